@@ -3,7 +3,7 @@
 An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the
 user and the work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
 
-Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED): a process of root or
+Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED). A process of root or
 of this user does, whatever it answers. A process of another user does if it answers as benchkit does, or for a while if
 it is silent, as a watchdog is that restores changes. Any other occupant of a name is no holder: the next name is the
 lock then. A user who speaks the protocol can hold the host, as by running benchkit, and is named by pid and uid.

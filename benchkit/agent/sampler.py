@@ -18,7 +18,7 @@ ROUNDS = 400
 REPEATS = 3
 """Runs of the loop, of which the median counts. An interrupt falls into one, and the first has cold caches. In one of
 some 15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the
-sample's time each and change little: checks take the harmonic mean over many samples, which a slow one hardly moves."""
+sample's time each and change little. Checks take the harmonic mean over many samples, which a slow one hardly moves."""
 CORES_PER_INTERVAL = 2
 """Cores measured in one interval; with more cores they take turns."""
 

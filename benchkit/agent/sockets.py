@@ -105,9 +105,9 @@ class SocketProbes:
     def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
         """Return what has each of these TCP or UDP ports, with its process where that is visible; none if free.
 
-        That is the listeners; where there are none and no server could listen, the connections that have the port at
-        this end: outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their end
-        (TIME-WAIT).
+        They are the listeners. Where there are none and no server could listen, they are the connections that have the
+        port at this end. Outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their
+        end (TIME-WAIT).
         """
         kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
         bindable = {port: is_free(port, udp=wanted.udp) for port in wanted.ports}

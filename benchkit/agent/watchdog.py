@@ -11,7 +11,7 @@ the controller for that long, it ends the agent. When the agent has ended, it en
 what the records say, and writes a report.
 
 Where systemd ends a user's processes at logout (logind.conf(5), KillUserProcesses=yes; the default of few
-distributions), it ends watchdogs too; then the next connection finds the records.
+distributions), it ends watchdogs too. Then the next connection finds the records.
 """
 
 from __future__ import annotations

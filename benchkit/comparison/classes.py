@@ -25,7 +25,7 @@ Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
 def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float = ALPHA) -> tuple[Ratio, ...]:
     """Return the ratios of each class of requests that all `runs` have; empty without classes.
 
-    Each metric is a family of comparisons over all classes: one of them that differs by chance is as rare as one of a
+    Each metric is a family of comparisons over all classes. One of them that differs by chance is as rare as one of a
     run's cells.
     """
     frames = [_trials_by_class(run) for run in runs]

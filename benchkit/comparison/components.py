@@ -3,8 +3,8 @@
 In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request.
 This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). The
 logarithm of a ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU
-time per request is a sum over services, over user code and kernel, and with profiles over the categories and functions
-of each service. Every level adds up: what no part accounts for is a row of its own.
+time per request is a sum over services, and over user code and kernel. With profiles it is one over the categories and
+functions of each service. Every level adds up: what no part accounts for is a row of its own.
 """
 
 from __future__ import annotations

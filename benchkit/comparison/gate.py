@@ -130,10 +130,10 @@ def judge_ratios(
 ) -> GateResult:
     """Evaluate every ratio of a metric that has a threshold, except controls.
 
-    A ratio has passed when its whole interval is within the limit: all must pass, so their number needs no adjustment
+    A ratio has passed when its whole interval is within the limit. All must pass, so their number needs no adjustment
     (intersection-union test: Berger, Technometrics 24, 1982). It has regressed when it is shown to be beyond the limit,
-    one-sided at half of `alpha`. As any ratio raises the alarm, this p is adjusted by Holm for their number.
-    Otherwise, and with too few blocks, it is inconclusive; so is everything under a `limitation` of all ratios.
+    one-sided at half of `alpha`. As any ratio raises the alarm, this p is adjusted by Holm for their number. Otherwise,
+    and with too few blocks, it is inconclusive; so is everything under a `limitation` of all ratios.
     """
     judged = [ratio for ratio in ratios if ratio.metric in thresholds.metrics and not ratio.control]
     limits = [_limit(ratio.metric, thresholds.metrics[ratio.metric]) for ratio in judged]

@@ -1,6 +1,6 @@
 """Programs that use CPU time of a run's hosts and are no part of the run, by two looks at all processes.
 
-A host of a lab sees its own processes only, while others share its cores: for a lab, which is on this machine, the
+A host of a lab sees its own processes only, while others share its cores. For a lab, which is on this machine, the
 controller looks.
 """
 

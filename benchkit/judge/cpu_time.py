@@ -68,8 +68,8 @@ def quota_of(evidence: Evidence, host: str) -> float | None:
 def cores_busy(evidence: Evidence, host: str, cpus: Collection[int]) -> float | None:
     """Return the CPU seconds per second that these cores were busy; None unless all of them were sampled.
 
-    Kernels state times in hundredths of a second, so the figure for an idle core may be slightly negative; only the
-    sum is kept from that.
+    Kernels state times in hundredths of a second, so the figure for an idle core may be slightly negative. Only the sum
+    is kept from that.
     """
     busy = 0.0
     for cpu in cpus:

@@ -1,7 +1,7 @@
 """A control group for each host of a lab, so that it can have a CPU quota and start containers.
 
 In version 1 it is below the group of benchkit itself, so that limits of benchkit apply to its labs too. Version 2 does
-not allow that for a group with processes; there it is at the top, where the machine has already enabled the CPU
+not allow that for a group with processes. There it is at the top, where the machine has already enabled the CPU
 controller. Without either, the lab has no groups, which is one of its limits and not an error.
 """
 

@@ -177,7 +177,7 @@ def kill_all(key: str) -> bool:
     With namespaces the kernel kills everything below the switch with it. Without them the kernel kills the servers with
     their supervisor; other processes are found as its descendants, and orphans by their environment. Children are
     killed first, so that their parents can reap them. A process that is just replacing its program (execve(2)) shows
-    neither command line nor environment for an instant: after a kill one empty list is not enough.
+    neither command line nor environment for an instant. After a kill one empty list is not enough.
     """
     deadline = time.monotonic() + END_DEADLINE_S
     killed_any = False

@@ -3,7 +3,7 @@
 Names follow Prometheus: counters, which only grow, end in `_total`. Their increase over a window is the difference of
 two samples, also with gaps between them. All other metrics are states at the instant of the sample. Counters of a host
 start at 0 with the first sample of its trial. Counters of a service, process or thread start with it, which is within
-the trial too. Every host is sampled additionally just before the load starts and just after it ends: these two samples
+the trial too. Every host is sampled additionally just before the load starts and just after it ends. These two samples
 enclose the whole increase that the load causes. Units are base units: seconds, bytes, counts.
 
 An `instance` of null is the service or host as a whole. In one trial a metric has either instances or one value for the

@@ -32,8 +32,8 @@ def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tu
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     """Return the trials that these cells need before the first block; none with target rates stated.
 
-    One at full speed for each cell at a share of the slowest, and one with a search for each capacity that cells run at
-    shares of.
+    One is at full speed for each cell at a share of the slowest, and one with a search for each capacity that cells run
+    at shares of.
     """
     cells = tuple(cells)
     at_full_speed = [

@@ -15,7 +15,7 @@ from benchkit.services.service import Service
 from benchkit.units import size
 
 PROCESS_BYTES = 128 << 20
-"""Memory assumed for a service that is up beside others: a Go server took 14 MB after a load of 100 connections, one of
+"""Memory assumed for a service that is up beside others. A Go server took 14 MB after a load of 100 connections, one of
 Node 56 MB."""
 CONNECTION_BYTES = 64 << 10
 """Memory assumed for each of its connections: buffers of kernel and server, and a stack."""

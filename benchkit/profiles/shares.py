@@ -5,8 +5,8 @@ conditions on the callers of the frame. `shares` walks a stack from the innermos
 which a rule applies decides, and among several rules the one that is first in the list. Functions that no rule names
 (memmove, nanotime, those of maps and runtime locks, futex) therefore belong to their callers.
 
-Names are those of Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10, nginx, Node 20 (as perf sees it
-with --perf-basic-prof), glibc and Linux. The tests compare them with recorded profiles of each.
+Names come from Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10 and nginx. Others come from Node 20
+(as perf sees it with --perf-basic-prof), glibc and Linux. The tests compare them with recorded profiles of each.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def run_block(block: Block) -> dict[str, TrialRecord]:
     """Run the steps of a block; return the records of the trials that ended, by their ids.
 
     A trial that fails by its own fault is in `block.failures`, and the others go on without it. Raises HostError where
-    a host is lost, or in a state that may pass: the trials of a block must be measured at the same time. The logs of
+    a host is lost, or in a state that may pass. The trials of a block must be measured at the same time. The logs of
     services are in the files of each failed trial. The services are stopped in any case.
     """
     try:

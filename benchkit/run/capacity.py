@@ -51,9 +51,9 @@ def find_capacity(
     """Search for the highest rate at which a cell keeps the objective, with a report on each probe.
 
     The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
-    enough, when its time is over, or when it has made so many probes that more would tell little. Without a usable
-    probe it goes on to the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where
-    the cell answers nothing at full speed.
+    enough or its time is over. It ends too when more probes would tell little. Without a usable probe it goes on to the
+    sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers nothing
+    at full speed.
     """
     started_s = clock()
     full_speed = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial

@@ -1,6 +1,6 @@
 """A scenario's stack that stays up without load: `benchkit service up`, `status` and `down`.
 
-The watchdog of each host keeps the stack: it holds the host, also after the controller has disconnected, and restores
+The watchdog of each host keeps the stack. It holds the host, also after the controller has disconnected, and restores
 everything when `down` tells it to.
 """
 
@@ -76,7 +76,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     """Deploy and start the services of a cell, run those that verify the stack, and leave the others up. Idempotent.
 
     With `apply` the services' host settings are applied until `down`, also if the stack is up already. Raises HostError
-    where a host is held, lacks something, or a service does not start or finds a fault in the stack; all hosts are
+    where a host is held, lacks something, or a service does not start or finds a fault in the stack. All hosts are
     restored then.
     """
     name = holder_name(plan.experiment.scenario.name)

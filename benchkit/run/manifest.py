@@ -96,7 +96,7 @@ def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
 def header_digests(plan: RunPlan) -> Mapping[str, str]:
     """Return digests of the secret header values of a plan, by header and source, as far as they are known.
 
-    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller: a plain or salted hash of a short
+    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller. A plain or salted hash of a short
     secret is found by trying.
     """
     secrets = dict.fromkeys(

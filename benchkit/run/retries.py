@@ -1,8 +1,8 @@
 """Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
-A failure of the server or of the scenario is a result: it is not retried, so that a cell that fails now and then is
+A failure of the server or of the scenario is a result. It is not retried, so that a cell that fails now and then is
 noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool that
-hangs may tell of a crowded host, which gave it no CPU time in a short slice: its block is repeated once.
+hangs may tell of a crowded host, which gave it no CPU time in a short slice. Its block is repeated once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ change it; then the run should end soon and say so."""
 
 MAX_FAILURES_IN_ROW = 3
 """Trials of one cell that fail one after the other; the rest of the cell is skipped then. Two may be chance where a
-server fails now and then; after three the next ones would most likely tell nothing new, and take their time."""
+server fails now and then. After three the next ones would most likely tell nothing new, and take their time."""
 
 
 CAUSES: Mapping[type[Exception], FailureCause] = {

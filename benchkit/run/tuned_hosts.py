@@ -34,9 +34,9 @@ def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str
     """Apply the plan's tuning, and restore everything at the end, verified.
 
     Yields the outcome of each setting by host, which the journal records as well: applied, unchanged, or the reason why
-    not. Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires,
-    NotRestoredError where a setting cannot be restored. A host that was dropped, or is lost by then, is restored by its
-    watchdog.
+    not. Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires.
+    Raises NotRestoredError where a setting cannot be restored. A host that was dropped, or is lost by then, is restored
+    by its watchdog.
     """
     outcomes: dict[str, dict[str, str]] = {}
     try:

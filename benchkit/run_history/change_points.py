@@ -8,11 +8,11 @@
 3. Candidates are the partition with the least weighted sum of squares and a penalty of 2 log n for each shift (Yao,
    Statistics & Probability Letters 6, 1988). It is found by optimal partitioning (Jackson et al. 2005), which PELT
    prunes.
-4. A candidate stays if its largest weighted CUSUM on the two stretches beside it is rare among permutations of their
-   runs (Antoch and Hušková, Statistics & Probability Letters 53, 2001). The least significant one is removed until all
-   are significant. This rests on no distribution of the noise. In stretches of very few runs no permutation could be
-   rare enough. They are tested by the largest t statistic, with Bonferroni's bound over its places (Worsley, JASA 74,
-   1979), and a variance not below the runs' own.
+4. A candidate has a largest weighted CUSUM on the two stretches beside it. It stays if that is rare among permutations
+   of their runs (Antoch and Hušková, Statistics & Probability Letters 53, 2001). The least significant one is removed
+   until all are significant. This rests on no distribution of the noise. In stretches of very few runs no permutation
+   could be rare enough. They are tested by the largest t statistic, with Bonferroni's bound over its places (Worsley,
+   JASA 74, 1979), and a variance not below the runs' own.
 5. Shifts in one direction that a line describes better (Schwarz's criterion) are one slow drift.
 
 `tests/bench/bench_history.py` simulates how often shifts are found, and how often one is invented.

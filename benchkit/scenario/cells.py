@@ -301,8 +301,8 @@ def _entry_faults(services: list[ServiceSpec], entry: str) -> Iterator[str]:
 def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
     """Return the levels of all cells, in the order in which the file lists them.
 
-    Raises InputError, naming file, line and field, for unused and unknown factors, levels that name no stack, and cells
-    that are listed twice or do not exist.
+    Raises InputError, naming file, line and field, for unused and unknown factors and levels that name no stack. Cells
+    that are listed twice or do not exist are errors, too.
     """
     factors = scenario.factors
     number = math.prod(map(len, factors.values())) if scenario.cells is None else len(scenario.cells)

@@ -137,7 +137,7 @@ def sequential(cell_ids: Sequence[str], blocks: int) -> tuple[PlannedTrial, ...]
 class ObservationPass(Frozen):
     """Options of a pass: services, duration, repetitions.
 
-    Trials of a pass are never measured ones: observed trials are of a kind of their own, their partners in the same
+    Trials of a pass are never measured ones. Observed trials are of a kind of their own, their partners in the same
     block of the kind `control`. The ratio of the two is the cost of observing.
     """
 

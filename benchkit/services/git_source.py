@@ -1,6 +1,6 @@
 """Sources at a ref of a git repository, checked out clean on the controller; the repository itself is never written to.
 
-All refs of a repository are checked out at the same path, one after the other: paths in the outputs of builds do not
+All refs of a repository are checked out at the same path, one after the other. Paths in the outputs of builds do not
 differ between them.
 """
 

@@ -6,9 +6,9 @@ stays private (0700), and often not even the home folder around it. So nginx is 
 All paths that workers open (files, temporary folders, sockets of upstreams, passwords) are relative to it (prefix
 `./`). The kernel checks only the folders on a relative path, and the ones below the work directory let everybody
 through (0711). Nobody gains access from outside. Within the stack, workers read what everybody may read
-(configurations, pages, programs), and no keys, which are root's (0600); the master reads those before it starts
-workers. Sockets of upstreams are shared by mode, and the password file, which workers read at each request, belongs to
-their user.
+(configurations, pages, programs), and no keys, which are root's (0600). The master reads keys before it starts workers.
+Sockets of upstreams are shared by mode, and the password file, which workers read at each request, belongs to their
+user.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ CLEAR_EXPONENT = 2
 def first_over_last(evidence: Evidence) -> float | None:
     """Return the entry server's rate in the first third of the window over that in the last, at equal core speed.
 
-    The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores: the
+    The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores. The
     ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is the rate of the
     first third of the slices over the last, as the load tool counted them. The block's other cells show the speed of
     the cores. None where the evidence is missing.

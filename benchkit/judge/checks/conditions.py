@@ -99,7 +99,7 @@ ESCAPED_CHILDREN = Check(
 def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Compare the affinity masks of servers with those of load tools and of the controller on the same machine.
 
-    Load tool and controller may share CPUs: the controller waits during the load, and the CPU use of the load host's
+    Load tool and controller may share CPUs. The controller waits during the load, and the CPU use of the load host's
     cores includes its own (`generator-saturated`).
     """
     servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}

@@ -130,10 +130,10 @@ TAIL_SHARE = 0.1
 def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the established connections on the loaded port in each sample, which should be those requested.
 
-    Only for kept connections at full speed: some short connections are always being opened, and a tool with a target
-    rate opens only those that it needs. In a window that ends after a number of requests, samples in its last tenth do
-    not count. It may be too short for more than one. Connections of slow and broken clients are deducted. Connections
-    of QUIC are in no table of the kernel: a server may state them, at each reading of its page.
+    It applies only to kept connections at full speed. Some short connections are always being opened, and a tool with a
+    target rate opens only those that it needs. In a window that ends after a number of requests, samples in its last
+    tenth do not count. It may be too short for more than one. Connections of slow and broken clients are deducted.
+    Connections of QUIC are in no table of the kernel: a server may state them, at each reading of its page.
     """
     record, limit = evidence.record, thresholds.connections
     if not record.keeps_connections or not evidence.closed_loop:

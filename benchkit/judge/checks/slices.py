@@ -31,7 +31,7 @@ def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
 
     Garbage collection, timers and threads in the background take CPU time from the server under load, which may in turn
     leave its neighbours alone. Random order does not cancel that, so that the interval of a ratio includes it
-    (`benchkit.comparison.ratios`). What all cells take from each other alike does not change their ratio: a quota lets
+    (`benchkit.comparison.ratios`). What all cells take from each other alike does not change their ratio. A quota lets
     every server finish its last requests in the next slice.
     """
     limit = thresholds.neighbour_cpu

@@ -26,10 +26,10 @@ chance in one cell of twenty, more of them less often (Student's t on a correlat
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
 
-    The limit for n trials leaves the interval of a ratio as wide as the threshold does for six: with fewer blocks the
+    The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
     same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
     only what a cell does not share with the others counts. This is the log-ratio of its rate to theirs, around its mean
-    over the blocks with the same others; it has the noise of two cells.
+    over the blocks with the same others. It has the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]

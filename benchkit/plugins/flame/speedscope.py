@@ -1,6 +1,6 @@
 """Export of profiles to the JSON format of speedscope (www.speedscope.app).
 
-The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts): frames are stored once, and a
+The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts). Frames are stored once, and a
 sampled profile is a list of stacks, outermost frame first, with a weight each. Times have their unit; counts have none.
 """
 

@@ -181,7 +181,7 @@ class Goproxy(ModuleProxy):
 class Athens(ModuleProxy):
     """Athens, from a binary that the inventory names: its settings are environment variables.
 
-    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it: a host without
+    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it. A host without
     a binary skips its cells. It passes a few of its variables to the go command; a setting of its own has the others.
     """
 

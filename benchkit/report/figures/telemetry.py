@@ -344,7 +344,7 @@ def counter_sums(samples: pd.DataFrame, metrics: Sequence[str], by: Sequence[str
 def rates(counters: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Return the increase per second of a counter between two samples, at the later one: columns `by`, t_s, value.
 
-    A gap gives a row without a value, which interrupts a line through the rows; so does a decrease, as after the
+    A gap gives a row without a value, which interrupts a line through the rows. So does a decrease, as after the
     restart of a process.
     """
     rows = counters.sort_values([*by, "t_s"], kind="stable")
