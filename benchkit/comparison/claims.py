@@ -51,7 +51,7 @@ class ClaimResult(Frozen):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on its ratios, each once."""
+        """Notes on its ratios, each once."""
         return tuple(dict.fromkeys(note for ratio in self.ratios for note in ratio.notes))
 
     @property

@@ -71,7 +71,7 @@ class ImportedCell:
     load: Load
     files: Sequence[OutputFile]
     results: Sequence[LoadResult]
-    remark: str = ""
+    sentence: str = ""
     """Sentence on the cell, for its note."""
 
     @property
@@ -90,7 +90,7 @@ class ImportedCell:
             f"{self.cell_id} is imported: measured elsewhere with {tool} ({files}). Its hosts and servers were not watched, "
             "and checks that need them are skipped."
         )
-        return " ".join(filter(None, (imported, rate, self.remark)))
+        return " ".join(filter(None, (imported, rate, self.sentence)))
 
 
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:

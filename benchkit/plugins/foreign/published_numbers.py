@@ -34,8 +34,8 @@ _PER_SECOND = (
 PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
 """Text that names a rate of requests, in a heading or beside a number."""
 _WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}\+?", re.IGNORECASE)
-_WITH_REMARK = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
-_REMARK = re.compile(r"\d[^(\[]*[(\[][^)\]]*\d[^)\]]*[)\]]")
+_WITH_ADDITION = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
+_IN_BRACKETS = re.compile(r"\d[^(\[]*[(\[][^)\]]*\d[^)\]]*[)\]]")
 _BEFORE_UNIT = re.compile(rf"(?<![\d.,]){_NUMBER}\s*{_PER_SECOND}", re.IGNORECASE)
 _AFTER_NAME = re.compile(rf"{_PER_SECOND}\s*[:=]?\s*{_NUMBER}", re.IGNORECASE)
 _UNITS = "|".join(sorted(map(re.escape, SECONDS), key=len, reverse=True))
@@ -101,8 +101,8 @@ def parse_digits(digits: str, decimal: Decimal = ".") -> float | None:
 
 
 def read_number(cell: str, decimal: Decimal = ".") -> float | None:
-    """Return the number that a plain cell is, also with a remark behind it: `12,345 (±2 %)`."""
-    match = _WHOLE.fullmatch(cell) or _WITH_REMARK.fullmatch(cell)
+    """Return the number that a plain cell is, also with an addition behind it: `12,345 (±2 %)`."""
+    match = _WHOLE.fullmatch(cell) or _WITH_ADDITION.fullmatch(cell)
     return None if match is None else _scaled(match[1], match[2], decimal)
 
 
@@ -117,9 +117,9 @@ def read_rate(cell: str, decimal: Decimal = ".") -> float | None:
     return found.pop() if len(found) == 1 else None
 
 
-def has_remark(cell: str) -> bool:
+def has_figure_in_brackets(cell: str) -> bool:
     """Return whether a plain cell has another figure in brackets behind its own, such as `12,345 req/s (99 %)`."""
-    return _REMARK.search(cell) is not None
+    return _IN_BRACKETS.search(cell) is not None
 
 
 def read_time(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:

@@ -39,7 +39,7 @@ from benchkit.plugins.foreign.published_numbers import (
     SECONDS,
     Decimal,
     decimal_of,
-    has_remark,
+    has_figure_in_brackets,
     is_size,
     read_number,
     read_rate,
@@ -261,8 +261,12 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         for head, column in columns.items()
         if column.kind == "rate" and re.match(r"[^(]*\d", row[head]) and column.read(row[head], decimal) is None
     ]
-    remarks = [head for head, column in columns.items() if column.kind == "rate" and any(map(has_remark, cells[head]))]
-    return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in remarks)])
+    additions = [
+        head
+        for head, column in columns.items()
+        if column.kind == "rate" and any(map(has_figure_in_brackets, cells[head]))
+    ]
+    return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in additions)])
 
 
 def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]:
