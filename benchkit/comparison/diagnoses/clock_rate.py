@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
 from benchkit.comparison.diagnoses.evidence import CellEvidence, all_above
 from benchkit.stats.samples import Reals
@@ -22,7 +21,7 @@ def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
         yield Symptom(
             text="ran at a lower clock rate",
             evidence=f"{own.mean() / 1e9:.2f} GHz against {theirs.mean() / 1e9:.2f} GHz{'; turbo is on' if is_turbo else ''}",
-            next_step=f"Turn turbo off and set the governor `performance`; {units.share(TIMES - 1)} is the limit.",
+            next_step="Turn turbo off, and set the governor to `performance`.",
         )
 
 

@@ -24,7 +24,7 @@ def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
             yield Symptom(
                 text=f"switches threads often ({kind} context switches)",
                 evidence=f"{own.mean():.2f} per request against {theirs.mean():.2f}",
-                next_step="`benchkit versus --why` shows what its threads do; fewer threads or larger batches help.",
+                next_step="`benchkit run --trace` shows what its threads wait for; fewer threads or larger batches help.",
             )
 
 

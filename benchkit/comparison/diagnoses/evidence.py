@@ -256,6 +256,15 @@ def mean(values: Reals) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
+MARGIN = 1.5
+"""Ratio to the value of the other cell that makes a value beyond a threshold a symptom: noise parts equal ones."""
+
+
+def stands_out(own: float, theirs: float | None, least: float) -> bool:
+    """Return True for a value of `least` or more that is well above that of the other cell."""
+    return own >= least and own > MARGIN * (theirs or 0.0)
+
+
 def all_above(values: Reals, others: Reals, times: float) -> bool:
     """Return True where the smallest value is above the largest of the others, and its mean that many times theirs."""
     if not len(values) or not len(others):

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
+from benchkit.comparison.diagnoses.evidence import CellEvidence, mean, stands_out
 
 LEAST = 1.0
 """Goroutines that wait for a lock at any time, as a mean."""
 
 
-def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    others = mean(other.per_second("mutex_wait_s_total"))
     for name in cell.services:
         waiting = mean(cell.per_second("mutex_wait_s_total", name))
-        if waiting is not None and waiting >= LEAST:
+        if waiting is not None and stands_out(waiting, others, LEAST):
             wait = mean(cell.per_request("mutex_wait_s_total", name)) or 0.0
             yield Symptom(
                 service=name,

@@ -23,6 +23,8 @@ KNOWN: Mapping[str, str] = {
 }
 """Lines that servers write, and what to do."""
 _PATTERNS = {re.compile(pattern): advice for pattern, advice in KNOWN.items()}
+PER_TRIAL = 1
+"""Lines for each trial, as a mean: a few in a whole run explain no difference of its means."""
 SHOWN = 120
 """Characters of a line that are quoted."""
 
@@ -37,10 +39,12 @@ def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
                 found[service, pattern] += 1
                 first.setdefault((service, pattern), match[0][:SHOWN])
     for (service, pattern), times in found.most_common():
+        if times < PER_TRIAL * len(cell.records):
+            break
         yield Symptom(
             service=service,
             text=f"states \N{LEFT DOUBLE QUOTATION MARK}{first[service, pattern]}\N{RIGHT DOUBLE QUOTATION MARK}",
-            evidence=f"{units.counted(times, 'line')} of its log",
+            evidence=f"{units.counted(times, 'line')} in its log",
             next_step=_PATTERNS[pattern],
         )
 

@@ -24,7 +24,7 @@ def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
     if shared:
         yield Symptom(
             text="shares cores with its load (hardware threads of SMT)",
-            evidence=f"CPUs {' and CPUs '.join(', '.join(map(str, cpus)) for cpus in shared)} are one core each",
+            evidence="; ".join(f"CPUs {' and '.join(map(str, cpus))} are one core" for cpus in shared),
             next_step="Give servers and load CPUs of different cores, or other hosts.",
         )
 

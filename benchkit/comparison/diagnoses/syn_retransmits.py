@@ -9,25 +9,25 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
+from benchkit.comparison.diagnoses.evidence import CellEvidence, mean, stands_out
 
 PEAKS_S = ((1.0, 1.25), (3.0, 3.25))
 LEAST = 0.0005
 """Share of requests in a peak: few connects of a kept load are lost, and each costs a second."""
 
 
-def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
+COUNTERS = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
+
+
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     peaks = [peak for peak in PEAKS_S if cell.latency.is_peak(*peak, least=LEAST)]
-    lost = sum(
-        mean(cell.per_second(name, host_wide=True)) or 0.0
-        for name in ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
-    )
-    if peaks and lost > 0:
-        shares = " and ".join(f"{units.share(cell.latency.share(*peak))} at {peak[0]:g} s" for peak in peaks)
+    lost, others = (sum(mean(c.per_second(name, host_wide=True)) or 0.0 for name in COUNTERS) for c in (cell, other))
+    if peaks and stands_out(lost, others, 0.0):
+        shares = " and ".join(f"{units.share(cell.latency.share(*peak))} take {peak[0]:g} s" for peak in peaks)
         yield Symptom(
             service=cell.entry,
             text="loses attempts to connect, which clients repeat after a second",
-            evidence=f"{shares}; {units.rate(lost)} a second were dropped",
+            evidence=f"of the requests, {shares}; {units.rate(lost)} attempts a second were dropped",
             next_step="Raise the listen backlog of the server and net.core.somaxconn.",
         )
 

@@ -28,8 +28,8 @@ def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     if own - theirs >= LEAST_S and own >= TIMES * queue_s:
         yield Symptom(
             text="waits in each request without using the CPU",
-            evidence=f"its fastest requests take {units.seconds(own)} against {units.seconds(theirs)}, of which the CPU "
-            f"time of all connections explains {units.seconds(queue_s)}",
+            evidence=f"its fastest requests take {units.seconds(own)} against {units.seconds(theirs)}; the CPU time of "
+            f"requests on all connections explains {units.seconds(queue_s)}",
             next_step="Look for a timer, a call to another server, a lock, or a quota.",
         )
 

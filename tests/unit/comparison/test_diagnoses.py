@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchkit.comparison.compare import answer_of_run
 from benchkit.comparison.diagnoses.causes import causes_of
+from benchkit.comparison.diagnoses.evidence import CellEvidence
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
 from benchkit.comparison.why import cause_clause
 from benchkit.stats.cell_pairs import ComparedCells
@@ -29,7 +32,7 @@ SEEN: dict[str, tuple[Side, Side]] = {
         Side({("requests_total", "app"): 0.1 * RPS}, services=PROXY),
         Side({("requests_total", "app"): 0.9 * RPS}, services=PROXY),
     ),
-    "nagle": (Side(latency=(FAST, (0.041, 0.043, 50))), Side(latency=(FAST, (0.028, 0.03, 50), (0.041, 0.043, 50)))),
+    "nagle": (Side(latency=(FAST, (0.041, 0.043, 100))), Side(latency=(FAST, (0.028, 0.03, 50), (0.041, 0.043, 50)))),
     "syn-retransmits": (
         Side({("listen_drops_total", None): 3.0}, latency=(FAST, (1.0, 1.1, 2))),
         Side(latency=(FAST, (1.0, 1.1, 2))),
@@ -100,6 +103,43 @@ def test_a_symptom_of_one_side_alone_is_a_cause(code: str, tmp_path: Path) -> No
     ):
         found = causes_of(run, [ComparedCells(cell, baseline)])
         assert [(each.code, each.subject_id) for each in found] == expected
+        for each in found:
+            assert re.search("[0-9]", each.symptom.evidence) or code == "turbo", "turbo is on or off"
+            assert each.symptom.next_step.endswith(".")
+
+
+def near(share: float) -> dict[str, Side]:
+    """Return a side for each diagnosis of a threshold, with this share of the threshold."""
+    late, opened, softirq = int(10 * share), "tcp_active_opens_total", "cpu_softirq_s_total"
+    return {
+        "upstream-connections": Side({(opened, None): 0.5 * share * RPS}, services=PROXY),
+        "cached-answers": Side({("requests_total", "app"): 0.5 / share * RPS}, services=PROXY),
+        "nagle": Side(latency=((0.0002, 0.0004, 1000 - late), (0.041, 0.043, late))),
+        "syn-retransmits": Side(
+            {("listen_drops_total", None): share}, latency=((0.0002, 0.0004, 20_000), (1.0, 1.1, late))
+        ),
+        "lock-waits": Side({("mutex_wait_s_total", "app"): share}),
+        "softirq": Side({(softirq, None, "0"): 0.5 * share, (softirq, None, "1"): 0.05 * share}),
+        "garbage-collection": Side(shares={"gc": 0.2 * share, "http": 1 - 0.2 * share}),
+    }
+
+
+@pytest.mark.parametrize("code", list(near(1.0)))
+def test_servers_that_noise_parts_at_a_threshold_have_no_cause(code: str, tmp_path: Path) -> None:
+    """Equal servers near a threshold come out on both of its sides."""
+    assert codes(tmp_path / "noise", near(1.1)[code], near(0.9)[code]) == []
+    assert codes(tmp_path / "twice", near(1.8)[code], near(0.9)[code]) == [(code, CELL)]
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(2, []), (3, [("log-lines", CELL)])])
+def test_a_few_lines_in_the_logs_of_a_run_explain_nothing(
+    lines: int, expected: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def log_lines(cell: CellEvidence) -> Iterator[tuple[str, str]]:
+        yield from [("app", "upstream timed out")] * (lines if cell.cell.cell_id == CELL else 0)
+
+    monkeypatch.setattr(CellEvidence, "log_lines", log_lines)
+    assert codes(tmp_path, Side(), Side()) == expected
 
 
 def test_nothing_is_said_without_evidence(tmp_path: Path) -> None:
@@ -127,7 +167,7 @@ def test_a_gateway_whose_services_share_the_requests_is_no_cache(tmp_path: Path)
 def test_a_line_of_a_log_is_quoted(tmp_path: Path) -> None:
     symptom = only_cause(tmp_path, *SEEN["log-lines"]).symptom
     assert "512 worker_connections are not enough" in symptom.text
-    assert symptom.evidence == "3 lines of its log"
+    assert symptom.evidence == "3 lines in its log"
 
 
 def test_own_connections_of_a_load_without_keepalive_are_not_those_to_the_upstream(tmp_path: Path) -> None:
