@@ -40,6 +40,7 @@ MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
 MAX_NAMED_CLASSES = 3
 """Classes of requests that a sentence names; the others are counted."""
+WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
 _MAX_REASONS = 2
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below and above which two decimals are too few or too many."""
@@ -292,6 +293,8 @@ def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str
             yield f"{f'For {names[pair.cell_id]}, that' if len(shown) > 1 else 'That'} is {why}."
         elif of_pair:
             yield f"A known cause: {cause_clause(of_pair[0], names)}."
+    if any(shown.values()) and run.table is not None and not (components or causes):
+        yield WHY_UNKNOWN
 
 
 def _count_rest(rest: Sequence[Ratio]) -> str:

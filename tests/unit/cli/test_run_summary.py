@@ -22,13 +22,12 @@ def test_a_run_ends_with_the_answer_that_compare_gives(
     outcome = RunOutcome(run=store.run("latest"), status="done")
     print_run_summary(outcome, store, quiet=False, json=False, lab=None)
     summary = capsys.readouterr().out
-    answer, trust, *_ = summary.splitlines()
+    answer, why, trust, *_ = summary.splitlines()
     compare("latest", store=str(tmp_path))
     compared = capsys.readouterr().out
     trials("latest", store=str(tmp_path))
     snapshot(f"{summary}\n{compared}\n{capsys.readouterr().out}")
-    assert f"{answer}\n" in compared
-    assert f"{trust}\n" in compared
+    assert f"{answer}\n{why}\n{trust}\n" in compared
 
 
 def test_a_run_that_searches_ends_with_the_capacities_that_compare_gives(

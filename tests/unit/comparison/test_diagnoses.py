@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchkit.comparison.answer import WHY_UNKNOWN
 from benchkit.comparison.compare import answer_of_run
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.evidence import CellEvidence
@@ -191,6 +193,15 @@ def test_a_smaller_quota_that_is_used_up_is_a_cause(tmp_path: Path) -> None:
     assert codes(tmp_path / "unused", Side(service={"quota": 0.9}), large) == []
     throttled = Side(SEEN["quota-periods"][0].counters, service={"quota": 1.1})
     assert codes(tmp_path / "equal", throttled, large) == []
+
+
+def test_the_answer_says_what_to_run_where_no_cpu_time_was_measured(tmp_path: Path) -> None:
+    run = compared(tmp_path, Side(), Side())
+    is_cell = run.trials["cell_id"] == CELL
+    trials = run.trials.assign(server_cpu_s_per_request=float("nan"), rps=run.trials["rps"].where(is_cell, 20 * RPS))
+    assert WHY_UNKNOWN in answer_of_run(replace(run, trials=trials)).sentences
+    watched = run.trials.assign(rps=trials["rps"])
+    assert WHY_UNKNOWN not in answer_of_run(replace(run, trials=watched)).sentences
 
 
 def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> None:
