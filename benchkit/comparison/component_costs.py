@@ -134,6 +134,9 @@ class TrialCosts:
         }
         usable = _usable(traced, excluded)
         rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
+        # The calls of a service are not zero where its trace failed: such a trial states none of them.
+        services = rows.groupby("trial_id")["service"].transform("nunique")
+        rows = rows[services == services.groupby(rows["cell_id"]).transform("max")]
         return rows.assign(component=rows["name"], value=_per_request(rows))[[*COLUMNS, "level"]]
 
     @cached_property

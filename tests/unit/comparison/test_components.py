@@ -102,6 +102,28 @@ def test_an_explanation_names_the_larger_term_and_the_largest_parts() -> None:
     assert re.search(r"both use as many CPU cores, 0\.9\d+$", text)
 
 
+def test_a_service_whose_trace_failed_has_no_calls_of_zero(tmp_path: Path) -> None:
+    side = Side(
+        shares={"http": 1.0}, traces={"app": {"write": 20_000}, "front": {"read": 20_000}}, services=("app", "front")
+    )
+    run = compared(tmp_path, side, side)
+    assert run.table is not None
+    trace = run.table("trace").assign(level="system calls")
+    lost = (trace["trial_id"] == trace["trial_id"].iloc[0]) & (trace["service"] == "front")
+    tables = {"trace": trace[~lost], "verdicts": run.table("verdicts"), "telemetry": run.table("telemetry")}
+    trials = run.trials.assign(kind=run.trials["kind"].replace("profile", "trace"))
+    calls = [
+        each
+        for each in components_of(replace(run, trials=trials, table=tables.__getitem__))
+        if each.level == "system calls"
+    ]
+    assert [(each.service, each.component, each.blocks) for each in calls[:2]] == [
+        ("app", "write", 2),
+        ("front", "read", 2),
+    ]
+    assert [each.value for each in calls] == pytest.approx([1.0, 1.0, 2.0])
+
+
 def test_equal_rates_are_not_explained() -> None:
     ((_, parts),) = components_by_pair(components(QUICKSTART)).items()
     same = [part.model_copy(update={"low": -0.01, "high": 0.01}) if part.level == "rate" else part for part in parts]
