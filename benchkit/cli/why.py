@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from benchkit.comparison.diagnoses.diagnosis import Cause
     from benchkit.comparison.run_data import RunData
 
+INTERVAL = "95 % interval"
 TITLES = {
-    "rate": "the rate",
-    "cores": "the cores used",
-    "counters": "CPU time per request by hardware counters: instructions, times cycles per instruction, divided by their rate",
+    "rate": "requests per second: CPU cores used, divided by CPU time per request",
+    "cores": "CPU cores used: those allowed, times their utilisation",
+    "counters": "CPU time per request by hardware counters: instructions, times cycles per instruction, divided by cycles per second",
     "service": "CPU time per request by service",
     "mode": "CPU time per request in user code and in the kernel",
-    "category": "CPU time per request by category, from profiles",
-    "function": "CPU time per request by the functions that differ most, from profiles",
+    "category": "CPU time per request by category: profiles, scaled to the unprofiled trials beside them",
+    "function": "CPU time per request by the functions that differ most, scaled likewise",
     "system calls": "system calls per request, from traces",
     "waiting": "time that threads are off the CPU per request by what they wait for, from traces",
     "activity": "what else happens per request",
@@ -83,7 +84,7 @@ def why(
         )
         return
     for pair in explained:
-        if pair in components:
+        if any(each.level == "rate" for each in components.get(pair, ())):
             print(sentences.get(pair, f"{names[pair.cell_id]} is not shown to differ from {names[pair.baseline]}."))
         else:
             print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
@@ -99,26 +100,26 @@ def why(
 
 
 def _print_notes(data: RunData, *, has_categories: bool) -> None:
-    """Print the cost of tracing, which hosts have no hardware counters, and what a pass would add."""
+    """Print the cost of tracing, what has no traces or hardware counters, and what a pass would add."""
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.comparison.run_data import profile_pass_exclusions
     from benchkit.models.metrics import RPS
-    from benchkit.store.trace_tables import NO_COUNTERS
+    from benchkit.store.trace_tables import TRACE_NOTES
 
     if data.table is not None:
         exclusions = profile_pass_exclusions(data.trials, data.table("verdicts"), data.manifest)
         for cost in profiler_costs(data.trials, RPS, exclusions, "trace")[:1]:
             print(cost.sentence)
         notes = data.table("notes")
-        for sentence in dict.fromkeys(notes["message"][notes["code"] == NO_COUNTERS]):
-            print(sentence)
+        for message in dict.fromkeys(notes["message"][notes["code"].isin(TRACE_NOTES)]):
+            print(f"{message.removesuffix('.')}.")
     if not has_categories:
         if (data.trials["kind"] == "profile").any():
             print(f"No profiled trial can be used: `benchkit results trials {data.manifest.run_id}` says why.")
         else:
             print("`benchkit run --profile` divides the CPU time by category.")
     if not (data.trials["kind"] == "trace").any():
-        print("`benchkit run --trace` counts system calls, and what threads wait for.")
+        print("`benchkit run --trace` counts system calls, and measures what threads wait for.")
 
 
 def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
@@ -135,6 +136,7 @@ def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
         "there is nothing to say why",
         where=run_id,
         why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
+        hint="`benchkit versus` with their command lines measures servers that it starts",
     )
 
 
@@ -150,7 +152,7 @@ def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[
 
 def _print_tables(parts: Sequence[CellPart]) -> None:
     from benchkit.cli.console import print_table
-    from benchkit.comparison.components import Component
+    from benchkit.comparison.components import LOGARITHMIC, Component
 
     for level, title in TITLES.items():
         rows = [each for each in parts if each.level == level]
@@ -158,17 +160,31 @@ def _print_tables(parts: Sequence[CellPart]) -> None:
             print(f"\n{title}")
             compared = [_row(each) for each in rows if isinstance(each, Component)]
             if compared:
-                print_table(("", "baseline", "cell", "difference", "95 %"), compared, right=(1, 2, 3, 4))
+                by = "ratio" if level in LOGARITHMIC else "difference"
+                print_table(("", "baseline", "cell", by, INTERVAL), compared, right=(1, 2, 3, 4))
             else:
-                print_table(("", "cell", "95 %"), map(_row_alone, rows), right=(1, 2))
+                print_table(("", "cell", INTERVAL), map(_row_alone, rows), right=(1, 2))
     print()
 
 
-def _row_alone(part: CellPart) -> tuple[str, ...]:
+def _format(unit: str) -> Callable[[float], str]:
+    """Return how values of a unit are shown."""
     from benchkit import units
+
+    formats: dict[str, Callable[[float], str]] = {
+        "sec/req": units.seconds,
+        "req/s": units.rate,
+        "1/req": units.rate,
+        "B/req": units.size,
+        "Hz": lambda hertz: f"{hertz / 1e9:.2f} GHz",
+    }
+    return formats.get(unit, units.ratio)
+
+
+def _row_alone(part: CellPart) -> tuple[str, ...]:
     from benchkit.comparison.why import part_name
 
-    shown = units.seconds if part.unit == "sec/req" else units.ratio
+    shown = _format(part.unit)
     ends = [shown(end) for end in (part.low, part.high) if end is not None]
     return "sum" if part.is_sum else part_name(part), shown(part.value), " to ".join(ends)
 
@@ -180,13 +196,11 @@ def _row(component: Component) -> tuple[str, ...]:
     from benchkit.comparison.components import COST, LOGARITHMIC
     from benchkit.comparison.why import part_name, signed
 
-    shown = {"sec/req": units.seconds, "req/s": units.rate, "B/req": units.size, "Hz": units.rate}.get(
-        component.unit, units.ratio
-    )
+    shown = _format(component.unit)
     if component.level in LOGARITHMIC:
         sign = -1 if component.unit == "Hz" or component.component == COST else 1  # what divides the others
         ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
-        difference = f"{units.ratio(math.exp(sign * component.difference))} times"
+        difference = units.ratio(math.exp(sign * component.difference))
         interval = " to ".join(map(units.ratio, ends))
         sums = {"rate": "requests per second", "cores": "CPU cores used"}
         name = sums[component.level] if component.is_sum else part_name(component)

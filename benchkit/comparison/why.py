@@ -40,8 +40,10 @@ def explanation(components: Sequence[Component], names: Mapping[str, str], cause
     if SUM not in rate or not is_shown(rate[SUM]):
         return None
     clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], components, names)}
-    ordered = sorted((COST, CORES), key=lambda name: -abs(rate[name].difference))
-    return f"because {'; '.join([*(clauses[name] for name in ordered), *(cause_clause(each, names) for each in causes[:1])])}"
+    ordered = [clauses[name] for name in sorted(clauses, key=lambda name: -abs(rate[name].difference))]
+    if not any(is_shown(rate[name]) for name in clauses):
+        ordered = ["of CPU time per request and CPU cores used together, of which neither alone is shown to differ"]
+    return f"because {'; '.join([*ordered, *(cause_clause(each, names) for each in causes[:1])])}"
 
 
 def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
@@ -66,8 +68,8 @@ def profile_note(components: Sequence[Component]) -> str | None:
     if not wide:
         return None
     return (
-        f"The intervals of {len(wide)} of the {units.counted(len(large), 'large category', 'large categories')} are wider "
-        f"than a third of them: profiles {units.ratio(max(wide))} times as long would do."
+        f"Intervals of {len(wide)} of {units.counted(len(large), 'large category', 'large categories')} reach further than a "
+        f"third of the difference to either side: profiles {units.ratio(max(wide))} times as long would narrow them enough."
     )
 
 
@@ -76,13 +78,17 @@ def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
         return f"the CPU time per request is not shown to differ ({units.seconds(cost.value)})"
     ends = units.ratio(math.exp(-cost.high)), units.ratio(math.exp(-cost.low))
     times = f"each request takes {units.ratio(math.exp(-cost.difference))} times the CPU time, {ends[0]} to {ends[1]}"
-    shown = [each for each in finest_parts(components) if is_shown(each) and not each.is_sum][:MAX_PARTS]
-    return f"{times}: {', '.join(map(_part, shown))}" if shown else times
+    parts = finest_parts(components)
+    shown = [each for each in parts if is_shown(each) and not each.is_sum][:MAX_PARTS]
+    is_alone = len({each.service for each in parts if each.service is not None}) == 1
+    return f"{times}: {', '.join(_part(each, is_alone=is_alone) for each in shown)}" if shown else times
 
 
-def _part(component: Component) -> str:
+def _part(component: Component, *, is_alone: bool) -> str:
+    """Return the difference of a part; `is_alone`: of the only service, which needs no name."""
     more = "more" if component.difference > 0 else "less"
-    return f"{units.seconds(abs(component.difference))} {more} for {part_name(component)}"
+    name = component.component if is_alone and component.component != SUM else part_name(component)
+    return f"{units.seconds(abs(component.difference))} {more} for {name}"
 
 
 def part_name(component: CellPart) -> str:
@@ -98,9 +104,11 @@ def _cores_clause(cores: Component, components: Sequence[Component], names: Mapp
     if allowed is not None:
         own, base = f"{own} of {allowed.value:.3g}", f"{base} of {allowed.baseline_value:.3g}"
     cell, baseline = names[cores.cell_id], names[cores.baseline_id]
-    if is_shown(cores) and own != base:
+    if own == base:
+        return f"both use {own} CPU cores"
+    if is_shown(cores):
         return f"{cell} uses {own} CPU cores, and {baseline} {base}"
-    return f"both use as many CPU cores, {own}"
+    return f"the CPU cores used are not shown to differ ({own} and {base})"
 
 
 def signed(value: float, shown: Callable[[float], str]) -> str:

@@ -14,7 +14,7 @@ import pytest
 import benchkit
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
-from benchkit.comparison.components import CORES, COST, Component, cell_parts_of, components_of
+from benchkit.comparison.components import ALLOWED, CORES, COST, Component, cell_parts_of, components_of
 from benchkit.comparison.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
 from benchkit.models.base import Levels, cell_id
@@ -99,7 +99,47 @@ def test_an_explanation_names_the_larger_term_and_the_largest_parts() -> None:
     text = explanation(parts, {"stack=go": "go", "stack=nginx-go": "nginx-go"})
     assert text is not None
     assert re.match(r"because each request takes [2-9]\.\d+ times the CPU time, .*: [\d.]+ µs more for front", text)
-    assert re.search(r"both use as many CPU cores, 0\.9\d+$", text)
+    assert re.search(r"the CPU cores used are not shown to differ \(0\.9\d+ and 0\.9\d+\)$", text)
+
+
+def rate_terms(**terms: tuple[float, float, float]) -> list[Component]:
+    """Return the terms of a rate by value, baseline value, and how far the interval of their difference reaches."""
+    names = {"rate": "all", "cores": CORES, "cost": COST, "allowed": ALLOWED}
+    found = []
+    for term, (value, baseline, reach) in terms.items():
+        difference = math.log(value / baseline) * (-1 if term == "cost" else 1)
+        found.append(
+            Component(
+                cell_id="a", baseline_id="b", level="cores" if term == "allowed" else "rate", service=None,
+                component=names[term], unit="", value=value, baseline_value=baseline, difference=difference,
+                low=difference - reach, high=difference + reach, blocks=3,
+            )
+        )  # fmt: skip
+    return found
+
+
+COSTLIER = "because each request takes 2.00 times the CPU time, 1.81 to 2.21; "
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ({"cores": (1.0, 1.0, 0.1)}, f"{COSTLIER}both use 1.00 CPU cores"),
+        ({"cores": (0.9, 1.0, 0.2)}, f"{COSTLIER}the CPU cores used are not shown to differ (0.900 and 1.00)"),
+        ({"cores": (0.8, 1.0, 0.1)}, f"{COSTLIER}A uses 0.800 CPU cores, and B 1.00"),
+        (
+            {"cores": (1.6, 0.8, 0.1), "allowed": (2.0, 1.0, 0.0), "cost": (2e-5, 2e-5, 0.1)},
+            "because A uses 1.60 of 2 CPU cores, and B 0.800 of 1; the CPU time per request is not shown to differ (20.0 µs)",
+        ),
+        (
+            {"cores": (0.9, 1.0, 0.2), "cost": (1.1e-5, 1e-5, 0.2)},
+            "because of CPU time per request and CPU cores used together, of which neither alone is shown to differ",
+        ),
+    ],
+)
+def test_an_explanation_claims_what_is_shown_alone(terms: dict[str, tuple[float, float, float]], text: str) -> None:
+    parts = rate_terms(**{"rate": (1.0, 2.0, 0.1), "cost": (2e-5, 1e-5, 0.1), **terms})
+    assert explanation(parts, {"a": "A", "b": "B"}) == text
 
 
 def test_a_service_whose_trace_failed_has_no_calls_of_zero(tmp_path: Path) -> None:
@@ -205,7 +245,7 @@ def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
             ]
         )
 
-    assert "times as long would do" in (note(0.9) or "")
+    assert "times as long would narrow them enough" in (note(0.9) or "")
     assert note(1 / 4) is None
     assert profile_note(of_level(QUICKSTART, "service", "stack=nginx-go")) is None
 
