@@ -44,7 +44,8 @@ def provenance(run: StoredRun) -> str:
 
 def more_in_table(count: int, what: str) -> str:
     """Return the sentence of a caption on what a figure omits; empty if it omits nothing."""
-    return f" {units.counted(count, what)} more are not drawn; the table has all." if count > 0 else ""
+    shown = units.counted(count, f"more {what} is", f"more {what}s are")
+    return f" {shown} not drawn; the table has all." if count > 0 else ""
 
 
 def name_extremes(ranked: Sequence[Ranked], most: int, things: str = "") -> tuple[Sequence[Ranked], str]:

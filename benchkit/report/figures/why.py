@@ -85,7 +85,7 @@ def _bars(run: StoredRun) -> list[_Bar]:
 
 def _steps(start: float, lengths: list[tuple[str, float]]) -> list[_Bar]:
     rest = lengths[MAX_PARTS:]
-    others = [(f"{len(rest)} others", sum(length for _, length in rest))] if rest else []
+    others = [(units.counted(len(rest), "other part"), sum(length for _, length in rest))] if rest else []
     bars = []
     for name, length in [*lengths[:MAX_PARTS], *others]:
         bars.append(_Bar(name, start, length))
@@ -119,8 +119,8 @@ def _caption(run: StoredRun) -> str:
             if "category" in levels
             else "A run with `--profile` divides it by category, too."
         )
-        + more_in_table(len(pairs) - MAX_PAIRS, "pairs of cells")
-        + more_in_table(len(_alone(run)) - MAX_PAIRS, "cells")
+        + more_in_table(len(pairs) - MAX_PAIRS, "pair")
+        + more_in_table(len(_alone(run)) - MAX_PAIRS, "cell")
         + "".join(
             f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}" for each in _causes(run)[:MAX_CAUSES]
         )

@@ -176,7 +176,7 @@ def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> Non
     run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
     figure = get_figure("latency")
     assert len(figure.draw(run).axes) == 12
-    assert "3 panels more are not drawn; the table has all." in figure.caption(run)
+    assert "3 more panels are not drawn; the table has all." in figure.caption(run)
 
 
 def test_a_stack_keeps_its_colour_in_every_figure(make_run: MakeRun) -> None:
