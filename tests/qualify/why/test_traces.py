@@ -37,9 +37,12 @@ def test_ten_more_system_calls_are_named_and_counted(
 
 def test_versus_traces_its_servers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SERVERS)
-    load = ("--connections", 8, "--blocks", 2, "--duration", 16, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    lenient = (
+        f"thresholds={{{ON_A_BUSY_MACHINE}, server_cpu: 0, throttled: 1}}"  # others may take the servers' CPU time
+    )
+    load = ("--connections", 8, "--blocks", 2, "--duration", 16, "--set", lenient)
     done = cli("versus", PLAIN, f"{PLAIN} 20000", "--names", "plain,slow", "--trace", *load)
-    assert done.code in {0, 1}, "a busy machine may leave nothing to compare, and traces all the same"
+    assert done.code == 0, done.err
     parts = cli("why", "--json").document()["components"]
     calls = {each["component"]: each for each in parts if each["level"] == "system calls"}
     sent = [calls[name] for name in ("write", "writev", "sendto", "sendmsg") if name in calls]
