@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence
-from benchkit.comparison.worker_balance import worker_balances
+from benchkit.comparison.diagnoses.evidence import CellEvidence, stands_out
 
 TIMES = 3.0
 """Workers for each CPU from which on they take turns all the time."""
 
 
-def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
-    for each in worker_balances(cell.trials, cell.tables.telemetry):
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    others = max((each.workers - each.idle for each in other.workers), default=0.0)
+    for each in cell.workers:
         cpus = max((len(record.cpus) for record in cell.service_records(each.service)), default=0)
         busy = each.workers - each.idle
-        if cpus and busy >= TIMES * cpus and busy > 1:
+        if cpus and busy > 1 and stands_out(busy, others, TIMES * cpus):
             yield Symptom(
                 service=each.service,
                 text="has more busy workers than CPUs",

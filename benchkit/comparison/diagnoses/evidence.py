@@ -11,6 +11,7 @@ import pandas as pd
 
 from benchkit.comparison.increases import increases_of, of_servers
 from benchkit.comparison.run_data import RunData, profile_pass_exclusions
+from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
 from benchkit.errors import InputError
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord, HostRecord
@@ -181,6 +182,11 @@ class CellEvidence:
         rows = rows[(rows["cell_id"] == self.cell.cell_id) & (rows["service"] == service)]
         wide = rows.pivot_table(index="trial_id", columns="category", values="share", aggfunc="mean")
         return _values(wide[category]) if category in wide else np.empty(0)
+
+    @cached_property
+    def workers(self) -> tuple[WorkerBalance, ...]:
+        """Balance of work among the processes of its services."""
+        return worker_balances(self.trials, self.tables.telemetry)
 
     @cached_property
     def records(self) -> tuple[TrialRecord, ...]:

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
+from benchkit.comparison.diagnoses.evidence import CellEvidence, mean, stands_out
 
 LEAST_BYTES = 16.0
 """Bytes for each request: the shortest lines of access logs have more."""
 
 
-def _find(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]:
+def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
+    others = mean(other.per_request("storage_written_bytes_total"))
     for name in cell.services:
         written = mean(cell.per_request("storage_written_bytes_total", name))
-        if written is not None and written >= LEAST_BYTES:
+        if written is not None and stands_out(written, others, LEAST_BYTES):
             yield Symptom(
                 service=name,
                 text="writes to a file for each request",

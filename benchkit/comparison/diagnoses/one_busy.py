@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from benchkit import units
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
-from benchkit.comparison.worker_balance import worker_balances
+from benchkit.comparison.diagnoses.evidence import MARGIN, CellEvidence, mean
 
 MOST = 0.8
 """Share of the workers' CPU time that one of them uses alone."""
@@ -18,10 +17,12 @@ MORE = 1.3
 
 
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
-    for each in worker_balances(cell.trials, cell.tables.telemetry):
+    most = max((each.busiest / each.workers for each in other.workers), default=0.0)
+    for each in cell.workers:
         share = each.busiest / each.workers
         several = [record.parallelism != 1 for record in cell.service_records(each.service)]
-        if share >= MOST and several and all(several):  # nginx with one worker has a process for its cache, too
+        is_uneven = share >= MOST and MARGIN * (1 - share) < 1 - most
+        if is_uneven and several and all(several):  # nginx with one worker has a process for its cache, too
             yield Symptom(
                 service=each.service,
                 text="leaves the work to one of its workers",

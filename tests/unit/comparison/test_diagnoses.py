@@ -121,7 +121,12 @@ def near(share: float) -> dict[str, Side]:
             {("listen_drops_total", None): share}, latency=((0.0002, 0.0004, 20_000), (1.0, 1.1, late))
         ),
         "lock-waits": Side({("mutex_wait_s_total", "app"): share}),
+        "one-busy": Side(
+            {(*WORKERS, "1"): 0.0, (*WORKERS, "2"): 1 - 0.2 / share, (*WORKERS, "3"): 0.2 / share}, service=SEVERAL
+        ),
+        "crowded-cpus": Side({(*WORKERS, str(pid)): 0.1 for pid in range(1 + round(6 * share))}, service=SEVERAL),
         "softirq": Side({(softirq, None, "0"): 0.5 * share, (softirq, None, "1"): 0.05 * share}),
+        "file-writes": Side({("storage_written_bytes_total", "app"): 16 * share * RPS}),
         "garbage-collection": Side(shares={"gc": 0.2 * share, "http": 1 - 0.2 * share}),
     }
 
