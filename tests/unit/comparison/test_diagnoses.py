@@ -217,6 +217,16 @@ def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> Non
     assert answer.sentences[-1].startswith("A known cause: cell waits in each request without using the CPU")
 
 
+def test_a_full_thread_is_a_cause_where_the_other_cell_uses_more_cores(tmp_path: Path) -> None:
+    one, two, equal = (
+        Side(service={"cpus": (0, 1)}, columns={"server_cpu_s_per_request": cores / RPS}) for cores in (1.0, 1.8, 1.1)
+    )
+    cause = only_cause(tmp_path / "more", one, two)
+    assert (cause.code, cause.subject_id) == ("one-busy", CELL)
+    assert cause.symptom.evidence == "it used 1.00 of 2 CPUs, and the other cell 1.80"
+    assert codes(tmp_path / "equal", one, equal) == []
+
+
 def test_a_specific_cause_replaces_the_general_ones_of_its_cell(tmp_path: Path) -> None:
     locked = Side(
         {("mutex_wait_s_total", "app"): 3.0, ("voluntary_switches_total", "app"): 2 * RPS},
