@@ -96,8 +96,8 @@ def cause(*codes: str) -> Named:
 
 
 def part(*names: str) -> Named:
-    """Return the test that no cause is named, and the largest part of the CPU time is one of these."""
-    return lambda causes, parts: not causes and bool(parts) and parts[0].component in names
+    """Return the test that no cause is named, and the first part of the CPU time that is named is one of these."""
+    return lambda causes, parts: not causes and next((p.component for p in parts if is_shown(p)), None) in names
 
 
 def one(backend: str, **options: object) -> dict[str, Any]:
