@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +20,17 @@ __all__ = ["cli", "environment", "why_lab"]
 @pytest.fixture(scope="module")
 def why_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLab]:
     """A lab whose servers have the roles `sut` and `slow`."""
+    with why_lab_in(tmp_path_factory.mktemp("why")) as lab:
+        yield lab
+
+
+@contextmanager
+def why_lab_in(folder: Path) -> Iterator[FaultLab]:
+    """Make that lab, with the store of its runs in a folder, and remove it at the end."""
     hosts = (LabHost(name="sut", roles=("sut", "slow")), LabHost(name="load", roles=("load",)))
     lab = up(LabSpec(name=f"pytest-{os.getpid()}-why", hosts=hosts))
     try:
-        with connected_lab(lab, tmp_path_factory.mktemp("why")) as connected:
+        with connected_lab(lab, folder) as connected:
             yield connected
     finally:
         down(lab.name)

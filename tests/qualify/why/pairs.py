@@ -12,6 +12,7 @@ from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.run_data import RunData, read_run_data
 from benchkit.comparison.why import is_shown
+from benchkit.store.store import Store
 from tests.qualify.faults.fault_lab import FaultLab
 from tests.support.paths import ROOT
 
@@ -63,17 +64,22 @@ class Explained:
         return self.causes[0].code if self.causes else next(iter(shown), "none")
 
 
-def explain(pair: CausePair, lab: FaultLab, blocks: int = 3) -> Explained:
-    """Run a pair of servers, and return the reasons of their difference."""
+def run_pair(pair: CausePair, lab: FaultLab, blocks: int = 3) -> str:
+    """Run a pair of servers, and return the id of the run."""
     (first, *_) = lab.run({**pair.scenario, "blocks": blocks})
-    data = read_without_verdicts(lab, first.run_id)
+    return first.run_id
+
+
+def explain(store: Store, run_id: str) -> Explained:
+    """Return the reasons of the difference in a stored run of a pair."""
+    data = read_without_verdicts(store, run_id)
     components = components_of(data)
     return Explained(list(causes_of(data)), finest_parts(components)[:-1], _adds_up(components))
 
 
-def read_without_verdicts(lab: FaultLab, run_id: str) -> RunData:
+def read_without_verdicts(store: Store, run_id: str) -> RunData:
     """Return a run without exclusions: they are about busy neighbours, which other tests are, and not about causes."""
-    data = read_run_data(lab.store, lab.store.run(run_id), without=())
+    data = read_run_data(store, store.run(run_id), without=())
     read = data.table
     assert read is not None
     return replace(data, table=lambda name: read(name).iloc[:0] if name == "verdicts" else read(name))

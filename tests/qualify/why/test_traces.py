@@ -25,7 +25,7 @@ def test_ten_more_system_calls_are_named_and_counted(
     run = why_lab.store.run(first.run_id)
     records = [trace for record in run.records() for trace in record.traces]
     assert {(each.tracer, each.why_not) for each in records} == {(tracer, None)}
-    found = components_of(read_without_verdicts(why_lab, run.run_id))
+    found = components_of(read_without_verdicts(why_lab.store, run.run_id))
     calls = [each for each in found if each.level == "system calls"]
     assert (calls[0].component, calls[0].blocks) == ("getppid", 3)
     assert calls[0].difference == pytest.approx(10, rel=0.02)
