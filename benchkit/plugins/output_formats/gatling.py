@@ -53,7 +53,9 @@ _OLD_ROW = re.compile(rf"> (\S.*?)\s+({_PLAIN})\s+\(OK=({_PLAIN})\s*KO=({_PLAIN}
 _NEW_ROW = re.compile(rf"> (\S.*?)\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})\s*\|\s*({_NUMBER})")
 _OLD_PROGRESS = re.compile(rf"> Global\s+\(OK=({_PLAIN})\s*KO=({_PLAIN})\s*\)")
 _ERROR = re.compile(r"> (\S.*?)\s+([0-9][0-9,]*)\s+\(\s*[0-9.,]+ ?%\)")
-_ELAPSED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}.*?\s([0-9]{1,9})s elapsed")
+_ELAPSED = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}.*?\s(?:([0-9]{1,6})h )?(?:([0-9]{1,9})m )?([0-9]{1,9})s elapsed"
+)
 _USERS = re.compile(r"(?:waiting: *([0-9,]+) */ )?active: *([0-9,]+) */ done: *([0-9,]+)")
 _END = re.compile(r"={20,}")
 _PERCENTILE = re.compile(r"response time ([0-9]{1,3}(?:\.[0-9]{1,4})?)(?:st|nd|rd|th) percentile")
@@ -132,7 +134,8 @@ class _GatlingReader(Reader):
                 return
 
     def read_elapsed(self, match: re.Match[str]) -> None:
-        seconds = int(match[1])
+        hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        seconds += 60 * minutes + 3600 * hours
         if self.has_global or (self.elapsed is not None and seconds < self.elapsed):
             raise several_runs("gatling", match[0])
         self.elapsed = seconds
@@ -184,13 +187,14 @@ class _GatlingReader(Reader):
         requests, failed = figures.get("requests"), self.failed
         if not figures and self.progress is not None:
             requests, failed = self.progress
+        count, rate = None if requests is None else int(requests), figures.get("rate")
         times = {name: figures.get(name) for name in ("min", "mean", "max", "stdev")}
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
         return LoadResult(
             tool="gatling",
-            duration_s=self.elapsed if self.has_global else None,
-            requests=None if requests is None else int(requests),
-            rps=figures.get("rate"),
+            duration_s=(self.elapsed if self.has_global else None) or implied_duration(count, rate),
+            requests=count,
+            rps=rate,
             latency=_latency(times, self.percentiles),
             errors=_errors(self.errors, failed),
             failed=None if failed is None else int(failed),
