@@ -21,7 +21,7 @@ THOUSANDS = 1000
 """Step in which autocannon states larger numbers of requests."""
 WRK2 = "wrk2"
 """A load tool that always holds a target rate, and does not state it."""
-HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop"})
+HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop", "nighthawk"})
 """Load tools that always hold a target rate, or nearly always."""
 UNSTATED_RATE = frozenset({"autocannon", "bombardier", "h2load", "hey", "oha"})
 """Tools that hold a rate where they are asked to, and do not print it: their connections may have been idle."""

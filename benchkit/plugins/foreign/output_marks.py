@@ -1,4 +1,4 @@
-"""The marks of a load in outputs of load tools: streams, target rates, dropped iterations. Pure.
+"""The marks of a load in outputs of load tools: streams and target rates. Pure.
 
 Each is searched for where its tool states it: in its document, in its text, or in the command line above the output.
 """
@@ -30,10 +30,6 @@ _RATES: Mapping[str, str] = {
 }
 _CONTINUED = re.compile(r"[\\`^]\n")
 """End of a line of a command that goes on in the next one, in any shell."""
-_DROPPED = re.compile(
-    r"dropped_iterations\W*?[.:]\s*(\d+)|\"dropped_iterations\":\s*\{(?:\s*\"(?:type|contains)\":\s*\"\w+\",)*"
-    r"\s*(?:\"values\":\s*\{)?[^{}]*?\"count\":\s*(\d+)"
-)
 _UNSAMPLED = re.compile(r"Req/Sec\s+-?nan")
 """A row of wrk2 in a run that ended before it was calibrated."""
 _OPEN: Mapping[str, re.Pattern[str]] = {
@@ -52,7 +48,6 @@ class OutputMarks:
     streams: int | None = None
     target_rate: float | None = None
     rate_ratio: float | None = None
-    dropped: int | None = None
     is_open: bool = False
     """True: requests or iterations were due at a rate, whether or not those before were answered."""
 
@@ -64,7 +59,6 @@ def marks_of(tool: str, text: str) -> OutputMarks:
     whole_commands = "\n " + _CONTINUED.sub(" ", text)
     rate = _first(_RATES.get(tool), whole_commands)
     rate = None if rate == "0" else rate  # fortio: at full speed
-    dropped = _count(_DROPPED.pattern, text) if tool == "k6" else None
     ratio = _RATIO.search(text) if tool == "zrk" else None
     return OutputMarks(
         streams=_count(_STREAMS.get(tool), text),
@@ -72,7 +66,6 @@ def marks_of(tool: str, text: str) -> OutputMarks:
         if rate is None
         else float(rate.removesuffix("k")) * (1e3 if rate.endswith("k") else 1) or None,
         rate_ratio=float(ratio[1]) if ratio else None,
-        dropped=dropped,
         is_open=rate is not None
         or (tool == "wrk" and _UNSAMPLED.search(text) is not None)
         or (tool in _OPEN and _OPEN[tool].search(whole_commands) is not None),

@@ -57,6 +57,8 @@ class PublishedResult(Frozen):
 
 CLOSED_SHARE = 0.99
 """Read errors for each answer from which a server closes every connection, as wrk counts it."""
+OPEN = frozenset({"open-loop", "open-model", "target-rate"})
+"""Codes of notes on outputs whose requests were due at a rate."""
 WHOLE_SECONDS_STEP_S = 2.0
 """Step of a duration that is rounded down to whole seconds: it may be a second more, and half a step is allowed."""
 
@@ -85,7 +87,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         is_multiplexed=protocol in {"h2", "h2c"} or output.tool == "h2load",
         target_rate=marks.target_rate,
         rate_ratio=marks.rate_ratio,
-        is_open=marks.is_open,
+        is_open=marks.is_open or any(note.code in OPEN for note in output.notes),
         rps=output.rps,
         requests=output.requests,
         duration_s=output.duration_s,
@@ -99,7 +101,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         failures=failures,
         errors_connect=errors.connect,
         reconnects=closed,
-        dropped=output.dropped if marks.dropped is None else marks.dropped,
+        dropped=output.dropped,
         complete=output.complete,
         notes=output.notes,
     )

@@ -40,7 +40,7 @@ _AT_CONNECTIONS = re.compile(
     re.IGNORECASE,
 )
 _MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "mittlere", "moyenne", "moyen"}
-_MEAN |= {"média", "médio", "media", "medio", "durchschnittliche", "среднее", "средняя"}
+_MEAN |= {"평균", "média", "médio", "media", "medio", "durchschnittliche", "среднее", "средняя"}
 _MEDIAN = {"median", "med", "中位数", "mediana", "médiane", "медиана"}
 _MAX = {
     "max",
@@ -53,6 +53,7 @@ _MAX = {
     "макс",
     "максимум",
     "最大",
+    "최대",
     "最长",
     "最慢",
 }
@@ -87,6 +88,7 @@ _ABOUT_TIME = {
         "latenz",
         "antwortzeit",
     ),
+    *("tail", "タイル", "パーセンタイル", "응답시간", "응답", "시간", "지연", "지연시간"),
     *("latence", "latência", "latencia", "latenza", "задержка", "задержки", "分位", "分位数", "レイテンシ", "応答時間"),
     *("время", "времени", "ответа", "отклика", "запроса", "перцентиль", "процентиль", "percentil"),
     *("temps", "tempo", "tiempo", "réponse", "resposta", "respuesta", "risposta", "de", "da", "di", "du"),

@@ -42,10 +42,12 @@ _WRAPPERS = {
     "runs",
 }
 _MAX_DEPTH = 8
-_OPTIONS = {"opts", "options", "config", "configuration", "params", "parameters", "settings"}
+_OPTIONS = {"opts", "options", "config", "configuration", "params", "parameters", "settings", "meta", "metadata"}
 """Keys of objects that state the load of the rows beside them, not a row."""
 _LEVELS = {"plaintext": "pipelineConcurrencyLevels", "query": "queryIntervals", "update": "queryIntervals"}
 _LEVELS |= {"cached-query": "cachedQueryIntervals"}
+_TESTS = {*_LEVELS, "json", "db", "queries", "fortune", "fortunes", "updates"}
+"""Names of TechEmpower's tests, which other projects use: a key of these names no server."""
 
 
 def json_table(text: str) -> RawTable | None:
@@ -81,7 +83,9 @@ def _rows(node: object, around: Mapping[str, str], keys: tuple[str, ...]) -> Ite
                 for key, value in below.items()
                 for each, text in _flat(value)
             }
-            yield dict(around) | own | inner | dict(zip((KEY, OUTER_KEY), keys[::-1], strict=False))
+            is_by_test = len(keys) > 1 and keys[-2].lower() in _TESTS
+            places = (OUTER_KEY, KEY) if is_by_test else (KEY, OUTER_KEY)
+            yield dict(around) | own | inner | dict(zip(places, keys[::-1], strict=False))
             return
         for key, value in below.items():
             is_wrapper = key.lower() in _WRAPPERS or (len(below) == 1 and isinstance(value, list))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
+
+from benchkit.loadtools.text import of_unit
 
 Decimal = Literal[".", ","]
 """Decimal separator of a table."""
@@ -54,9 +56,17 @@ def plain(text: str) -> str:
     return " ".join(_MARKS.sub("", text).split())
 
 
-def decimal_of(cells: Iterable[str]) -> Decimal:
-    """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can."""
+def decimal_of(cells: Iterable[str], rates: Iterable[Sequence[str]] = ()) -> Decimal:
+    """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can.
+
+    In a column of `rates`, a whole number below 1,000 beside others with three digits behind a point tells that these
+    are thousands: `12.345` and `987`.
+    """
     points = commas = 0
+    for column in rates:
+        grouped = sum(re.fullmatch(r"\d{1,3}\.\d{3}", cell) is not None for cell in column)
+        whole = sum(re.fullmatch(r"\d{1,3}", cell) is not None for cell in column)
+        commas += grouped if whole and grouped + whole == sum(map(bool, column)) else 0
     for cell in cells:
         for about, digits in re.findall(r"([~≈]?)\s*(\d[\d.,]*\d)", cell):
             if about and re.fullmatch(r"\d{1,3}[.,]\d{3}", digits):  # about as much, to three decimals: thousands
@@ -129,9 +139,9 @@ def read_time(cell: str, scale: float | None, decimal: Decimal = ".") -> float |
     match = _TIME.match(cell)
     if match is not None:
         number = _scaled(match[1], match[2], decimal)
-        return None if number is None else number * SECONDS[match[3].lower()]
+        return of_unit(number, SECONDS[match[3].lower()])
     number = read_number(cell, decimal)
-    return None if number is None or scale is None else number * scale
+    return None if scale is None else of_unit(number, scale)
 
 
 def step_of(cell: str, scale: float | None, decimal: Decimal = ".") -> float:

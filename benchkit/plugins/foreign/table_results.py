@@ -180,7 +180,8 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     ):
         columns = {head: column for head, column in columns.items() if not is_bare_number(head)}
     is_json = text.lstrip().startswith(("[", "{"))
-    decimal: Decimal = "." if is_json else decimal_of(_figures(table, columns))
+    rates_as_printed = [cells[head] for head, column in columns.items() if column.kind == "rate"]
+    decimal: Decimal = "." if is_json else decimal_of(_figures(table, columns), rates_as_printed)
     has_rate = any(column.field == "rps" for column in columns.values())
     columns = {
         head: column
