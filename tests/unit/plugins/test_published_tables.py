@@ -55,6 +55,8 @@ def test_a_separator_that_can_be_either_is_read_as_the_rest_of_the_table() -> No
     assert decimal_of(["1.234", "2,5", "0,31"]) == ","
     assert decimal_of(["1.234", "2.5"]) == "."
     assert decimal_of(["1.234"]) == "."
+    assert read_table("|server|Anfragen/s|\n|---|---|\n|a|12.345|\n|b|987|\n", "t").results[0].rps == 12345.0
+    assert read_table("|server|req/s|\n|---|---|\n|a|12.345|\n|b|9.871|\n", "t").results[0].rps == 12.345
     assert parse_digits("1.234", ",") == 1234.0
     assert parse_digits("1.234", ".") == 1.234
     assert parse_digits("1,234", ".") == 1234.0
@@ -247,6 +249,9 @@ def test_json_by_test_by_server_and_nested() -> None:
         ("actix", "upload-32"),
         ("axum", "upload-32"),
     ]
+    by_test = {"meta": {"connections": 64}, "results": {"json": {"gin": {"rps": 1}}, "fortunes": {"gin": {"rps": 2}}}}
+    named = [(each.name, each.test, each.connections) for each in read_table(json.dumps(by_test), "t").results]
+    assert named == [("gin", "json", 64), ("gin", "fortunes", 64)]
     by_server = {"express": {"rps": 1, "latency": {"p99": "2 ms"}}, "fastify": {"rps": 2, "latency": {"p99": "1 ms"}}}
     results = read_table(json.dumps(by_server), "t").results
     assert [(each.name, each.rps, each.percentiles[99.0]) for each in results] == [
@@ -414,6 +419,9 @@ def test_lines_of_a_program_are_no_columns() -> None:
         ("socket_errors", "errors_part_socket"),
         ("non2xx_responses", "errors_part_http"),
         ("Worst latency", "max_s"),
+        ("Tail (p99.9)", "p99.9"),
+        ("99%タイル", "p99"),
+        ("평균 응답시간 (ms)", "mean_s"),
         ("Throughput (Mbps)", None),
         ("Throughput (msg/s)", None),
     ],
