@@ -66,8 +66,8 @@ _PREFIXES = (
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
 """Line of GitHub Actions and Azure Pipelines between those of a step."""
-_ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"')
-"""Line end within a string of JSON, and the beginning of one: its first line stands alone then."""
+_ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"|(?<!\\)"(?=[ \t]*[,}\]])')
+"""Line end within a string of JSON, its beginning and its end: its first and last lines stand alone then."""
 _QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
 """Line that is an item of a list in JSON, as Ansible prints outputs."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")

@@ -82,6 +82,8 @@ _OWN = has_line(
     r"running \([0-9hm.]+s\), [0-9]+/[0-9]+ VUs, ",
     r"scenarios: \([0-9.]+%\) [0-9]+ scenarios?, [0-9]+ max VUs",
 )
+_has_row = has_line(r"(?:\S{1,6}\s+)?http_reqs\.{2,}:")
+"""True for a text with the summary in rows, which a document of JSON may follow."""
 _JSON = re.compile(r'"http_req(?:s|_\w+)(?:\{[^"\n]{0,200}\})?"\s*[:,]|"k6_version"\s*:')
 
 
@@ -385,7 +387,7 @@ def parse(text: str) -> LoadResult:
     """Return the result that k6 printed or wrote. Raises ParseError for other text, and for several runs."""
     if is_points(text):
         return read_points(text)
-    return _read_json(text) if _JSON.search(text) else _K6Reader().read(text)
+    return _read_json(text) if _JSON.search(text) and not _has_row(text) else _K6Reader().read(text)
 
 
 def _is_output(text: str) -> bool:

@@ -132,6 +132,7 @@ class _FortioReader(Reader):
 
     def read_starting(self, match: re.Match[str]) -> None:
         self.set_once(match[0], threads=parse_count(match[2]))
+        self.target_rate = self.target_rate or _number(match[1])
         self.planned_s = parse_duration(match[3]) if match[3] else None
         self.planned_calls = int(match[4]) if match[4] else None
 

@@ -205,6 +205,16 @@ def test_a_part_of_fortios_text_is_incomplete_only_where_its_beginning_is_seen()
     assert parsed("fortio", text[text.index("Aggregated Function") : end]).complete
 
 
+def test_the_rate_of_fortio_stands_in_two_lines() -> None:
+    text = recorded("fortio/v163-qps")
+    assert "target-rate" in {note.code for note in parsed("fortio", text[text.index("Starting at") :]).notes}
+
+
+def test_a_document_of_k6_below_its_rows_is_of_the_same_run() -> None:
+    rows = recorded("k6/v18-legacy")
+    assert parsed("k6", f"{rows}\n{recorded('k6/v18-export')}") == parsed("k6", rows)
+
+
 def test_fortios_protobuf_counts_are_text() -> None:
     text = re.sub(r'"Count": (\d+)', r'"Count": "\1"', recorded("fortio/v163-json"))
     assert parsed("fortio", text) == parsed("fortio", recorded("fortio/v163-json"))

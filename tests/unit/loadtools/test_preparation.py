@@ -210,9 +210,10 @@ def test_figures_are_no_prefixes(text: str) -> None:
             ["entities-read", "tags-removed"],
         ),
         (json.dumps({"argv": ["wrk"], "stdout": WRK, "stderr": ""}, indent=1), ["strings-read"]),
+        (json.dumps({"stdout": WRK.rstrip(), "rc": 0}), ["strings-read"]),
         ("ok: [load-1] => " + json.dumps({"msg": WRK.splitlines()}, indent=4), ["strings-read"]),
     ],
-    ids=["HTML", "JSON", "Ansible"],
+    ids=["HTML", "JSON", "JSON in one line", "Ansible"],
 )
 def test_pages_and_strings_of_json_are_read(text: str, notes: list[str]) -> None:
     (result,), (plain,) = read_runs(text, where="here"), read_runs(WRK, where="here")
