@@ -132,16 +132,17 @@ def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
 
 
 def read_runs(text: str, *, where: str) -> list[LoadResult]:
-    """Return what each run in a text of one tool states; empty where no tool is recognised.
+    """Return what each run in a text states; empty where no tool is recognised.
 
-    Raises ParseError as `recognise` does, and for text that its tool's parser refuses.
+    Raises ParseError for runs of several tools that cannot be told apart, for output of an unsupported tool, and for text
+    that its tool's parser refuses.
     """
     prepared = _prepare(text)
-    chosen = recognise(prepared.text, where=where)
-    if chosen is None:
-        return []
+    found = _marked(prepared.text, where)
+    starts = sorted({start for each in found for start in _starts(each, prepared.text)}) if len(found) > 1 else [0]
+    parts = [(recognise(part, where=where), part) for part in _divide(prepared.text, starts)]
     try:
-        return [_read(chosen, each, prepared) for each in split_runs(chosen, prepared.text)]
+        return [_read(chosen, run, prepared) for chosen, part in parts if chosen for run in split_runs(chosen, part)]
     except ParseError as error:
         raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
 

@@ -85,6 +85,7 @@ def test_outputs_of_two_tools_in_one_text_are_refused_unless_one_is_named() -> N
     text = _text("wrk") + _text("ab")
     with pytest.raises(ParseError, match="outputs of wrk and ab"):
         _read(AUTO, text)
+    assert read_runs(text, where="out.txt") == [_read(tool, _text(tool)) for tool in ("wrk", "ab")]
     assert _read("wrk", text).requests == _read("wrk", _text("wrk")).requests
     assert _read("ab", text).requests == _read("ab", _text("ab")).requests
 
