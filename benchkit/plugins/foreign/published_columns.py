@@ -119,6 +119,11 @@ _RATE = re.compile(
     r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒(?:请求|处理)(?:数|量)?|请求速率|性能|tps)|best performance",
     re.IGNORECASE,
 )
+_OTHER_RATE = re.compile(
+    r"\b(?:max|min|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]"
+    r"|(?:\bper |/ ?)(?:v?cpu|core|thread|worker|process|connection|client|watt|dollar)\b",
+    re.IGNORECASE,
+)
 _OTHER_UNIT = re.compile(r"/|\bper\b|\b[kmg]?i?(?:b|bps|bits?|bytes)\b|\bm(?:in|s)\b", re.IGNORECASE)
 """Units of throughputs that are not of requests per second."""
 _WINDOW = re.compile(
@@ -139,7 +144,7 @@ class PublishedColumn:
     """Of a rate: the connections that its heading names."""
     kind: Literal["number", "rate", "time", "size", "text"] = "number"
     scale: float | None = None
-    """Seconds of a time, or bytes of a size, without a unit; None: its heading names none."""
+    """Seconds of a time, bytes of a size, or requests/s of a rate, without a unit; None: its heading names none."""
     repeats: bool = False
     """True for one of several columns that are repetitions of each row."""
 
@@ -149,7 +154,8 @@ class PublishedColumn:
             return numbers.read_time(cell, self.scale, decimal)
         if self.kind == "size":
             return numbers.read_size(cell, self.scale, decimal)
-        number = numbers.read_number(re.sub(r" ?/ ?s(?:ec)?$", "", cell) if self.kind == "rate" else cell, decimal)
+        bare = re.sub(r" ?/ ?s(?:ec)?$", "", cell) if self.kind == "rate" else cell
+        number = numbers.read_number(bare, decimal, self.scale)
         if number is None and self.field == "connections":
             return connections_of(cell)  # `50 VUs`
         return numbers.read_rate(cell, decimal) if number is None and self.kind == "rate" else number
@@ -174,7 +180,19 @@ def is_test(head: str) -> bool:
 
 def is_repetition(head: str) -> bool:
     """Return whether a heading, or the first cell of a row, numbers a repetition: `Run 2`, `第3次`, `#1`."""
-    return _REPETITION.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words_of(head))) is not None
+    return _REPETITION.fullmatch(_without_brackets(words_of(head))) is not None
+
+
+def is_sweep(head: str) -> bool:
+    """Return whether a heading is that of a rate that may have been asked for: `Rate (req/s)`."""
+    return (
+        re.fullmatch(r"(?:(?:arrival|request) )?rate|load", _without_brackets(words_of(head)), re.IGNORECASE)
+        is not None
+    )
+
+
+def _without_brackets(words: str) -> str:
+    return re.sub(r"\s*[(\[].*[)\]]", "", words)
 
 
 def is_bare_number(head: str) -> bool:
@@ -211,25 +229,23 @@ def column_of(head: str, cells: Sequence[str]) -> PublishedColumn | None:
         or _count_column(words)
         or (None if PER_SECOND.search(words) else _time_column(bare, scale))  # `Mean requests per second`
         or (PublishedColumn("duration_s", kind="time", scale=scale) if _WINDOW.fullmatch(bare) else None)
-        or (PublishedColumn("rps", kind="rate") if _is_rate(words) else None)
+        or (PublishedColumn("rps", kind="rate", scale=numbers.scale_of(words)) if _is_rate(words) else None)
     )
 
 
 def _count_column(words: str) -> PublishedColumn | None:
     if match := _RATE_AT.fullmatch(words):
         return PublishedColumn("rps", connections=int(match[1]), kind="rate")
-    if _TARGET.fullmatch(words):
-        return PublishedColumn("target_rate", kind="rate")
-    return next(
-        (PublishedColumn(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None
-    )
+    if _TARGET.fullmatch(_without_brackets(words)):
+        return PublishedColumn("target_rate", kind="rate", scale=numbers.scale_of(words))
+    return next((PublishedColumn(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None)
 
 
 def owner_of(head: str) -> str:
     """Return the words of a heading beside those of its rate: `nginx` of `nginx (req/s)`; empty for `Avg RPS`."""
     if PER_SECOND.search(words_of(head)) is None and not _is_rate(words_of(head)):
         return head
-    words = re.sub(r"[()\[\],:]", " ", PER_SECOND.sub(" ", words_of(head)))
+    words = re.sub(r"[()\[\],:]", " ", PER_SECOND.sub(" ", numbers.SCALE.sub(" ", words_of(head))))
     return " ".join(word for word in words.split() if word.lower() not in _MEAN | {"rate", "throughput", "speed", "in"})
 
 
@@ -245,12 +261,12 @@ def has_time_unit(head: str) -> bool:
 
 
 def _is_rate(words: str) -> bool:
-    """Return whether a heading is that of rates; a highest or lowest rate, or a spread, is another figure."""
-    if re.search(r"\b(?:max|min|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]", words, re.IGNORECASE):
+    """Return whether a heading is that of rates; an extreme, a spread or a rate per core is another figure."""
+    if _OTHER_RATE.search(words):
         return False
     if PER_SECOND.search(words) is not None:
         return True
-    return not _OTHER_UNIT.search(words) and _RATE.fullmatch(re.sub(r"\s*[(\[].*[)\]]", "", words)) is not None
+    return not _OTHER_UNIT.search(words) and _RATE.fullmatch(_without_brackets(words)) is not None
 
 
 def _bytes_column(words: str, cells: Sequence[str]) -> PublishedColumn | None:

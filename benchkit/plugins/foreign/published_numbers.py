@@ -26,6 +26,7 @@ SECONDS = {
 """Seconds in a unit of time, as plain text has it (`plain` makes one letter of both µ)."""
 _BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "mio": 1e6, "mln": 1e6, "万": 1e4, "萬": 1e4}
+_SCALES = {**_PREFIXES, "thousand": 1e3, "тыс": 1e3, "千": 1e3, "million": 1e6, "百万": 1e6}
 _DIGITS = r"\d{1,3}(?:[ '\u2019_]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d+)?|\d(?:e[+-]?\d+)?"
 _NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬)(?![a-z]))?"
 _PER_SECOND = (
@@ -35,6 +36,12 @@ _PER_SECOND = (
 )
 PER_SECOND = re.compile(_PER_SECOND, re.IGNORECASE)
 """Text that names a rate of requests, in a heading or beside a number."""
+_SCALE_WORDS = "|".join(sorted(filter(None, _SCALES), key=len, reverse=True))
+SCALE = re.compile(
+    rf"(?<![^\W_])({_SCALE_WORDS})s?\.?\s?(?:of\s)?(?={_PER_SECOND})|[(\[]\s*(?:in\s)?({_SCALE_WORDS})s?\.?\s*[)\]]",
+    re.IGNORECASE,
+)
+"""Scale of the rates below a heading: `kRPS`, `M req/s`, `Requests/s (thousands)`, `QPS (万)`."""
 _WHOLE = re.compile(rf"[~≈]?\s*{_NUMBER}\+?", re.IGNORECASE)
 _WITH_ADDITION = re.compile(rf"[~≈]?\s*{_NUMBER}\s*(?:[(\[±]|\+/-).*", re.IGNORECASE)
 _IN_BRACKETS = re.compile(r"\d[^(\[]*[(\[][^)\]]*\d[^)\]]*[)\]]")
@@ -110,10 +117,20 @@ def parse_digits(digits: str, decimal: Decimal = ".") -> float | None:
     return float(plain_text) if re.fullmatch(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", plain_text, re.IGNORECASE) else None
 
 
-def read_number(cell: str, decimal: Decimal = ".") -> float | None:
-    """Return the number that a plain cell is, also with an addition behind it: `12,345 (±2 %)`."""
+def scale_of(head: str) -> float | None:
+    """Return the scale that a plain heading of rates names, 1,000 for `kRPS`; None without one."""
+    match = SCALE.search(head)
+    return _SCALES[(match[1] or match[2]).lower()] if match else None
+
+
+def read_number(cell: str, decimal: Decimal = ".", scale: float | None = None) -> float | None:
+    """Return the number that a plain cell is, also with an addition behind it: `12,345 (±2 %)`.
+
+    A prefix of its own, `12k`, stands instead of the `scale`.
+    """
     match = _WHOLE.fullmatch(cell) or _WITH_ADDITION.fullmatch(cell)
-    return None if match is None else _scaled(match[1], match[2], decimal)
+    number = None if match is None else _scaled(match[1], match[2], decimal)
+    return number if number is None or scale is None or (match and match[2]) else number * scale
 
 
 def read_rate(cell: str, decimal: Decimal = ".") -> float | None:

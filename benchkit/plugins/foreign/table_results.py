@@ -29,6 +29,7 @@ from benchkit.plugins.foreign.published_columns import (
     is_name,
     is_repetition,
     is_summary,
+    is_sweep,
     is_test,
     owner_of,
     words_of,
@@ -103,7 +104,7 @@ def read_table(text: str, where: str) -> PublishedTable:
 
 def _raise_no_rate(tables: Sequence[RawTable], where: str) -> NoReturn:
     heads = [(table, head) for table in tables for head in table.heads]
-    rates = [(table, head) for table, head in heads if column_of(head, []) == PublishedColumn("rps", kind="rate")]
+    rates = [(table, head) for table, head in heads if _is_rate_alone(column_of(head, []))]
     if rates:
         cell = next((row[head] for table, head in rates for row in table.rows if row[head]), None)
         raise InputError(
@@ -242,7 +243,9 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     context, marks = f"{where} {table.title or ''}", marks_of_text(about)
     stated = {int(found.replace(",", "")) for found in _AT.findall(table.title or "")}
     at = stated.pop() if len(stated) == 1 else marks.connections
-    waits = any(_USERS.search(" ".join((head, *cells[head]))) for head in loads)
+    waits = any(_USERS.search(" ".join((head, *cells[head]))) for head in loads) or (
+        named is None and any(column.field == "rps" and is_sweep(head) for head, column in columns.items())
+    )
     marked = [
         each.model_copy(
             update={
@@ -386,11 +389,16 @@ def _is_label(cell: str, decimal: Decimal, *, is_first: bool) -> bool:
 
 def _rates_by_owner(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:
     """Return several columns of rates as those of servers or tests that their headings name."""
-    heads = [head for head, column in columns.items() if column == PublishedColumn("rps", kind="rate")]
+    heads = [head for head, column in columns.items() if _is_rate_alone(column)]
     owners = {owner_of(head) for head in heads}
     if len(heads) == 1 or "" in owners or len(owners) < len(heads):
         return {}
-    return {head: PublishedColumn("server", kind="rate") for head in heads}
+    return {head: replace(columns[head], field="server") for head in heads}
+
+
+def _is_rate_alone(column: PublishedColumn | None) -> bool:
+    """Return whether a column is of rates, whatever their scale, and says no more of them."""
+    return column is not None and replace(column, scale=None) == PublishedColumn("rps", kind="rate")
 
 
 def _place(head: str, label: str, test: str | None, number: int | None, named: str | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ _SAMPLES = re.compile(r"of samples: ([0-9]+)")
 _DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors(?: \(.*)?")
 _OWN = has_line(
     rf"[{_BORDERS}]\s*Latency\s*[{_BORDERS}]\s*[0-9.]+ ms",
-    rf"[{_BORDERS}]\s*Req/Sec\s*[{_BORDERS}]",
+    rf"[{_BORDERS}]\s*Req/Sec\s*[{_BORDERS}][^k%\n]*$",
     rf"[{_BORDERS}]?\s*Bytes/Sec\s*[{_BORDERS} ]\s*[0-9.]+ [kMGTP]?B",
     r"Req/Bytes counts sampled ",
     r"[0-9]+k requests in ",

@@ -73,6 +73,8 @@ def test_text_without_marks_is_refused_with_what_to_name() -> None:
     with pytest.raises(ParseError, match="the output is empty"):
         _read(AUTO, " \n")
     assert read_runs("nginx 1200\n", where="out.txt") == []
+    table_of_wrk = "| Stats | Avg | Max |\n|--|--|--|\n| Latency | 1.2ms | 20ms |\n| Req/Sec | 25.0k | 27k |\n"
+    assert read_runs(table_of_wrk, where="out.txt") == []
 
 
 def test_an_unknown_tool_is_refused_with_all_names() -> None:

@@ -300,6 +300,33 @@ def test_shares_sizes_and_constant_words_are_no_names() -> None:
     assert [(each.name, each.test) for each in read_table(text, "here").results] == [("h3", None), ("static", None)]
 
 
+@pytest.mark.parametrize(
+    ("head", "cell", "expected"),
+    [
+        ("kRPS", "120", 120e3),
+        ("RPS (K)", "120", 120e3),
+        ("Throughput (k req/s)", "1.5", 1500.0),
+        ("Throughput (k req/s)", "1.5M", 1.5e6),
+        ("Requests/sec (millions)", "1.2", 1.2e6),
+        ("Thousands of requests per second", "120", 120e3),
+        ("QPS (万)", "2.4", 24e3),
+        ("Target rate (req/s)", "120", 120.0),
+        ("Requests/s", "120", 120.0),
+    ],
+)
+def test_a_heading_may_name_the_scale_of_its_rates(head: str, cell: str, expected: float) -> None:
+    column = column_of(head, [])
+    assert column is not None
+    assert column.read(cell, ".") == pytest.approx(expected)
+
+
+def test_a_rate_per_core_is_none_and_one_without_a_server_may_have_been_held() -> None:
+    text = "|server|req/s per core|k req/s|\n|-|-|-|\n|a|300|1.2|\n|b|150|0.6|\n"
+    assert rates(text) == [("a", None, None, 1200.0), ("b", None, None, 600.0)]
+    results = read_table("|Rate (req/s)|p99|conns|\n|-|-|-|\n|1000|3ms|100|\n|5000|9ms|100|\n", "t").results
+    assert [(each.rps, each.is_open) for each in results] == [(1000.0, True), (5000.0, True)]
+
+
 def test_a_mean_of_rates_is_no_latency() -> None:
     assert column_of("Mean requests per second", []) == column_of("Requests per second [#/sec] (mean)", [])
     assert (column := column_of("Avg req/s", [])) is not None
