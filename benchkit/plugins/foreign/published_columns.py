@@ -200,6 +200,11 @@ def is_bare_number(head: str) -> bool:
     return re.fullmatch(r"\d+(?: #\d+)?", head) is not None
 
 
+def is_mean(label: str) -> bool:
+    """Return whether the label of a row is that of means."""
+    return words_of(label).lower() in _MEAN
+
+
 def is_summary(label: str) -> bool:
     """Return whether the label of a row, or a heading, is that of a mean or total of others."""
     return words_of(label).lower() in _MEAN | _MEDIAN | _MAX | {

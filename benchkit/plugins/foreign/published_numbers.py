@@ -6,6 +6,7 @@ A cell that can be read in two ways is None, never one of them.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -59,7 +60,7 @@ _MARKS = re.compile(r"<[^<>]*>|\*\*|__|~~|[*`]|[\U0001f000-\U0001faff☀-➿⬀-
 
 def plain(text: str) -> str:
     """Return a cell without Markdown, HTML and emojis; each kind of blank is a space, and wide characters are ASCII."""
-    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1\2", _NOTE.sub("", text.strip())))
+    text = unicodedata.normalize("NFKC", _LINK.sub(r"\1\2", _NOTE.sub("", html.unescape(text.strip()))))
     return " ".join(_MARKS.sub("", text).split())
 
 

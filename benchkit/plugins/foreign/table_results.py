@@ -26,6 +26,7 @@ from benchkit.plugins.foreign.published_columns import (
     has_time_unit,
     is_bare_number,
     is_index,
+    is_mean,
     is_name,
     is_repetition,
     is_summary,
@@ -285,12 +286,14 @@ def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]
 
 
 def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[Mapping[str, str]]:
-    """Return the rows without those that sum up repetitions: `avg` below `1`, `2` and `3`."""
-    labels = [row[named] for row in rows] if named is not None else []
-    numbered = sum(label.isdigit() or is_repetition(label) for label in labels)
-    if numbered < 2:  # noqa: PLR2004 - repetitions
+    """Return the rows without those that sum up others: `Average` below servers, or below `1`, `2` and `3`.
+
+    Of rows that all are summaries, as those of wrk's statistics, the one of means is returned.
+    """
+    if named is None:
         return rows
-    return [row for row, label in zip(rows, labels, strict=True) if not is_summary(label)]
+    means = [row for row in rows if is_mean(row[named])]
+    return [row for row in rows if not is_summary(row[named])] or means or rows
 
 
 def _first_of_each(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:

@@ -35,6 +35,7 @@ NARROW = "\u202f"
         ("1.2 M", 1.2e6),
         ("2.4万", 24000.0),
         ("**97,400** 🥇", 97400.0),
+        ("12&nbsp;345", 12345.0),
         ("~8.6k", 8600.0),
         ("12,345 (±2 %)", 12345.0),
         ("12345 ± 120", 12345.0),
@@ -348,6 +349,12 @@ def test_json_by_server_and_connections() -> None:
 def test_rows_and_columns_that_sum_up_repetitions_are_no_repetitions() -> None:
     rows = "| Run | a | b |\n|-|-|-|\n| 1 | 100 req/s | 120 req/s |\n| 2 | 101 req/s | 121 req/s |\n| avg | 100.5 req/s | 120.5 req/s |\n"
     assert [each.rps for each in read_table(rows, "t.md").results] == [100, 120, 101, 121]
+    servers = "| Server | RPS |\n|-|-|\n| a | 100 |\n| b | 120 |\n| **Average** | 110 |\n"
+    assert [each.name for each in read_table(servers, "t.md").results] == ["a", "b"]
+    of_wrk = (
+        "| Stats | Avg | Stdev | Max |\n|-|-|-|-|\n| Latency | 1.2ms | 0.3ms | 9ms |\n| Req/Sec | 2.5k | 1k | 2.7k |\n"
+    )
+    assert [(each.name, each.rps) for each in read_table(of_wrk, "t.md").results] == [("Avg", 2500)]
     below = "Server | Run 1 | Run 2 | Average\n--|--|--|--\na | 100 | 102 | 101\n\n(requests per second)\n"
     assert [(each.rps, each.repetition) for each in read_table(below, "t.md").results] == [(100, 1), (102, 2)]
 
