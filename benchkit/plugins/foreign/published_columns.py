@@ -42,53 +42,14 @@ _AT_CONNECTIONS = re.compile(
 _MEAN = {"mean", "avg", "average", "平均", "durchschnitt", "mittel", "mittlere", "moyenne", "moyen"}
 _MEAN |= {"평균", "média", "médio", "media", "medio", "durchschnittliche", "среднее", "средняя"}
 _MEDIAN = {"median", "med", "中位数", "mediana", "médiane", "медиана"}
-_MAX = {
-    "max",
-    "maximum",
-    "slowest",
-    "longest",
-    "worst",
-    "máximo",
-    "massimo",
-    "макс",
-    "максимум",
-    "最大",
-    "최대",
-    "最长",
-    "最慢",
-}
+_MAX = {"max", "maximum", "slowest", "longest", "worst", "máximo", "massimo", "макс", "максимум"}
+_MAX |= {"最大", "최대", "最长", "最慢"}
+_SUMMARIES = {"min", "total", "sum", "stdev", "std dev", "std", "range"}
 _ABOUT_TIME = {
-    *(
-        "latency",
-        "latencies",
-        "lat",
-        "time",
-        "times",
-        "response",
-        "resp",
-        "request",
-        "requests",
-        "req",
-        "per",
-        "rt",
-        "of",
-    ),
-    *(
-        "the",
-        "duration",
-        "delay",
-        "percentile",
-        "pct",
-        "延迟",
-        "时延",
-        "响应时间",
-        "响应",
-        "耗时",
-        "时间",
-        "latenz",
-        "antwortzeit",
-    ),
+    *("latency", "latencies", "lat", "time", "times", "response", "resp", "request", "requests", "req", "per", "rt"),
+    *("of", "the", "duration", "delay", "percentile", "pct", "延迟", "时延", "响应时间", "响应", "耗时", "时间"),
     *("tail", "タイル", "パーセンタイル", "응답시간", "응답", "시간", "지연", "지연시간"),
+    *("latenz", "antwortzeit"),
     *("latence", "latência", "latencia", "latenza", "задержка", "задержки", "分位", "分位数", "レイテンシ", "応答時間"),
     *("время", "времени", "ответа", "отклика", "запроса", "перцентиль", "процентиль", "percentil"),
     *("temps", "tempo", "tiempo", "réponse", "resposta", "respuesta", "risposta", "de", "da", "di", "du"),
@@ -207,15 +168,7 @@ def is_mean(label: str) -> bool:
 
 def is_summary(label: str) -> bool:
     """Return whether the label of a row, or a heading, is that of a mean or total of others."""
-    return words_of(label).lower() in _MEAN | _MEDIAN | _MAX | {
-        "min",
-        "total",
-        "sum",
-        "stdev",
-        "std dev",
-        "std",
-        "range",
-    }
+    return words_of(label).lower() in _MEAN | _MEDIAN | _MAX | _SUMMARIES
 
 
 def is_index(head: str) -> bool:
