@@ -142,8 +142,8 @@ def _read(tool: str, file: OutputFile) -> LoadResult:
             why="it breaks off, or is of a run that did not finish",
             hint="leave the file out",
         )
-    if not result.rps or not result.duration_s:
-        raise InputError("the output states no rate, or no duration", where=file.name, hint="leave the file out")
+    if not result.rps:
+        raise InputError("the output states no rate", where=file.name, hint="leave the file out")
     return result
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from benchkit.errors import InputError, ParseError
-from benchkit.plugins.foreign.imported import ImportedCell, OutputFile
+from benchkit.plugins.foreign.imported import ImportedCell, OutputFile, read_cell
 from benchkit.plugins.foreign.imported_tables import FORMAT, cells_of_table, is_table
+from tests.support.paths import TESTS
 
 AT = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -45,6 +46,21 @@ def test_repetitions_become_blocks_in_their_order() -> None:
     found, is_paired = cells("name,rps,connections\na,1,8\na,2,8\nb,3,8\n")
     assert rates(found) == {"server=a,version=1": [1.0, 2.0], "server=b,version=1": [3.0]}
     assert not is_paired
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("autocannon/v8-plain", "bombardier/v2-plain", "fortio/v163-text", "gatling/v39-stats", "jmeter/v56-csv"),
+        *("k6/v18-points", "loadtest/v8-rps", "locust/v247-csv", "nighthawk/json", "oha/v1-json", "rewrk/v03-json"),
+        *("wrk2/spectrum", "zrk/v01-readme"),
+    ],
+)
+def test_outputs_of_every_tool_become_a_cell_whether_or_not_they_state_a_duration(name: str) -> None:
+    content = (TESTS / f"fixtures/load/{name}.txt").read_bytes()
+    cell = read_cell("auto", [OutputFile("out.txt", content, AT)], {}, {"connections": 4, "rate": 9})
+    assert (cell.load.tool, cell.load.rate) == (name.partition("/")[0], 9)
+    assert cell.results[0].rps
 
 
 def test_names_that_give_the_same_level_stay_apart() -> None:
