@@ -204,12 +204,14 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
 def _dropped(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if not result.dropped:
         return None
+    due = units.counted(result.dropped, "iteration" if result.tool == "k6" else "request")
+    model = " of an open model" if result.tool in {"k6", "zrk"} else ""
     return _finding(
         "dropped-iterations",
         "suspect",
         [result],
-        f"{units.counted(result.dropped or 0, 'iteration' if result.tool == 'k6' else 'request')} were due at a target rate and "
-        "not started: too few users or connections were free. Latencies lack the requests that waited longest.",
+        f"{due}{model} were due at a target rate and not started: too few users or connections were free. Latencies "
+        "lack the requests that waited longest.",
     )
 
 
