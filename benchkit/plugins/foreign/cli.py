@@ -134,19 +134,14 @@ def _read(file: str) -> PublishedTable:
     from benchkit.cli.console import input_name, read_input
     from benchkit.loadtools.formats import read_runs
     from benchkit.loadtools.text import decode
-    from benchkit.plugins.foreign.published import PublishedTable, result_of_output, stated_result
+    from benchkit.plugins.foreign.published import PublishedTable, results_of_outputs, stated_result
     from benchkit.plugins.foreign.table_results import read_table
 
     text = decode(read_input(file))
     name = input_name(file)
     stated = stated_result(text)
     outputs = read_runs(text, where=name) if stated is None else [stated]
-    if len(outputs) == 1:
-        return PublishedTable([result_of_output(name, outputs[0], text)], ())
-    if outputs:
-        numbered = [f"{name} run {number}" for number in range(1, len(outputs) + 1)]
-        return PublishedTable([result_of_output(*pair) for pair in zip(numbered, outputs, strict=True)], ())
-    return read_table(text, name)
+    return PublishedTable(results_of_outputs(name, outputs, text), ()) if outputs else read_table(text, name)
 
 
 def _by_check(findings: Sequence[AuditFinding]) -> list[list[AuditFinding]]:

@@ -107,6 +107,16 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
     )
 
 
+def results_of_outputs(name: str, outputs: Sequence[LoadResult], text: str) -> list[PublishedResult]:
+    """Return the outputs in a text. Those of one target may be of one server: each is a test of its own."""
+    if len(outputs) == 1:
+        return [result_of_output(name, outputs[0], text)]
+    numbered = [(f"run {number}", each) for number, each in enumerate(outputs, start=1)]
+    if len({each.target for each in outputs}) > 1:
+        return [result_of_output(f"{name} {run}", each) for run, each in numbered]
+    return [result_of_output(name, each).model_copy(update={"test": run}) for run, each in numbered]
+
+
 def _closed_connections(output: LoadResult) -> int | None:
     """Return the read errors of wrk that are no failures: one for each answer, of a server that closes unannounced."""
     read, answers = output.errors.read, output.requests

@@ -12,7 +12,12 @@ from benchkit.errors import InputError
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.plugins.foreign.checks import AuditContext, AuditFinding
 from benchkit.plugins.foreign.output_marks import marks_of
-from benchkit.plugins.foreign.published import PublishedResult, result_of_output, stated_result
+from benchkit.plugins.foreign.published import (
+    PublishedResult,
+    result_of_output,
+    results_of_outputs,
+    stated_result,
+)
 from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.plugins.foreign.table_results import read_table
 from tests.support.plugins.audit_pages import AUDITS
@@ -274,6 +279,13 @@ def test_connections_of_a_held_rate_are_idle_also_where_the_text_of_the_run_is_n
     noted = held.model_copy(update={"notes": (Note(code="target-rate", message="100 calls/s were asked for"),)})
     assert codes(result_of_output("a", noted)) == []
     assert codes(result_of_output("a", held.model_copy(update={"tool": "nighthawk"}))) == []
+
+
+def test_runs_of_one_target_in_one_text_may_be_repetitions_and_are_no_plateau() -> None:
+    outputs = [LoadResult(tool="wrk", target="http://a/", rps=rate) for rate in (1000.0, 1001.0, 1002.0)]
+    assert codes(*results_of_outputs("a", outputs, "")) == []
+    others = [each.model_copy(update={"target": f"http://a/{each.rps}"}) for each in outputs]
+    assert codes(*results_of_outputs("a", others, "")) == [("plateau", "suspect")]
 
 
 def test_a_document_of_parse_is_a_result() -> None:

@@ -454,6 +454,7 @@ def test_lines_of_a_program_are_no_columns() -> None:
         ("non2xx_responses", "errors_part_http"),
         ("Worst latency", "max_s"),
         ("Tail (p99.9)", "p99.9"),
+        ("95th %ile", "p95"),
         ("99%タイル", "p99"),
         ("평균 응답시간 (ms)", "mean_s"),
         ("Throughput (Mbps)", None),
