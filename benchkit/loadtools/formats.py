@@ -73,6 +73,8 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
 }
 """Tools whose output, or a form of it, is refused by name, each with its recogniser."""
 
+PARSE = "benchkit parse"
+"""The command that reads one run of several."""
 MAX_SAMPLE = 1 << 20
 """Characters at the beginning and at the end of a text in which marks are looked for."""
 BROKEN = frozenset({"unread", "aborted", "interrupted", "part-of-run", "no-total"})
@@ -134,8 +136,8 @@ def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
 def read_runs(text: str, *, where: str) -> list[LoadResult]:
     """Return what each run in a text states; empty where no tool is recognised.
 
-    Raises ParseError for runs of several tools that cannot be told apart, for output of an unsupported tool, and for text
-    that its tool's parser refuses.
+    Raises ParseError for runs of several tools that cannot be told apart, for output of an unsupported tool, and for
+    text that its tool's parser refuses.
     """
     prepared = _prepare(text)
     found = _marked(prepared.text, where)
@@ -296,11 +298,16 @@ def _is_dialect(one: OutputFormat, other: OutputFormat) -> bool:
 
 def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str) -> ParseError:
     listed = "; ".join(f"{number}: {_first_line(chosen, each)}" for number, each in enumerate(runs, 1))
+    one = (
+        f"read one: {command.format(tool=chosen.tool)} --run 1"
+        if PARSE in command
+        else "give each in a file of its own"
+    )
     return ParseError(
         f"{_runs(len(runs))} of {chosen.tool} in one text",
         where=where,
         why=listed,
-        hint=f"figures of two are never mixed, read one: {command.format(tool=chosen.tool)} --run 1",
+        hint=f"figures of two are never mixed, {one}",
     )
 
 

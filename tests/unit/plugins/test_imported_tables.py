@@ -63,6 +63,12 @@ def test_outputs_of_every_tool_become_a_cell_whether_or_not_they_state_a_duratio
     assert cell.results[0].rps
 
 
+def test_two_runs_in_one_file_are_refused_with_what_to_give() -> None:
+    twice = (TESTS / "fixtures/load/wrk/v410-plain.txt").read_bytes() * 2
+    with pytest.raises(ParseError, match="never mixed, give each in a file of its own"):
+        read_cell("auto", [OutputFile("out.txt", twice, AT)], {}, {})
+
+
 def test_names_that_give_the_same_level_stay_apart() -> None:
     found, _ = cells("name,rps,connections\nfoo (a),1,8\nfoo [a],2,8\n\u6846\u67b6,3,8\n")
     assert list(rates(found)) == ["server=foo-a,version=1", "server=foo-a:2,version=1", "server=server,version=1"]
