@@ -254,7 +254,7 @@ def _time_column(bare: str, scale: float | None) -> PublishedColumn | None:
         (SECONDS[each.lower()] for each in re.findall(r"[^\W\d_]+", bare) if each.lower() in {"us", "ms", "ns", "μs"}),
         None,
     )
-    bare = re.sub(r"(?i)%ile", "percentile", bare)  # 95th %ile
+    bare = re.sub(r"(?i)%ile", "percentile", re.sub(r"(?i)\bp\(([\d.]+)\)?", r"p\1", bare))  # 95th %ile, k6's p(95)
     bare = re.sub(r"(?<=p\d\d) (?=\d\b)", ".", re.sub(r"(?i)\bpercentile? ?(?=\d)", "p", bare))  # p99_9, percentile99
     fields: set[str] = set()
     for word in _WORD.findall(

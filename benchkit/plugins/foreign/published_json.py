@@ -51,11 +51,14 @@ _TESTS = {*_LEVELS, "json", "db", "queries", "fortune", "fortunes", "updates"}
 
 
 def json_table(text: str) -> RawTable | None:
-    """Return the rows of a JSON document as one table; None for text that is none, or has no row."""
+    """Return the rows of a JSON document, or of one in each line, as one table; None for text without a row."""
     try:
         document = from_json(text)
     except ValueError:
-        return None
+        try:
+            document = [from_json(line) for line in text.splitlines() if line.strip()]
+        except ValueError:
+            return None
     if isinstance(document, dict) and isinstance(document.get("rawData"), dict):
         rows = list(_by_level(document))
     else:

@@ -177,9 +177,9 @@ def read_size(cell: str, scale: float | None, decimal: Decimal = ".") -> float |
     match = _SIZE.match(cell)
     if match is not None:
         number = parse_digits(match[1], decimal)
-        return None if number is None else number * _BYTES[(match[2] or "").lower()]
+        return of_unit(number, _BYTES[(match[2] or "").lower()])
     number = read_number(cell, decimal)
-    return None if number is None or scale is None else number * scale
+    return None if scale is None else of_unit(number, scale)
 
 
 def is_size(cell: str) -> bool:

@@ -253,6 +253,8 @@ def test_json_by_test_by_server_and_nested() -> None:
     by_test = {"meta": {"connections": 64}, "results": {"json": {"gin": {"rps": 1}}, "fortunes": {"gin": {"rps": 2}}}}
     named = [(each.name, each.test, each.connections) for each in read_table(json.dumps(by_test), "t").results]
     assert named == [("gin", "json", 64), ("gin", "fortunes", 64)]
+    lines = '{"server": "a", "rps": 1}\n{"server": "b", "rps": 2}\n'
+    assert [(each.name, each.rps) for each in read_table(lines, "t").results] == [("a", 1), ("b", 2)]
     by_server = {"express": {"rps": 1, "latency": {"p99": "2 ms"}}, "fastify": {"rps": 2, "latency": {"p99": "1 ms"}}}
     results = read_table(json.dumps(by_server), "t").results
     assert [(each.name, each.rps, each.percentiles[99.0]) for each in results] == [
@@ -455,6 +457,8 @@ def test_lines_of_a_program_are_no_columns() -> None:
         ("Worst latency", "max_s"),
         ("Tail (p99.9)", "p99.9"),
         ("95th %ile", "p95"),
+        ("p(95) (ms)", "p95"),
+        ("http_req_duration p(99.9)", None),
         ("99%タイル", "p99"),
         ("평균 응답시간 (ms)", "mean_s"),
         ("Throughput (Mbps)", None),
