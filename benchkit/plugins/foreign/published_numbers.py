@@ -26,10 +26,10 @@ SECONDS = {
 }
 """Seconds in a unit of time, as plain text has it (`plain` makes one letter of both µ)."""
 _BYTES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30}
-_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "mio": 1e6, "mln": 1e6, "万": 1e4, "萬": 1e4}
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "mio": 1e6, "mln": 1e6, "万": 1e4, "萬": 1e4, "w": 1e4}
 _SCALES = {**_PREFIXES, "thousand": 1e3, "тыс": 1e3, "千": 1e3, "million": 1e6, "百万": 1e6}
 _DIGITS = r"\d{1,3}(?:[ '\u2019_]\d{3})+(?:[.,]\d+)?(?!\d)|\d[\d.,]*\d(?:e[+-]?\d+)?|\d(?:e[+-]?\d+)?"
-_NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬)(?![a-z]))?"
+_NUMBER = rf"({_DIGITS})(?:\s?(k|m|mio|mln|万|萬|w)(?![a-z]))?"
 _PER_SECOND = (
     r"(?:(?:req(?:uest)?s?|requ[eê]tes|anfragen|requisi[cç][oõ]es|peticiones|solicitudes|richieste|запрос\w*|calls|hits|"
     r"ops?|operations|trans(?:actions)?|r|请求数?|リクエスト数?|次|個|回)"
