@@ -196,7 +196,9 @@ def _count_column(words: str) -> PublishedColumn | None:
         return PublishedColumn("rps", connections=int(match[1]), kind="rate")
     if _TARGET.fullmatch(_without_brackets(words)):
         return PublishedColumn("target_rate", kind="rate", scale=numbers.scale_of(words))
-    return next((PublishedColumn(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None)
+    return next(
+        (PublishedColumn(field) for field, pattern in _COUNT_PATTERNS.items() if pattern.fullmatch(words)), None
+    )
 
 
 def owner_of(head: str) -> str:
