@@ -37,7 +37,8 @@ class Recording:
 RECORDINGS = (
     Recording("quickstart"),
     Recording("nginx-upstream-default", without=("telemetry", "latency")),
-    Recording("nginx-vs-go", ("--set=blocks=6", "--profile"), without=("telemetry",)),
+    # Its claims on the CPU time of Go and of nginx need the samples of both.
+    Recording("nginx-vs-go", ("--set=blocks=6", "--profile")),
     Recording("static-files", ("--set=blocks=6",), without=("telemetry",)),
     # A lab has no slow link by itself, and the link to the public proxy is what its cache saves.
     Recording("go-module-proxy", (), (*MODULES, "--link=upstream=10mbit"), ("telemetry", "latency")),

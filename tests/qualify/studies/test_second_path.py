@@ -67,6 +67,9 @@ def values(run_id: str, metric: str) -> pd.Series[float]:
     if metric in PERCENTILES:  # a percentile needs 10 / (1 - p) requests
         few = trials["requests"] < 10 / (1 - PERCENTILES[metric]) - 1e-6
         out |= set(trials.loc[few, "trial_id"])
+    if metric.startswith("cpu/"):
+        trials = trials.assign(**{metric: cpu_of_service(run_id, trials, metric.removeprefix("cpu/"))})
+        out = invalid(run_id, "rps")
     if metric == "goroutines":
         trials, out = trials.assign(goroutines=goroutines(run_id, trials)), invalid(run_id, "rps")
     usable = trials[~trials["trial_id"].isin(list(out)) & (trials[metric] > 0)]
@@ -80,6 +83,20 @@ def goroutines(run_id: str, trials: pd.DataFrame) -> pd.Series[float]:
     rows = rows[rows["metric"] == "goroutines"].merge(trials[["trial_id", "duration_s"]], on="trial_id")
     inside = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
     return trials["trial_id"].map(inside.groupby("trial_id")["value"].median())
+
+
+def cpu_of_service(run_id: str, trials: pd.DataFrame, service: str) -> pd.Series[float]:
+    """Return the CPU time per request of a service, from the samples around the window of each trial."""
+    rows = table("telemetry", run_id)
+    rows = rows[(rows["metric"] == "cpu_s_total") & (rows["service"] == service)].sort_values("t_s")
+    spent: dict[str, float] = {}
+    for trial_id, duration_s in trials[["trial_id", "duration_s"]].itertuples(index=False):
+        for _, samples in rows[rows["trial_id"] == trial_id].groupby("instance", dropna=False):
+            before, after = samples[samples["t_s"] <= 0], samples[samples["t_s"] >= duration_s]
+            begin = (before.tail(1) if len(before) else samples.head(1))["value"].item()
+            end = (after.head(1) if len(after) else samples.tail(1))["value"].item()
+            spent[trial_id] = spent.get(trial_id, 0.0) + end - begin
+    return trials["trial_id"].map(spent) / trials["requests"]
 
 
 def shares(run_id: str) -> pd.Series[float]:
@@ -138,7 +155,7 @@ def calls() -> Iterator[tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any
         functions = {name: spy(name, function, seen) for name, function in recorded.functions.items()}
         for text in texts:
             jinja2.Template(text).render(functions)
-        yield from ((recorded, *call) for call in seen.values() if call[0] != "ratio")
+        yield from ((recorded, *call) for call in seen.values() if call[0] not in {"ratio", "state"})
 
 
 CALLS = list(calls())
@@ -178,6 +195,10 @@ def test_a_figure_in_prose_is_that_of_plain_pandas(
         few, many = (cell_with(run_id, {**levels, "connections": number}) for number in arguments[1:])
         low, high = (math.exp(logs.xs(cell, level="cell_id").mean()) for cell in (few, many))
         found = (high - low) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
+    elif name == "cost":
+        rows = table("components", run_id)
+        rows = rows[(rows["cell_id"] == cell_with(run_id, levels)) & (rows["level"] == "mode")]
+        found = 1e6 * rows[rows["component"] == arguments[1]]["value"].item()
     elif name == "saved":
         found = 1e6 * saved(run_id, *arguments[1:])
     elif name == "mean":
