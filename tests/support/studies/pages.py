@@ -14,7 +14,7 @@ from benchkit.models.base import Level
 from benchkit.models.claims import Published, published_of
 from benchkit.models.metrics import metric_named
 from tests.support.paths import ROOT
-from tests.support.studies.study import FOLDER, RecordedStudy, Sentence, read_studies, with_interval
+from tests.support.studies.study import CHINESE, FOLDER, RecordedStudy, Sentence, read_studies, with_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,6 @@ RESULTS = {
 }
 _OWN = {"holds": "holds", "refuted": "does not", "undecided": "undecided"}
 """Of several ratios: what the interval of each says by itself."""
-CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "在此无法检验"}
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
 
@@ -65,16 +64,20 @@ def _head(recorded: RecordedStudy) -> Iterator[str]:
 def _sentences(recorded: RecordedStudy) -> Iterator[str]:
     if not recorded.study.sentences:
         return
-    yield from ("## What the author says, and what was found", "", "| the author | found | |", "|---|---|---|")
+    yield from ("## What the author says, and what was found", "", "| the author | found | result |", "|---|---|---|")
     for sentence in recorded.study.sentences:
         claims = recorded.claims_named(sentence.claims)
+        tested = [claim for claim in claims if claim.state != "not testable here"]
+        differ = len({claim.state for claim in tested}) > 1
         found = [recorded.filled(sentence.found)] if sentence.found else []
-        found += [f"{_measured(claim)}" for claim in claims if claim.state != "not testable here"]
+        found += [_measured(claim) + (f" → {RESULTS[claim.state]}" if differ else "") for claim in tested]
         yield f"| {sentence.says} | {'; '.join(filter(None, found))} | {_state(sentence, claims)} |"
     yield ""
 
 
 def _state(sentence: Sentence, claims: Sequence[ClaimResult]) -> str:
+    if sentence.result is not None:
+        return RESULTS[sentence.result]
     if not claims:
         return "" if sentence.found else "not measured yet"
     tested = [claim for claim in claims if claim.state != "not testable here"]
@@ -199,7 +202,8 @@ def not_recorded(studies: Sequence[RecordedStudy]) -> str:
     """Return the sentence on shipped scenarios of which the store has no run."""
     stored = {str(run.manifest().scenario["name"]) for run in studies[0].store.runs()}
     names = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - stored)
-    return f"Without a recorded run, so that their claims are predictions: {', '.join(f'`{name}`' for name in names)}."
+    shown = ", ".join(f"`{name}`" for name in names)
+    return f"No run of these ships, so that their claims have no result here; some have figures below: {shown}."
 
 
 def draw(recorded: RecordedStudy) -> Figure:

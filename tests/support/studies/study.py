@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from benchkit import units
-from benchkit.comparison.claims import ClaimResult, judge_claim
+from benchkit.comparison.claims import ClaimResult, ClaimState, judge_claim
 from benchkit.comparison.components import components_of
 from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.comparison.ratios import Ratio
@@ -38,6 +38,8 @@ FOLDER = ROOT / "scenarios" / "studies"
 RECORDED = ROOT / "notebooks" / "recorded"
 NOTHING = "(no usable trial)"
 """Text in place of a mean of nothing."""
+CHINESE = {"holds": "成立", "refuted": "在此不成立", "undecided": "未决", "not testable here": "在此无法检验"}
+"""Results of claims in Chinese."""
 PROXY = "front"
 """Name of the proxy in the stacks of all shipped scenarios."""
 
@@ -50,6 +52,8 @@ class Sentence(Frozen):
     """Beginnings of the texts of claims."""
     found: str = ""
     """Template of the finding, where no claim tells it."""
+    result: ClaimState | None = None
+    """Result, where no claim decides the sentence: a test has to."""
 
 
 class RatioOf(CellPair):
@@ -136,7 +140,9 @@ class RecordedStudy:
             "saved": self._saved,
             "measured": self._measured,
             "share": self._share,
+            "cost": self._cost,
             "connection": self._connection,
+            "state": self._state,
             "known": self._known,
             "usable": self._usable,
             "profiled": self._profiled,
@@ -188,6 +194,14 @@ class RecordedStudy:
         profile = self._profile(scenario, levels)
         return units.share(sum(profile.categories[category] for category in categories))
 
+    def _cost(self, scenario: str, component: str, **levels: object) -> str:
+        """Return the CPU time per request of a cell in user code or in the kernel, by the stored components."""
+        run = self.runs[scenario]
+        rows = run.table("components")
+        rows = rows[(rows["cell_id"] == self._cell(run, levels)) & (rows["level"] == "mode")]
+        values = rows[rows["component"] == component]["value"]
+        return units.seconds(values.sum()) if len(values) else NOTHING
+
     def _profile(self, scenario: str, levels: Mapping[str, object]) -> ServiceProfile:
         """Return the profile of a cell's server, without that of a proxy in front of it."""
         run = self.runs[scenario]
@@ -205,6 +219,11 @@ class RecordedStudy:
             return NOTHING
         low, high = (geometric_mean(map(math.exp, logs)) for logs in known)
         return units.size((high - low) / (many - few))
+
+    def _state(self, beginning: str, *, chinese: bool = False) -> str:
+        """Return the result of the claim that begins so."""
+        state = self.claims_named((beginning,))[0].state
+        return CHINESE[state] if chinese else state
 
     def _known(self, name: str) -> bool:
         """Return True for a ratio that was measured."""
