@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ RESULTS = {
 }
 _OWN = {"holds": "holds", "refuted": "does not", "undecided": "undecided"}
 """Of several ratios: what the interval of each says by itself."""
+_ALONE = re.compile(r"(?:within|outside) [^:;]+ by itself, not as one of \d+ claims \(p [^)]+\)")
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
 
@@ -70,7 +72,10 @@ def _sentences(recorded: RecordedStudy) -> Iterator[str]:
         tested = [claim for claim in claims if claim.state != "not testable here"]
         differ = len({claim.state for claim in tested}) > 1
         found = [recorded.filled(sentence.found)] if sentence.found else []
-        found += [_measured(claim) + (f" → {RESULTS[claim.state]}" if differ else "") for claim in tested]
+        found += [
+            f"{_metric(claim)} {_measured(claim)}".lstrip() + (f" → {RESULTS[claim.state]}" if differ else "")
+            for claim in tested
+        ]
         yield f"| {sentence.says} | {'; '.join(filter(None, found))} | {_state(sentence, claims)} |"
     yield ""
 
@@ -144,12 +149,23 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
     for scenario, claim in recorded.claims:
         name = f"`{scenario}`" if scenario != last else ""
         last = scenario
-        metric = "" if claim.metric == "rps" else f" ({metric_named(claim.metric).title})"
+        metric = f" ({_metric(claim)})" if _metric(claim) else ""
         published = "" if claim.published is None else f"{claim.published:g}"
         text = " ".join(claim.text.split())
         measured = _measured(claim) or claim.reason
-        yield f"| {name} | {claim.whose} | {text}{metric} | {published} | {measured} | {RESULTS[claim.state]} |"
+        yield f"| {name} | {claim.whose} | {text}{metric} | {published} | {measured} | {_result(claim)} |"
     yield ""
+
+
+def _result(claim: ClaimResult) -> str:
+    """Return the result of a claim, and what it is by itself where the number of claims alone leaves it undecided."""
+    alone = _ALONE.search(claim.reason) if claim.state == "undecided" else None
+    return f"{RESULTS[claim.state]}: {alone[0]}" if alone else RESULTS[claim.state]
+
+
+def _metric(claim: ClaimResult) -> str:
+    """Return the name of the metric of a claim; empty: requests per second."""
+    return "" if claim.metric == "rps" else metric_named(claim.metric).title
 
 
 def _measured(claim: ClaimResult) -> str:
