@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.answer import Answer, choose_headlines, write_answer
+from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import answer_of_run, compare, compare_cells
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData, run_data_from_tables
@@ -126,6 +127,20 @@ def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunDat
     assert answer.reasons == (
         "no block has usable trials of both cells; an interval needs 3: the load tool was the limit (in 16 trials)",
     )
+
+
+def test_an_invalid_trial_of_six_costs_a_block_of_the_answer_and_of_a_claim_alike(
+    two_cells: Callable[..., RunData],
+) -> None:
+    claim = {"text": "nginx costs a tenth", "ratio": {"of": NGINX, "to": GO}, "at_most": 0.9}
+    lost = ("r1.stack=go.b1", "generator-saturated", "invalid")
+    data = two_cells(0.44, lost, blocks=6, scenario={"claims": [claim]})
+    (ratio,) = compare_cells(data, ["rps"]).ratios
+    (result,) = judge_claims(data)
+    (claimed,) = result.ratios
+    assert (ratio.blocks, ratio.is_shown, result.state) == (5, True, "holds")
+    assert (claimed.ratio, claimed.low, claimed.high, claimed.blocks) == (ratio.ratio, ratio.low, ratio.high, 5)
+    assert answer_of(data).trust in {"yes", "with care"}
 
 
 def test_invalid_trials_that_are_used_on_request_cannot_be_believed(two_cells: Callable[..., RunData]) -> None:
