@@ -195,6 +195,14 @@ def test_a_figure_in_prose_is_that_of_plain_pandas(
         few, many = (cell_with(run_id, {**levels, "connections": number}) for number in arguments[1:])
         low, high = (math.exp(logs.xs(cell, level="cell_id").mean()) for cell in (few, many))
         found = (high - low) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
+    elif name == "heap":
+        trials = table("trials", run_id)
+        trials = trials[~trials["trial_id"].isin(list(invalid(run_id, "server_memory_bytes")))]
+        rows = table("telemetry", run_id).merge(trials[["trial_id", "cell_id", "kind", "duration_s"]], on="trial_id")
+        rows = rows[(rows["metric"] == "heap_bytes") & rows["t_s"].between(0, rows["duration_s"])]
+        medians = rows[rows["kind"] == "measure"].groupby("cell_id")["value"].median()
+        few, many = (medians[cell_with(run_id, {**levels, "connections": number})] for number in arguments[1:])
+        found = (many - few) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
     elif name == "cost":
         rows = table("components", run_id)
         rows = rows[(rows["cell_id"] == cell_with(run_id, levels)) & (rows["level"] == "mode")]

@@ -142,6 +142,7 @@ class RecordedStudy:
             "share": self._share,
             "cost": self._cost,
             "connection": self._connection,
+            "heap": self._heap,
             "state": self._state,
             "known": self._known,
             "usable": self._usable,
@@ -224,6 +225,18 @@ class RecordedStudy:
         """Return the result of the claim that begins so."""
         state = self.claims_named((beginning,))[0].state
         return CHINESE[state] if chinese else state
+
+    def _heap(self, scenario: str, few: int, many: int, **levels: object) -> str:
+        """Return the live heap for each connection beyond a few, from medians of the samples in usable trials."""
+        run = self.runs[scenario]
+        durations = run.measured.set_index("trial_id")["duration_s"].drop(list(run.exclusions("server_memory_bytes")))
+        medians = []
+        for number in (few, many):
+            rows = run.telemetry_of(self._cell(run, {**levels, "connections": number}))
+            inside = (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(durations).astype("float64"))
+            medians.append(rows[inside & (rows["metric"] == "heap_bytes")]["value"].median())
+        low, high = medians
+        return NOTHING if math.isnan(high - low) else units.size((high - low) / (many - few))
 
     def _known(self, name: str) -> bool:
         """Return True for a ratio that was measured."""
