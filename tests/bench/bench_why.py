@@ -32,15 +32,15 @@ def test_how_often_causes_are_named() -> None:
     if missing:
         with why_lab_in(FOLDER) as lab, LIST.open("a") as file:
             for name, number in missing:
-                row = {"pair": name, "number": number, "run_id": run_pair(pairs[name], lab)}
-                file.write(json.dumps(row) + "\n")
+                run_id = run_pair(pairs[name], lab)
+                file.write(json.dumps({"pair": name, "number": number, "run_id": run_id}) + "\n")
                 file.flush()
-    rows = []
+    explained = []
     for row in _rows(LIST):
         found = explain(Store(FOLDER / "store"), row["run_id"])
         named = pairs[row["pair"]].is_named(found.causes, found.parts)
-        rows.append({"pair": row["pair"], "named": named, "adds_up": found.adds_up, "first": found.first})
-    runs = pd.DataFrame(rows).groupby("pair", sort=False)
+        explained.append({"pair": row["pair"], "named": named, "adds_up": found.adds_up, "first": found.first})
+    runs = pd.DataFrame(explained).groupby("pair", sort=False)
     table = runs.agg(runs=("named", "size"), named=("named", "sum"), adds_up=("adds_up", "sum"), first=("first", set))
     print(f"\n{table.to_string()}")
     assert (table["adds_up"] == table["runs"]).all()

@@ -106,6 +106,11 @@ def part(*names: str) -> Named:
     return lambda causes, parts: not causes and next((p.component for p in parts if is_shown(p)), None) in names
 
 
+def any_of(*tests: Named) -> Named:
+    """Return the test that one of these holds."""
+    return lambda causes, parts: any(test(causes, parts) for test in tests)
+
+
 def one(backend: str, **options: object) -> dict[str, Any]:
     """Return a stack of one service."""
     return {"entry": "app", "services": {"app": {"backend": backend, "listen": 8080, **options}}}
@@ -147,7 +152,13 @@ PAIRS = (
     CausePair("a loop in user space", go("none"), go("loop"), part("handler"), PROFILED),
     CausePair("ten system calls more", go("none"), go("calls"), part("handler", "other"), PROFILED),
     CausePair("the answer in two pieces", go("none"), go("pieces"), part("read/write"), PROFILED),
-    CausePair("64 KiB allocated", go("none"), go("allocate"), part("allocation", "gc"), PROFILED),
+    CausePair(
+        "64 KiB allocated",
+        go("none"),
+        go("allocate"),
+        any_of(part("allocation", "gc"), cause("garbage-collection")),
+        PROFILED,
+    ),
     CausePair("a lock held", one("nethttp"), one("nethttp", inject_fault=["lock:0.2ms"]), cause("lock-waits"), FEW),
     CausePair("a wait of 1 ms", go("none"), go("wait"), cause("waits"), TWO),
     CausePair(
