@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.answer import Answer, choose_headlines, write_answer
+from benchkit.comparison.answer import WHY_UNKNOWN, Answer, choose_headlines, write_answer
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import answer_of_run, compare, compare_cells
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.run_data import RunData, run_data_from_tables
-from benchkit.comparison.texts import markdown
+from benchkit.comparison.texts import markdown, markdown_text
 from benchkit.models.metrics import CPU, P99
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
@@ -320,9 +320,9 @@ def test_all_forms_of_a_comparison_have_the_answer(
     stored(make_manifest([GO, NGINX]), trials)
     found = compare("r1", store=tmp_path)
     assert found.answer is not None
-    assert f"**{found.answer.sentences[0]}**" in markdown(found)
+    assert f"**{markdown_text(' '.join(found.answer.sentences))}**" in markdown(found)
     assert found.model_dump(mode="json")["answer"] == {
-        "sentences": ["nginx-go serves 0.44 times the requests of go, 0.43 to 0.44."],
+        "sentences": ["nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.", WHY_UNKNOWN],
         "trust": "yes",
         "reasons": [],
     }
