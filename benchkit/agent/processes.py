@@ -361,7 +361,8 @@ class ProcessTable:
         """Wait for the end of a process; return False where it did not end in time."""
         with self._changed:
             ended = self._changed.wait_for(lambda: child.ended is not None, timeout_s)
-        if ended:
+        if ended and child.sinks:
+            self._streams.flush()  # where the thread that copies had no CPU, its output would be lost
             for sink in child.sinks.values():
                 sink.done.wait(self.LAST_OUTPUT_S)  # a descendant may keep it open
         return ended

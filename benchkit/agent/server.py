@@ -38,6 +38,8 @@ from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
 DISCONNECTED = "the controller disconnected without a goodbye"
+UNDO_PAUSES_S = (1.0, 2.0)
+"""Pauses before further attempts to undo what failed: a container engine that cleans up refuses for a moment."""
 
 
 class ShutdownError(Exception):
@@ -164,6 +166,11 @@ class Agent:
         stopped, failures = self._processes.close()
         self._files.remove_partial()
         undone = self._undo.own()
+        for pause_s in UNDO_PAUSES_S if self._goodbye else ():  # else the watchdog tries again
+            if not any(each.failures for each in undone):
+                break
+            time.sleep(pause_s)
+            undone = [each for each in undone if not each.failures] + self._undo.own()
         if self._goodbye and any(each.notes for each in undone):  # else the watchdog reports them
             self._undo.report_notes(GOODBYE, undone)
         done = [*map(_stopped_process, stopped), *(each for each in undone if not each.failures)]

@@ -28,7 +28,7 @@ SHORTEST_S, LONGEST_S = 0.01, 600.0
 class Session:
     """Telemetry that runs until it is stopped."""
 
-    SAMPLE_TIMEOUT_S = 5.0
+    SAMPLE_TIMEOUT_S = 20.0
     POLL_TIMEOUT_S = 0.25
     """Time that an extra sample waits for servers' own counters."""
     STOP_TIMEOUT_S = 2.0

@@ -11,8 +11,8 @@ from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import Address, socket_address
 
-SNAPSHOT_TIMEOUT_S = 5.0
-"""Time for sampling everything once: milliseconds, more on a host that is stopped or overloaded."""
+SNAPSHOT_TIMEOUT_S = 20.0
+"""Time for sampling everything once: milliseconds, and seconds on a host that is overloaded."""
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class _GatlingReader(Reader):
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
         return LoadResult(
             tool="gatling",
-            duration_s=(self.elapsed if self.has_global else None) or implied_duration(count, rate),
+            duration_s=self.elapsed if self.has_global else None,
             requests=count,
             rps=rate,
             latency=_latency(times, self.percentiles),

@@ -28,7 +28,7 @@ ResultT = TypeVar("ResultT")
 FIN = "net.ipv4.tcp_fin_timeout"
 CONTENT = b"some bytes"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-UNUSED_PID = (1 << 22) + 7
+UNUSED_PID = (1 << 22) + 77
 """Pid beyond the largest of a kernel (proc(5), pid_max)."""
 
 

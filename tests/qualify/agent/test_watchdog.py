@@ -388,6 +388,18 @@ def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
     assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
 
 
+@pytest.mark.parametrize(("refusals", "failures"), [(1, 0), (9, 1)])
+def test_what_cannot_be_undone_at_once_is_tried_again_at_the_goodbye(
+    launch: Launch, tmp_path: Path, refusals: int, failures: int
+) -> None:
+    agent = launch()
+    tried = tmp_path / "tried"
+    undo = f"echo >>{tried}; test $(wc -l <{tried}) -gt {refusals}"
+    HostChanges(agent, "here").expect_cleanup(["sh", "-c", undo], {}, 10, "a trial")
+    assert len(agent.close(20)) == failures
+    assert len(tried.read_text()) >= 2
+
+
 def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_killed(
     launch: Launch, inside: list[str], has_ended: HasEnded
 ) -> None:

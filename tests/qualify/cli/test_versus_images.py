@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
+from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.cli.fixtures import Cli
 from tests.support.containers.fixtures import build_image, engine_state, make_context
 from tests.support.needs import containers
 
 pytestmark = containers
+LOAD = ("--duration", "80", "--differs", "body", "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
 
 
 def test_two_images_are_compared_with_an_interval(cli: Cli, tmp_path: Path) -> None:
@@ -21,7 +23,7 @@ def test_two_images_are_compared_with_an_interval(cli: Cli, tmp_path: Path) -> N
         build_image(make_context(tmp_path, text), f"localhost/benchkit-test:{text}", "--timestamp", "0")
         for text in ("one", "two")
     ]
-    options = ["--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json"]
+    options = [*LOAD, "--store", tmp_path / "results", "--json"]
     result = cli("versus", *(word for name in names for word in ("--image", name)), *options)
     assert result.code == 0, f"{result.err}\n{result.out}"
     second = result.document()["servers"][1]
@@ -41,8 +43,7 @@ def test_refs_of_a_containerfile_are_compared(cli: Cli, tmp_path: Path, monkeypa
             subprocess.run([*git, *words], check=True)
     monkeypatch.chdir(context)
     refs = ("--dockerfile", "Dockerfile", "--ref", "v1", "--ref", "v2", "--port", "80")
-    options = ("--duration", "80", "--differs", "body", "--store", tmp_path / "results", "--json")
-    result = cli("versus", *refs, *options)
+    result = cli("versus", *refs, *LOAD, "--store", tmp_path / "results", "--json")
     assert result.code == 0, f"{result.err}\n{result.out}"
     assert [server["label"] for server in result.document()["servers"]] == ["v1", "v2"]
 

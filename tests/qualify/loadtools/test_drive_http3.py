@@ -96,9 +96,9 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     assert 0 <= counted.pop("requests") - (result.requests or 0) <= OPEN_AT_THE_END.get(tool, 0) * load.in_flight
     assert counted == {"handshakes": 3, "connections": 3, "resumed": 0}
     assert (result.complete, result.failed, result.non_2xx) == (True, 0, 0)
-    assert result.duration_s == pytest.approx(1, abs=0.05)
     assert result.requests
     assert result.duration_s
+    assert 0.95 < result.duration_s < 3, "to the last answer, which a busy machine delays"
     assert result.rps == pytest.approx(result.requests / result.duration_s)
     assert result.rps is not None
     assert result.latency.mean_s is not None
@@ -110,7 +110,8 @@ def test_openloop_holds_a_rate_and_states_when_it_sent(server: Http3Server, tmp_
     load = Load(tool="openloop", connections=2, streams=4, rate=200, request_count=300, arrivals="poisson")
     output = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path)
     assert output.result.requests == 300
-    assert output.result.duration_s == pytest.approx(1.5, rel=0.2)
+    assert output.result.duration_s is not None
+    assert 1.2 < output.result.duration_s < 4, "1.5 s by its rate, and to the last answer"
     assert output.result.negotiated is not None
     assert (output.result.negotiated.protocol, output.result.negotiated.tls_version) == ("h3", "1.3")
     assert output.measurement is not None
