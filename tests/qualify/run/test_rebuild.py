@@ -62,6 +62,7 @@ def test_one_process_and_workers_write_the_same_bytes_also_where_one_is_killed(s
 
 
 def test_a_run_in_use_and_a_damaged_one_stay_as_they_were(store: Store) -> None:
+    rebuild(store, 1)
     in_use, damaged = store.runs()[:2]
     (raw,) = list((damaged.path / "raw").glob("*/*.txt"))[:1]
     content = raw.read_bytes()
