@@ -512,6 +512,8 @@ class ScheduledStart:
     start: StartProcess
     limit_ns: int
     """Instant at which it is ended if it has not ended by itself."""
+    grace_s: float
+    """Time that it has to end then."""
 
 
 @dataclass
@@ -532,7 +534,7 @@ class RunTimetable(Operation[List[ScheduledProcess]]):
 
 @dataclass
 class StopTimetable(Operation[None]):
-    """Start no more processes of a running timetable; its request is refused then."""
+    """End the processes of a running timetable, and start no more; its request is refused then."""
 
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
@@ -943,7 +945,10 @@ class SampledService:
 
     name: str
     process: Optional[int]
-    """Number of the process; None: all processes that a timetable starts under this name."""
+    """Number of the process; None: all processes that the timetable starts under this name.
+
+    With `threads`, it is the next of them with all its descendants; else it is the CPU time of all together.
+    """
     listeners: List[SocketAddress] = field(default_factory=list)
     """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False

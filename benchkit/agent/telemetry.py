@@ -10,6 +10,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
+from benchkit.agent.child_process import Child
 from benchkit.agent.common import OperationError
 from benchkit.agent.energy import find_energy
 from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
@@ -62,20 +63,24 @@ class Session:
         self._core_speeds.start()
 
     def add(self, services: List[ops.SampledService]) -> None:
-        """Add services; one without `process` is sampled as all processes that the timetable starts under its name."""
+        """Add services; one without `process` is started by the timetable, under its name."""
         for service in services:
-            name = service.name
-            if service.process is None:
-                self._sampler.add(name, [partial(ScheduledProcesses, self._timetable, name)])
-                continue
-            child = self._processes.child(service.process)
-            self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
-            self._sampler.add(name, factories)
-            self._add_scheduled(name, of_service_scheduled(service, child, self._established))
-            if service.counters is not None:
-                poller = CounterPoller(service.counters, self._polling, self._recorder, self._recorder.group(name))
-                self._pollers.append(poller)
-                poller.start()
+            if service.process is not None:
+                self._add_tree(service, self._processes.child(service.process))
+            elif service.threads:
+                self._timetable.await_start(service.name, partial(self._add_tree, service))
+            else:
+                self._sampler.add(service.name, [partial(ScheduledProcesses, self._timetable, service.name)])
+
+    def _add_tree(self, service: ops.SampledService, child: Child) -> None:
+        name = service.name
+        self._service_trees[name], factories = of_service(service, child, self._process_trees, self._sockets)
+        self._sampler.add(name, factories)
+        self._add_scheduled(name, of_service_scheduled(service, child, self._established))
+        if service.counters is not None:
+            poller = CounterPoller(service.counters, self._polling, self._recorder, self._recorder.group(name))
+            self._pollers.append(poller)
+            poller.start()
 
     def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample now."""
@@ -108,6 +113,7 @@ class Session:
 
     def stop(self) -> ops.TelemetrySummary:
         """End the session; return what could not be sampled, and the CPU quota of the host."""
+        self._timetable.await_none()
         for schedule in (self._sampling, self._polling):
             schedule.stop()
         self._core_speeds.stop()

@@ -33,7 +33,7 @@ class WatchedService:
 
     name: str
     process: HostProcess | None
-    """None: all processes that a timetable starts under this name."""
+    """None: all processes that a timetable starts under this name; with `threads`, the next of them."""
     listeners: Sequence[Address] = ()
     """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False

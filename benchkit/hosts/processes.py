@@ -116,8 +116,6 @@ class HostProcess:
     argv: tuple[str, ...]
     started_ns: int
     """Instant on the host's monotonic clock."""
-    late_s: float | None
-    """Delay after the requested start; None where no instant was requested."""
 
     def wait(self, timeout_s: float) -> ops.ExitStatus | None:
         """Wait for its end; return None where it did not end in time. Raises HostError."""
@@ -138,6 +136,8 @@ class PlannedStart:
     """Instant on the host's monotonic clock."""
     limit_ns: int
     """Instant at which it is ended if it has not ended by itself."""
+    grace_s: float
+    """Time that it has to end then."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,10 @@ class EndedProcess:
     """Delay after the planned instant."""
     ended: ops.ExitStatus | None
     """None where it could not be ended."""
-    overran: bool = False
+    overran: bool
     """True where it had not ended by itself at its limit."""
+    outputs: Mapping[str, ops.OutputSize]
+    """Sizes of "stdout" and "stderr", as far as they have a limit."""
 
 
 @dataclass(frozen=True)
@@ -177,23 +179,16 @@ class Processes:
         """Start a process. Raises HostError."""
         return self.start_all([spec])[0]
 
-    def start_all(self, specs: Iterable[ProcessSpec], at_s: float | None = None) -> list[HostProcess]:
-        """Start processes, all at the instant `at_s` of the controller's `time.monotonic()` where it is given.
-
-        Where one cannot be started, the others are stopped. Raises HostError.
-        """
+    def start_all(self, specs: Iterable[ProcessSpec]) -> list[HostProcess]:
+        """Start processes at once. Where one cannot be started, the others are stopped. Raises HostError."""
         specs = list(specs)
-        at_ns = None if at_s is None else self._clock().to_host_ns(at_s)
-        remaining_s = 0.0 if at_s is None else max(0.0, at_s - time.monotonic())
-        logger.debug("%s: starting %s in %.3f s", self._host, ", ".join(spec.argv[0] for spec in specs), remaining_s)
-        futures = [self._link.submit(spec.start(at_ns)) for spec in specs]
+        logger.debug("%s: starting %s", self._host, ", ".join(spec.argv[0] for spec in specs))
+        futures = [self._link.submit(spec.start()) for spec in specs]
         started: list[HostProcess] = []
         failure: HostError | None = None
         for spec, future in zip(specs, futures, strict=True):
             try:
-                report = self._link.result(future, remaining_s)
-                late_s = None if at_ns is None else _late_s(report, at_ns)
-                started.append(self._process(tuple(spec.argv), report, late_s))
+                started.append(self._process(tuple(spec.argv), self._link.result(future)))
             except HostError as error:
                 failure = failure or error
         if failure is not None:
@@ -210,20 +205,27 @@ class Processes:
 
         All are stopped where one cannot be started. Raises HostError.
         """
-        timetable = [ops.ScheduledStart(each.service, each.spec.start(each.at_ns), each.limit_ns) for each in starts]
-        last_s = self._clock().to_controller_s(max(start.limit_ns for start in starts))
+        timetable = [
+            ops.ScheduledStart(each.service, each.spec.start(each.at_ns), each.limit_ns, each.grace_s)
+            for each in starts
+        ]
+        last_s = max(self._clock().to_controller_s(start.limit_ns) + start.grace_s for start in starts)
         total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
         logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
         reports = self._link.request(ops.RunTimetable(timetable), timeout_s=total_s)
         return [
             EndedProcess(
-                each.process.started_ns, _late_s(each.process, start.at_ns), each.process.ended, overran=each.overran
+                each.process.started_ns,
+                late_s=(each.process.started_ns - start.at_ns) / 1e9,
+                ended=each.process.ended,
+                overran=each.overran,
+                outputs=each.process.outputs,
             )
             for start, each in zip(starts, reports, strict=True)
         ]
 
     def stop_timetable(self) -> None:
-        """Start no more processes of a running timetable. Raises HostError."""
+        """End the processes of a running timetable, and start no more. Raises HostError."""
         self._link.request(ops.StopTimetable())
 
     def run(
@@ -294,7 +296,7 @@ class Processes:
         Raises HostError where there are none.
         """
         wanted = ops.WatchProcesses(cgroup, unit, pattern)
-        return self._process((unit or cgroup or pattern or "",), self._link.request(wanted), None)
+        return self._process((unit or cgroup or pattern or "",), self._link.request(wanted))
 
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
@@ -308,13 +310,9 @@ class Processes:
         trees = self._link.request(ops.ListTrees())
         return tuple(member.pid for tree in trees if tree.process.id == process.id for member in tree.members)
 
-    def _process(self, argv: tuple[str, ...], report: ops.ProcessReport, late_s: float | None) -> HostProcess:
-        return HostProcess(self._link, self._host, report.id, report.pid, report.start, argv, report.started_ns, late_s)
+    def _process(self, argv: tuple[str, ...], report: ops.ProcessReport) -> HostProcess:
+        return HostProcess(self._link, self._host, report.id, report.pid, report.start, argv, report.started_ns)
 
 
 def _output_file(stream: ToFile | Literal["stdout"] | None) -> ops.StreamFile | None:
     return ops.StreamFile(str(stream.path), stream.max_bytes) if isinstance(stream, ToFile) else None
-
-
-def _late_s(report: ops.ProcessReport, at_ns: int) -> float:
-    return (report.started_ns - at_ns) / 1e9

@@ -68,9 +68,7 @@ class GeneratorRecord(Frozen):
     )
     started_s: float = Field(description="start, from that of the first generator, on the controller's clock")
     wall_s: float
-    late_s: float | None = Field(
-        default=None, description="delay of its start after the agreed instant; None: single generator"
-    )
+    late_s: float = Field(description="delay of its start after the planned instant")
     cpu_s: float = Field(description="CPU time of its process")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
     threads: int | None = Field(

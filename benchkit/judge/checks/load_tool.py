@@ -86,7 +86,7 @@ def _late_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]
     length_s = record.slices[0].duration_s if record.slices else evidence.window_s
     if record.start_spread_s <= thresholds.start_spread * length_s:
         return
-    last = max(record.generators, key=lambda each: each.late_s or 0.0)
+    last = max(record.generators, key=lambda each: each.late_s)
     yield Finding(
         severity="suspect",
         metrics=LOAD,

@@ -1,10 +1,15 @@
-"""The load of a block: warm-up, measured window or slices, and the output of the load tools."""
+"""The load of a block: warm-up, slices or the one window, and the output of the load tools."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from types import TracebackType
+from typing import Literal, Self
 
 from benchkit.errors import HostError, LoadToolHangError
 from benchkit.hosts.connections import run_on_hosts
@@ -12,32 +17,28 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.other_programs import busiest_programs, take_snapshot
 from benchkit.loadtools.generators.execution import (
     SUFFIXES,
-    GeneratorProcess,
     GeneratorRun,
     OutputKind,
     PlannedSlice,
     place_inputs,
-    run_generators,
     run_slices,
-    start_lead_s,
+    start_of_load,
 )
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.generators.outputs import Outputs, failure_of, fetch_outputs, has_hung
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.trial import GeneratorRecord, SliceRecord
-from benchkit.plan.slice_timetable import plan_turns, slice_count
-from benchkit.run.steps.probe import MiddleProbes
+from benchkit.plan.slice_timetable import Turn, plan_turns, slice_count
+from benchkit.run.steps.probe import probe_during
 from benchkit.run.steps.profiles import start_captures
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial
-from benchkit.run.steps.telemetry import schedule_slices, snapshot_hosts, watch_generators
+from benchkit.run.steps.telemetry import HostsSnapshot, schedule_samples, snapshot_hosts
 from benchkit.run.steps.traces import start_traces
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
 """Share of a window, or of the middle slice, at which its server is probed: apart from when connections are counted."""
-MESSAGE_S = 0.001
-"""Time to send one planned start to its host, in the estimate of when the first can be."""
 
 
 def make_shared_folder(block: Block) -> None:
@@ -56,27 +57,85 @@ def remove_shared_folder(block: Block) -> None:
     run_on_hosts(block.folder_hosts, lambda host: host.files.remove(block.folder))
 
 
+class ScheduledCalls:
+    """Calls at instants within the load, each from a thread of its own. A context manager.
+
+    Those that are not due when the context ends are not made.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._pool = ThreadPoolExecutor(most)
+        self._ended = Event()
+        self._calls: list[Future[None]] = []
+
+    def add(self, at_s: float, call: Callable[[], None]) -> None:
+        """Call this at an instant of `time.monotonic()`."""
+        self._calls.append(self._pool.submit(self._call, at_s, call))
+
+    def _call(self, at_s: float, call: Callable[[], None]) -> None:
+        if not self._ended.wait(max(0.0, at_s - time.monotonic())):
+            call()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the calls that have begun, and raise the first error of theirs where there is no other."""
+        self._ended.set()
+        self._pool.shutdown()
+        if error is None:
+            for each in self._calls:
+                each.result()
+
+
 def warm_up(trial: Trial) -> None:
     """Run the same load for the warm-up time, without keeping its results."""
-    if trial.cell.load.warmup_s:
-        generators = [each.as_warm_up() for each in trial.cell.generators]
-        with blame_ended_service(trial):
-            runs = run_generators(trial.hosts, generators, trial.folder / "warm-up")
-        trial.warmed_up_s = max(run.ended_s for run in runs) - min(run.started_s for run in runs)
+    if not trial.cell.load.warmup_s:
+        return
+    slices = [PlannedSlice("warm-up", "warm-up", tuple(each.as_warm_up() for each in trial.cell.generators))]
+    place_inputs(trial.hosts, slices, trial.folder)
+    (runs,) = run_slices(trial.hosts, slices, trial.folder, start_of_load(trial.load_hosts, slices))
+    for run in runs:
+        if run.failure is not None:
+            with blame_ended_service(trial):
+                raise HostError(run.failure, where=run.generator.host)
+    trial.warmed_up_s = max(run.ended_s for run in runs) - min(run.started_s for run in runs)
 
 
 def measure(block: Block) -> None:
-    """Run the load, with hosts and servers observed around it; each server is probed once in its middle."""
+    """Run the slices of all trials by one timetable, with hosts and servers observed around and within it.
+
+    A window in one piece is one slice. Each server is probed once, in a slice of its own, so that the others stay idle.
+    """
     programs = take_snapshot(block.hosts) if block.telemetry_options else None
+    slices = _plan_slices(block)
+    place_inputs(block.hosts, slices, block.folder)
+    for trial in block.trials:
+        start_traces(trial)
+    if len(block.load_hosts) > 1:
+        run_on_hosts(block.load_hosts, Host.compare_clocks)
     before = snapshot_hosts(block)
-    with MiddleProbes(len(block.trials)) as probes:
-        if block.slice_s is None:
-            _measure_window(block, probes)
-        else:
-            _measure_slices(block, block.slice_s, probes)
+    used_before = _cpu_s_of_services(block, before)
+    block.began_s = start_of_load(block.used_hosts, slices)
+    schedule_samples(block)
+    with ScheduledCalls(2 * len(block.trials)) as calls:
+        for trial in block.trials:
+            if trial.profile is not None:
+                calls.add(block.began_s, partial(start_captures, trial, block.began_s))
+            own = block.turns_of(trial)
+            began_s, ended_s = own[len(own) // 2].window_s
+            if math.isfinite(ended_s):
+                probed_s = began_s + PROBED_AT * (ended_s - began_s)
+                calls.add(block.began_s + probed_s, partial(probe_during, trial))
+        runs = run_slices(block.hosts, slices, block.folder, block.began_s)
         after = snapshot_hosts(block)  # at once: servers still work on requests that the load tool has given up
+    used_after = _cpu_s_of_services(block, after)
     others = () if programs is None else busiest_programs(programs, take_snapshot(block.hosts))
     for trial in block.trials:
+        pairs = zip(block.turns, runs, strict=True)
+        trial.runs = [of_turn for turn, of_turn in pairs if turn.cell_id == trial.cell.cell_id]
         trial.other_programs = others
         names = {each.service.name: block.telemetry_name(trial, each.service.name) for each in trial.running_services}
         trial.processes_before, trial.processes_after = (
@@ -84,92 +143,66 @@ def measure(block: Block) -> None:
             for found in (before.processes, after.processes)
         )
         if block.slice_s is None and not trial.overran:
-            common = {service: name for service, name in names.items() if name in before.cpu_s.keys() & after.cpu_s}
-            trial.cpu_s |= {service: after.cpu_s[name] - before.cpu_s[name] for service, name in common.items()}
+            common = {service: name for service, name in names.items() if name in used_before.keys() & used_after}
+            trial.cpu_s |= {service: used_after[name] - used_before[name] for service, name in common.items()}
         escapes = {**before.escapes, **after.escapes}
         trial.escapes = {service: escapes[name] for service, name in names.items() if name in escapes}
 
 
-def _measure_window(block: Block, probes: MiddleProbes) -> None:
-    """Run the load of the only trial in one piece.
+def _plan_slices(block: Block) -> list[PlannedSlice]:
+    """Make the timetable of a block, and return its slices: a single one, of the only trial, for a window in one piece.
 
-    Without telemetry, measure the CPU time that its services take under it, to the hundredth of a second.
-    """
-    (trial,) = block.trials
-    duration_s = trial.cell.load.duration_s
-
-    def on_start(processes: Sequence[GeneratorProcess]) -> None:
-        started_s = min(process.started_s for process in processes)
-        watch_generators(block, processes)
-        start_captures(trial, started_s)
-        if duration_s is not None:
-            probes.add(trial, started_s + PROBED_AT * duration_s)
-
-    start_traces(trial)
-    before = {} if block.watched_hosts else _cpu_s_of_services(trial)
-    with blame_ended_service(trial):
-        trial.runs = [list(run_generators(trial.hosts, trial.cell.generators, trial.folder / "measure", on_start))]
-    if before and not trial.overran:
-        after = _cpu_s_of_services(trial)
-        trial.cpu_s = {name: after[name] - before[name] for name in after}
-
-
-def _cpu_s_of_services(trial: Trial) -> dict[str, float]:
-    cpu_s: dict[str, float] = {}
-    for host, services in trial.services_by_host():
-        times = host.processes.cpu_times(each.process for each in services)
-        cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
-    return cpu_s
-
-
-def _measure_slices(block: Block, slice_s: float, probes: MiddleProbes) -> None:
-    """Run the slices of all trials by one timetable, sampling the hosts at the edges of each.
-
-    Each server is probed in a slice of its own, so that the others stay idle.
+    The window of a trial that a number of requests ends has no end in the timetable.
     """
     cells = {trial.cell.cell_id: trial.cell for trial in block.trials}
-    counts = {cell_id: slice_count(cell.load.duration_s or 0.0, slice_s) for cell_id, cell in cells.items()}
-    pauses = {cell_id: cell.pauses for cell_id, cell in cells.items()}
-    number = block.trials[0].planned_trial.block
-    block.turns = tuple(plan_turns(counts, pauses, slice_s, block.seed, number))
-    generators = {
-        cell_id: tuple(each.as_slice(slice_s, cell.pauses.lead_s) for each in cell.generators)
-        for cell_id, cell in cells.items()
-    }
+    generators = {cell_id: cell.generators for cell_id, cell in cells.items()}
+    slice_s = block.slice_s
+    if slice_s is None:
+        ((cell_id, cell),) = cells.items()
+        duration_s = math.inf if cell.load.duration_s is None else cell.load.duration_s
+        block.turns = (Turn(round=1, place=1, cell_id=cell_id, start_s=0.0, window_s=(0.0, duration_s)),)
+    else:
+        counts = {cell_id: slice_count(cell.load.duration_s or 0.0, slice_s) for cell_id, cell in cells.items()}
+        pauses = {cell_id: cell.pauses for cell_id, cell in cells.items()}
+        number = block.trials[0].planned_trial.block
+        block.turns = tuple(plan_turns(counts, pauses, slice_s, block.seed, number))
+        generators = {
+            cell_id: tuple(each.as_slice(slice_s, pauses[cell_id].lead_s) for each in cell.generators)
+            for cell_id, cell in cells.items()
+        }
     names = {trial.cell.cell_id: f"cell{block.number_of(trial)}" for trial in block.trials}
-
-    slices = [
+    return [
         PlannedSlice(
             name=f"{names[turn.cell_id]}.{turn.round}",
             cell=names[turn.cell_id],
             generators=generators[turn.cell_id],
             at_s=turn.start_s,
-            window_end_s=turn.window_s[1],
+            window_end_s=None if slice_s is None else turn.window_s[1],
         )
         for turn in block.turns
     ]
-    placed = [each for planned in slices for each in planned.placed(block.folder)]
-    load_hosts = [block.hosts[name] for name in dict.fromkeys(each.generator.host for each in placed)]
-    run_on_hosts(
-        load_hosts, lambda host: place_inputs(host, [each for each in placed if each.generator.host == host.name])
-    )
-    block.began_s = time.monotonic() + start_lead_s(block.used_hosts, MESSAGE_S * len(block.turns))
-    schedule_slices(block)
+
+
+def _cpu_s_of_services(block: Block, snapshot: HostsSnapshot) -> Mapping[str, float]:
+    """Return the CPU time of services so far, by their names in the telemetry.
+
+    Without telemetry it is read for a window in one piece, to the hundredth of a second.
+    """
+    if block.watched_hosts or block.slice_s is not None:
+        return snapshot.cpu_s
+    cpu_s: dict[str, float] = {}
     for trial in block.trials:
-        own = block.turns_of(trial)
-        began_s, ended_s = own[len(own) // 2].window_s
-        probes.add(trial, block.began_s + began_s + PROBED_AT * (ended_s - began_s))
-    runs = run_slices(block.hosts, slices, block.folder, block.began_s)
-    for trial in block.trials:
-        pairs = zip(block.turns, runs, strict=True)
-        trial.runs = [of_turn for turn, of_turn in pairs if turn.cell_id == trial.cell.cell_id]
+        for host, services in trial.services_by_host():
+            times = host.processes.cpu_times(each.process for each in services)
+            cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
+    return cpu_s
 
 
 def collect_load(block: Block) -> None:
     """Fetch the output of the load tools; give each trial its files, its slices and the records of its generators."""
     runs = [run for trial in block.trials for of_slice in trial.runs for run in of_slice]
     fetched = dict(zip(map(id, runs), fetch_outputs(block.hosts, runs), strict=True))
-    first_s = block.turns[0].window_s[0] if block.turns else 0.0
+    first_s = block.turns[0].window_s[0]
     for trial in block.trials:
         if block.slice_s is not None:
             trial.slices = tuple(
@@ -178,7 +211,7 @@ def collect_load(block: Block) -> None:
                     place=turn.place,
                     started_s=turn.window_s[0] - first_s,
                     duration_s=block.slice_s,
-                    late_s=max(run.late_s or 0.0 for run in of_slice),
+                    late_s=max(run.late_s for run in of_slice),
                 )
                 for turn, of_slice in zip(block.turns_of(trial), trial.runs, strict=True)
             )
@@ -207,7 +240,8 @@ def require_load(trial: Trial) -> None:
     if trial.load_failures:
         more = f"; {len(trial.load_failures)} in all" if len(trial.load_failures) > 1 else ""
         error = LoadToolHangError if trial.has_hung else HostError
-        raise error(f"{trial.load_failures[0]}{more}", where=trial.cell.generators[0].host)
+        with blame_ended_service(trial):
+            raise error(f"{trial.load_failures[0]}{more}", where=trial.cell.generators[0].host)
 
 
 def _add_generator(
@@ -234,7 +268,6 @@ def _add_generator(
         if run.ended is not None:
             share = min(1.0, (run.measured_s if slice_s is None else slice_s) / (run.ended_s - run.started_s))
             cpu_s += share * (run.ended.user_s + run.ended.system_s)
-    lates_s = [run.late_s for run in runs if run.late_s is not None]
     record = GeneratorRecord(
         overruns=sum(run.overran for run in runs),
         number=generator.number,
@@ -244,7 +277,7 @@ def _add_generator(
         files=files,
         started_s=started_s,
         wall_s=sum(run.measured_s if slice_s is None else slice_s for run in runs),
-        late_s=max(lates_s, default=None),
+        late_s=max(run.late_s for run in runs),
         cpu_s=cpu_s,
         cpus=generator.cpus,
         threads=get_tool(generator.tool).threads(generator.load),

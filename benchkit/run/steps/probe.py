@@ -6,12 +6,8 @@ stored and judged: they show if bodies vary by themselves, and if the server doe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from benchkit.errors import HostError, HostStateError, LoadToolError, LostError, ServiceError
 from benchkit.hosts.sockets import HttpAnswer
@@ -51,38 +47,9 @@ def probe_after(trial: Trial) -> None:
     _probe_again(trial, "after")
 
 
-class MiddleProbes:
-    """Probes of trials in the middle of their load, sent from threads of their own. A context manager.
-
-    One request among thousands does not matter to the figures. Those that are not due when the context ends are not
-    sent, and what fails is recorded.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._pool = ThreadPoolExecutor(most)
-        self._ended = Event()
-        self._sent: list[Future[None]] = []
-
-    def add(self, trial: Trial, at_s: float) -> None:
-        """Probe a trial at an instant of `time.monotonic()`."""
-        self._sent.append(self._pool.submit(self._probe, trial, at_s))
-
-    def _probe(self, trial: Trial, at_s: float) -> None:
-        if not self._ended.wait(max(0.0, at_s - time.monotonic())):
-            _probe_again(trial, "during")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for the probes that have begun."""
-        self._ended.set()
-        self._pool.shutdown()
-        if error is None:
-            for each in self._sent:
-                each.result()
+def probe_during(trial: Trial) -> None:
+    """Send each request once within the load, among thousands that make its figures."""
+    _probe_again(trial, "during")
 
 
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:

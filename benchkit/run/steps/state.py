@@ -167,7 +167,7 @@ class Block:
     """Errors of the trials that failed by their own fault, by trial id."""
     started_s: float = field(default_factory=time.monotonic)
     turns: tuple[Turn, ...] = ()
-    """Timetable of the slices; empty without slices."""
+    """Timetable of the slices; a window in one piece is one turn."""
     began_s: float = 0.0
     """Start of the first turn, on the controller's `time.monotonic()`."""
     folder_hosts: list[Host] = field(default_factory=list)
@@ -183,6 +183,11 @@ class Block:
         self.title = first.trial_id if len(self.trials) == 1 else f"{first.trial_id} and {len(self.trials) - 1} others"
         self.folder = first.folder if self.slice_s is None else first.folder.with_name(f"{first.folder.name}.block")
         self._numbers = {trial.trial_id: number for number, trial in enumerate(self.trials, 1)}
+
+    @property
+    def load_hosts(self) -> tuple[Host, ...]:
+        """Hosts of all generators."""
+        return tuple({host.name: host for trial in self.trials for host in trial.load_hosts}.values())
 
     @property
     def used_hosts(self) -> tuple[Host, ...]:

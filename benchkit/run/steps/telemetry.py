@@ -10,11 +10,9 @@ from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_telemetry import CounterPage, WatchedService
 from benchkit.hosts.sockets import Tcp, Udp
-from benchkit.loadtools.generators.execution import GeneratorProcess
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
-from benchkit.plan.slice_timetable import Turn
 from benchkit.run.steps.slice_counts import add_slice_counts
 from benchkit.run.steps.slice_telemetry import BlockTelemetry, block_service, telemetry_of_trial
 from benchkit.run.steps.state import Block, Trial
@@ -40,18 +38,10 @@ def watch_hosts(block: Block) -> None:
             for each in trial.running_services
             if each.service.host == host.name
         ]
-        if block.slice_s is not None:
-            services += _generators_in_turns(block, host)
         host.telemetry.start(block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s)
         block.watched_hosts.append(host)
 
     run_on_hosts(block.used_hosts, begin)
-
-
-def _generators_in_turns(block: Block, host: Host) -> list[WatchedService]:
-    """Return the generators on a host; those of all cells with one number are sampled as one, as they take turns."""
-    numbers = {each.number for trial in block.trials for each in trial.cell.generators if each.host == host.name}
-    return [WatchedService(generator_service(number), None) for number in sorted(numbers)]
 
 
 class HostsSnapshot(NamedTuple):
@@ -75,40 +65,35 @@ def snapshot_hosts(block: Block) -> HostsSnapshot:
     )
 
 
-def watch_generators(block: Block, processes: Sequence[GeneratorProcess]) -> None:
-    """Add the generators, which have just started, and schedule the expensive samples within their window."""
-    started_s = min(process.started_s for process in processes)
-    duration_s = processes[0].generator.load.duration_s
-    after_s = SAMPLE_TIMES_S if duration_s is None else [share * duration_s for share in SAMPLE_SHARES]
+def schedule_samples(block: Block) -> None:
+    """Have generators sampled from their starts, hosts at both edges of every slice, and a little at some instants.
 
-    def add(host: Host) -> None:
-        generators = [
-            WatchedService(generator_service(each.generator.number), each.process, threads=True)
-            for each in processes
-            if each.host is host
-        ]
-        if generators:
-            host.telemetry.add(generators)
-        host.telemetry.schedule_samples([host.clock.to_host_ns(started_s + seconds) for seconds in after_s])
-
-    run_on_hosts(block.watched_hosts, add)
-
-
-def schedule_slices(block: Block) -> None:
-    """Have all hosts sampled at both edges of every slice, and what is expensive at three instants of each trial."""
-    expensive = [turn for trial in block.trials for turn in _sampled_turns(block, trial)]
+    In slices, the generators of all cells with one number are sampled as one, as they take turns. What is expensive is
+    sampled three times in each trial.
+    """
+    generators = [each for trial in block.trials for each in trial.cell.generators]
+    expensive_s = [seconds for trial in block.trials for seconds in _expensive_s(block, trial)]
 
     def schedule(host: Host) -> None:
-        edges = [edge for turn in block.turns for edge in block.window_ns(turn, host)]
-        host.telemetry.schedule_snapshots(edges)
-        host.telemetry.schedule_samples([sum(block.window_ns(turn, host)) // 2 for turn in expensive])
+        numbers = sorted({each.number for each in generators if each.host == host.name})
+        is_window = block.slice_s is None
+        if numbers:
+            host.telemetry.add(WatchedService(generator_service(each), None, threads=is_window) for each in numbers)
+        if not is_window:
+            host.telemetry.schedule_snapshots([edge for turn in block.turns for edge in block.window_ns(turn, host)])
+        host.telemetry.schedule_samples([host.clock.to_host_ns(block.began_s + seconds) for seconds in expensive_s])
 
     run_on_hosts(block.watched_hosts, schedule)
 
 
-def _sampled_turns(block: Block, trial: Trial) -> list[Turn]:
+def _expensive_s(block: Block, trial: Trial) -> Sequence[float]:
+    """Return when the expensive samples of a trial are taken, from the start of the first turn."""
     own = block.turns_of(trial)
-    return [own[place] for place in dict.fromkeys(int(share * len(own)) for share in SAMPLE_SHARES)]
+    if block.slice_s is not None:
+        places = dict.fromkeys(int(share * len(own)) for share in SAMPLE_SHARES)
+        return [sum(own[place].window_s) / 2 for place in places]
+    duration_s = trial.cell.load.duration_s
+    return SAMPLE_TIMES_S if duration_s is None else [share * duration_s for share in SAMPLE_SHARES]
 
 
 def collect_telemetry(block: Block) -> None:

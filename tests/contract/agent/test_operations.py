@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.common import poll_until
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.store.telemetry_table import read_telemetry
 from tests.support.agent.fixtures import PYTHONS
@@ -127,10 +128,29 @@ def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
     assert stopped.ended is not None
     now_ns = ask(link, ops.ReadClocks()).monotonic_ns
     start = ops.StartProcess(ops.CommandSpec(["true"]), at_ns=now_ns)
-    (scheduled,) = ask(link, ops.RunTimetable([ops.ScheduledStart("load", start, now_ns + 5_000_000_000)]))
+    (scheduled,) = ask(link, ops.RunTimetable([ops.ScheduledStart("load", start, now_ns + 5_000_000_000, grace_s=1.0)]))
     assert scheduled.process.ended is not None
     assert (scheduled.process.ended.exit_code, scheduled.overran) == (0, False)
     ask(link, ops.StopTimetable())
+    use_running_timetable(ask, link)
+
+
+def use_running_timetable(ask: Asker, link: AgentLink) -> None:
+    """Stop a timetable whose process runs, which is sampled with its threads from its start."""
+    ask(link, ops.StartTelemetry("scheduled.jsonl", 60))
+    ask(link, ops.AddServices([ops.SampledService("load", process=None, threads=True)]))
+    now_ns = ask(link, ops.ReadClocks()).monotonic_ns
+    start = ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=now_ns)
+    running = link.submit(ops.RunTimetable([ops.ScheduledStart("load", start, now_ns + 60_000_000_000, grace_s=1.0)]))
+    for _ in poll_until(time.monotonic() + 10):
+        if "load" in ask(link, ops.TakeSnapshot()).processes:
+            break
+    assert "cpu_s_total" in ask(link, ops.ReadLatest())["load"]
+    ask(link, ops.StopTimetable())
+    with pytest.raises(RefusedError, match="the timetable was stopped"):
+        link.result(running)
+    assert ask(link, ops.TakeSnapshot()).processes["load"] == ()
+    ask(link, ops.StopTelemetry())
 
 
 def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workdir: Path) -> None:

@@ -131,7 +131,8 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
         ops.StartProcess(ops.CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
         for number, script in enumerate(scripts)
     ]
-    timetable = ops.RunTimetable([ops.ScheduledStart("load", each, now_ns + 20_000_000_000) for each in starts])
+    limit_ns = now_ns + 20_000_000_000
+    timetable = ops.RunTimetable([ops.ScheduledStart("load", each, limit_ns, grace_s=0.1) for each in starts])
     ended = [each.process.ended for each in agent.request(timetable, timeout_s=20)]
     assert [each and each.exit_code for each in ended] == [0, 1, 0]
     before, full, after = (each and each.full_disk for each in ended)

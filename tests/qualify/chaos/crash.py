@@ -41,7 +41,7 @@ POINTS = {
     "switched": CrashPoint(JOURNAL, word="tuning-switched"),
     "deployed": CrashPoint(JOURNAL, word="deployed"),
     "services-up": CrashPoint("benchkit.services.deploy:start"),
-    "under-load": CrashPoint("benchkit.run.steps.load:run_generators", when=0.1),
+    "under-load": CrashPoint("benchkit.run.steps.load:run_slices", when=0.1),
     "in-slices": CrashPoint("benchkit.run.steps.load:run_slices", when=0.4),
     "raw-half-written": CrashPoint("benchkit.store.run_folder:write_synced", nth=4),
     "raw-whole": CrashPoint("benchkit.store.run_folder:RunFolder.commit_trial"),

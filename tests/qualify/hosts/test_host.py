@@ -24,7 +24,7 @@ from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import ProcessSpec, ToFile
+from benchkit.hosts.processes import EndedProcess, PlannedStart, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
 from tests.support.needs import kernel_settings, separate_hosts
@@ -110,21 +110,23 @@ def test_files_are_sent_once_and_come_back(sut: Host, folder: str, tmp_path: Pat
 
 
 def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None:
-    at = time.monotonic() + 0.5
-    started = hosts.map(lambda host: host.processes.start_all([ProcessSpec(["sleep", "60"])] * 3, at))
+    at_s = time.monotonic() + 0.5
+
+    def run(host: Host) -> list[EndedProcess]:
+        at_ns, limit_ns = host.clock.to_host_ns(at_s), host.clock.to_host_ns(at_s + 1)
+        start = PlannedStart("sleeper", ProcessSpec(["sleep", "60"]), at_ns, limit_ns, grace_s=5)
+        return host.processes.run_timetable([start] * 3)
+
+    ended = hosts.map(run)
     here = [
-        host.clock.to_controller_s(each.started_ns) - at
-        for host, group in zip(hosts, started, strict=True)
+        host.clock.to_controller_s(each.started_ns) - at_s
+        for host, group in zip(hosts, ended, strict=True)
         for each in group
     ]
     assert len(here) == 6
     assert all(-0.005 < late < 10 for late in here), here
-    assert all(0 <= float(each.late_s or 0) < 10 for group in started for each in group)
-    for host, group in zip(hosts, started, strict=True):
-        assert group[0].wait(0) is None
-        stopped = host.processes.stop(group)
-        assert stopped.killed == ()
-        assert {str(ended) for ended in stopped.ended.values()} == {"signal SIGTERM"}
+    assert all(0 <= each.late_s < 10 and each.overran for group in ended for each in group)
+    assert {str(each.ended) for group in ended for each in group} == {"signal SIGINT"}
 
 
 def test_when_one_cannot_start_none_does(sut: Host) -> None:

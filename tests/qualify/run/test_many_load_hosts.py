@@ -17,7 +17,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.loadtools.generators.execution import run_generators
+from benchkit.loadtools.generators.execution import PlannedSlice, place_inputs, run_slices, start_of_load
 from benchkit.plan.model import RunPlan
 from benchkit.run.run import execute
 from benchkit.store.store import Store
@@ -81,12 +81,15 @@ def test_a_slow_load_host_is_named_and_the_spread_of_starts_recorded(hosts: Host
 def test_a_load_host_that_dies_is_named_and_the_others_are_stopped(hosts: Hosts) -> None:
     """Kill the agent of a load host; this test is the last, as that host is dropped."""
     (cell,) = plan_for(hosts, {"tool": "wrk", "connections": 10, "duration_s": 1}).cells
-    generators = [replace(each, program="sh", lead=("-c", "exec sleep 60")) for each in cell.generators]
+    generators = tuple(replace(each, program="sh", lead=("-c", "exec sleep 60")) for each in cell.generators)
+    slices, folder = [PlannedSlice("killed", "killed", generators)], PurePosixPath("killed")
+    place_inputs(hosts, slices, folder)
     agent = hosts["load2"].processes.run(["/bin/sh", "-c", "echo $PPID"]).stdout.decode().strip()
     with connect_all(hosts.inventory.model_copy(update={"hosts": (hosts["load2"].spec,)})) as beside:
-        kill = threading.Timer(0.2, beside["load2"].processes.run, [["kill", "-KILL", agent]])
+        kill = threading.Timer(0.5, beside["load2"].processes.run, [["kill", "-KILL", agent]])
+        kill.start()
         with pytest.raises(HostError, match=r"^load2: the agent ended"):
-            run_generators(hosts, generators, PurePosixPath("killed"), lambda _: kill.start())
+            run_slices(hosts, slices, folder, start_of_load(hosts.by_role("load"), slices))
         kill.join()
     hosts.drop("load2")
     for host in hosts.by_role("load"):

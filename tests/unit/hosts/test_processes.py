@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from benchkit.agent import operations as ops
@@ -51,13 +49,11 @@ def test_where_one_process_cannot_start_the_others_are_stopped() -> None:
     assert [wanted.ids for wanted in link.agent.requested(ops.StopProcesses)] == [[4]]
 
 
-def test_an_agreed_start_is_an_instant_of_the_host() -> None:
+def test_a_start_has_the_streams_of_its_process() -> None:
     link = FakeLink({ops.StartProcess: start_unless_missing})
-    at_s = time.monotonic() + 1
-    spec = ProcessSpec(["wrk"], stdout=ToFile("rows", None), stderr=ToFile("err", 9))
-    processes_of(link).start_all([spec], at_s)
+    processes_of(link).start(ProcessSpec(["wrk"], stdout=ToFile("rows", None), stderr=ToFile("err", 9)))
     (wanted,) = link.agent.requested(ops.StartProcess)
-    assert wanted.at_ns == round(at_s * 1e9) + OFFSET_NS
+    assert wanted.at_ns is None
     assert (wanted.stdout, wanted.stderr) == (ops.StreamFile("rows", None), ops.StreamFile("err", 9))
 
 

@@ -118,9 +118,7 @@ def test_a_reducer_that_fails_is_an_error_with_what_it_printed() -> None:
 @pytest.mark.parametrize("exit_code", [0, 1])
 def test_a_slice_that_ended_on_a_full_disk_is_a_host_state_also_where_the_disk_has_room_again(exit_code: int) -> None:
     """Distrust also the output of a tool that ended well: most tools ignore what the kernel refuses to write."""
-    with pytest.raises(
-        HostStateError, match=f"load: no room for the output of wrk at the end of a slice: {FULL}"
-    ) as lost:
+    with pytest.raises(HostStateError, match=f"load: no room for the output of wrk at its end: {FULL}") as lost:
         run_with({"exit_code": 0}, {"exit_code": exit_code, "full_disk": FULL}, {"exit_code": 0})
     assert cause_of(lost.value, is_host_lost=False) == "host-state"
 
