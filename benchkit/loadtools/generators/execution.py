@@ -182,10 +182,16 @@ def place_inputs(hosts: Hosts, slices: Iterable[PlannedSlice], folder: PurePosix
 
 
 def start_of_load(hosts: Iterable[Host], slices: Sequence[PlannedSlice]) -> float:
-    """Return the start of the first slice on `time.monotonic()`: late enough that all hosts hear of it before."""
+    """Return the start of the first slice on `time.monotonic()`: late enough that all hosts hear of it before.
+
+    A single process need not agree with others, and starts at once.
+    """
+    processes = sum(len(each.generators) for each in slices)
+    if processes == 1:
+        return time.monotonic()
     slowest_round_trip_s = max(2 * host.clock.uncertainty_s for host in hosts)
-    processes_s = START_LEAD_PROCESS_S * sum(len(each.generators) for each in slices)
-    return time.monotonic() + START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s + processes_s
+    lead_s = START_LEAD_S + START_LEAD_ROUND_TRIPS * slowest_round_trip_s + START_LEAD_PROCESS_S * processes
+    return time.monotonic() + lead_s
 
 
 def run_slices(

@@ -38,7 +38,9 @@ def record(*profiles: ProfileRecord) -> TrialRecord:
         target="http://10.0.0.1:8080",
         services=(),
         generators=(
-            GeneratorRecord(number=1, host="load", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2, cpu_s=1),
+            GeneratorRecord(
+                number=1, host="load", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2, late_s=0, cpu_s=1
+            ),
         ),
         probe=ProbeRecord(status=200, header_bytes=9, headers=(), body_bytes=0, body_sha256=""),
         profiles=profiles,

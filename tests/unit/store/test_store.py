@@ -80,6 +80,7 @@ def record(trial_id: str, cell: CellRecord, position: int = 1) -> TrialRecord:
                 files={"stdout": "wrk.txt"},
                 started_s=0,
                 wall_s=1.1,
+                late_s=0,
                 cpu_s=1,
             ),
         ),

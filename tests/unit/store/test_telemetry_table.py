@@ -65,7 +65,17 @@ WRITTEN = """\
 def record(*watched: WatchRecord) -> TrialRecord:
     load = Load(tool="wrk", connections=1, duration_s=2)
     generator = GeneratorRecord(
-        number=1, host="h", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2.5, cpu_s=1, cpus=(1,), threads=1
+        number=1,
+        host="h",
+        argv=("wrk",),
+        load=load,
+        files={},
+        started_s=0,
+        wall_s=2.5,
+        late_s=0,
+        cpu_s=1,
+        cpus=(1,),
+        threads=1,
     )
     return TrialRecord(
         trial_id="r1.b000.p000",
