@@ -67,9 +67,9 @@ class Timetable:
                 with self._lock:
                     self._started.append(started)
                 running.put(started)
-            for each in self._started:
-                if (call := self._awaited.pop(each.service, None)) is not None:
-                    call(each.child)
+            for started in self._started:
+                if (call := self._awaited.pop(started.service, None)) is not None:
+                    call(started.child)
             running.put(None)
             ending.join()
             self._refuse_if_stopped()

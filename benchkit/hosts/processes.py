@@ -188,7 +188,7 @@ class Processes:
         failure: HostError | None = None
         for spec, future in zip(specs, futures, strict=True):
             try:
-                started.append(self._process(tuple(spec.argv), self._link.result(future)))
+                started.append(self._process(tuple(spec.argv), self._link.result(future, 0.0)))
             except HostError as error:
                 failure = failure or error
         if failure is not None:

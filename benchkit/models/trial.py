@@ -68,7 +68,7 @@ class GeneratorRecord(Frozen):
     )
     started_s: float = Field(description="start, from that of the first generator, on the controller's clock")
     wall_s: float
-    late_s: float = Field(description="delay of its start after the planned instant")
+    late_s: float = Field(default=0.0, description="delay of its start after the planned instant")
     cpu_s: float = Field(description="CPU time of its process")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
     threads: int | None = Field(

@@ -148,7 +148,7 @@ def use_running_timetable(ask: Asker, link: AgentLink) -> None:
     assert "cpu_s_total" in ask(link, ops.ReadLatest())["load"]
     ask(link, ops.StopTimetable())
     with pytest.raises(RefusedError, match="the timetable was stopped"):
-        link.result(running)
+        link.result(running, 10)
     assert ask(link, ops.TakeSnapshot()).processes["load"] == ()
     ask(link, ops.StopTelemetry())
 
