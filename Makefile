@@ -57,7 +57,7 @@ test: system
 APART = faults/test_healthy.py
 # Containers: the tests start images of static programs, with podman; with docker only where its daemon is installed, as
 # its package starts one on the machine. PostgreSQL is started by tests, in labs.
-qualify: also = chromium podman runc netavark iptables postgres
+qualify: also = bpftrace chromium podman runc netavark iptables postgres
 qualify: system
 	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
 

@@ -216,7 +216,7 @@ def collect_load(block: Block) -> None:
                 for turn, of_slice in zip(block.turns_of(trial), trial.runs, strict=True)
             )
         trial.load_failures = tuple(
-            failure if block.slice_s is None else f"slice {number}: {failure}"
+            HostError(failure if block.slice_s is None else f"slice {number}: {failure}", where=run.generator.host)
             for number, of_slice in enumerate(trial.runs, 1)
             for run in of_slice
             if (failure := failure_of(run, fetched[id(run)])) is not None
@@ -240,8 +240,9 @@ def require_load(trial: Trial) -> None:
     if trial.load_failures:
         more = f"; {len(trial.load_failures)} in all" if len(trial.load_failures) > 1 else ""
         error = LoadToolHangError if trial.has_hung else HostError
+        first = trial.load_failures[0]
         with blame_ended_service(trial):
-            raise error(f"{trial.load_failures[0]}{more}", where=trial.cell.generators[0].host)
+            raise error(f"{first.what}{more}", where=first.where)
 
 
 def _add_generator(

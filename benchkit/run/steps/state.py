@@ -106,8 +106,8 @@ class Trial:
     traces: tuple[TraceRecord, ...] = ()
     slices: tuple[SliceRecord, ...] = ()
     """Slices of its window, in a sliced block."""
-    load_failures: tuple[str, ...] = ()
-    """Reasons why output of the load tool cannot be used, each with its slice if there are several."""
+    load_failures: tuple[HostError, ...] = ()
+    """Reasons why output of the load tool cannot be used, each with its host, and its slice if there are several."""
     has_hung: bool = False
     """True where a load tool was ended and had printed no result."""
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
