@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
-from benchkit.agent.common import read_bytes, read_text
-from benchkit.agent.proc import TICKS
+from benchkit.agent.common import read_bytes, read_text, unescaped
+from benchkit.agent.proc import TICKS, pids, proc_stat
 
 UNIFIED = ""
 """Name of version 2 among the controllers of version 1, as in /proc/PID/cgroup."""
@@ -57,11 +57,6 @@ def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
 def own_mounts() -> Dict[str, CgroupMount]:
     """Return the trees that are mounted on this host, by controller."""
     return cgroup_mounts(read_text("/proc/self/mountinfo") or "")
-
-
-def unescaped(text: str) -> str:
-    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 class CpuSplit(NamedTuple):
@@ -193,6 +188,48 @@ class Cgroup:
             return lambda: _ticks(total, stat), [total, stat]
         stat = KernelFile(str(self._folders.get(UNIFIED, self.folder) / "cpu.stat"))
         return lambda: _microseconds(stat), [stat]
+
+
+class ProcessPattern(Cgroup):
+    """Processes of others whose command line contains a pattern, counted as a group is.
+
+    One that ends keeps what it had used at its last sample.
+    """
+
+    counts_all = False
+
+    def __init__(self, pattern: str) -> None:
+        """Find processes. Raises UnavailableError for a pattern that is no regular expression."""
+        super().__init__(pattern, {})
+        try:
+            self._expression = re.compile(pattern.encode())
+        except re.error as error:
+            raise UnavailableError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+        self._matches: Dict[int, bool] = {}
+        self._used: Dict[Tuple[int, int], CpuSplit] = {}
+
+    @property
+    def title(self) -> str:
+        """Its name for messages."""
+        return f"command lines with {self.path!r}"
+
+    def pids(self) -> List[int]:
+        """Return the processes, without the agent; each command line is read once."""
+        present = pids()
+        self._matches = {pid: self._matches[pid] if pid in self._matches else self._is_match(pid) for pid in present}
+        return [pid for pid in present if self._matches[pid]]
+
+    def cpu(self) -> CpuSplit:
+        """Return the CPU time of all that were found, with that of their children that they waited for."""
+        for process in filter(None, map(proc_stat, self.pids())):
+            self._used[process.pid, process.start] = CpuSplit(process.user_s, process.system_s)
+        user_s = sum(each.user_s for each in self._used.values())
+        system_s = sum(each.system_s for each in self._used.values())
+        return self._splitter.split(user_s + system_s, user_s, system_s)
+
+    def _is_match(self, pid: int) -> bool:
+        line = (read_bytes(f"/proc/{pid}/cmdline") or b"").replace(b"\0", b" ")
+        return pid != os.getpid() and self._expression.search(line) is not None
 
 
 def unit_path(unit: str) -> str:

@@ -1,14 +1,15 @@
-"""Common parts of the agent: the refusal of a request, and small readers and writers."""
+"""Common parts of the agent: the refusal of a request, and small readers, parsers and writers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Iterator, List, Optional
 
 HOST_STATE = "host-state"
 """Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
@@ -40,6 +41,10 @@ class OperationError(Exception):
         self.kind = kind
         self.what = what
         self.why = why
+
+    def __str__(self) -> str:
+        """Return both texts in one message."""
+        return ": ".join(filter(None, (self.what, self.why)))
 
 
 def error_kind(error: OSError) -> str:
@@ -83,6 +88,17 @@ def read_text(path: str) -> Optional[str]:
     """Return the content as `read_bytes`, as text without surrounding blanks."""
     content = read_bytes(path)
     return None if content is None else content.decode(errors="replace").strip()
+
+
+def parse_cpu_list(text: str) -> List[int]:
+    """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
+    ends = [part.partition("-") for part in text.strip().split(",") if part]
+    return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
+
+
+def unescaped(text: str) -> str:
+    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def write_all(fd: int, content: bytes) -> None:

@@ -272,7 +272,7 @@ def main(argv: List[str]) -> int:
     try:
         workdir = Workdir(argv[-1])
     except OperationError as error:
-        print(": ".join(filter(None, (error.what, error.why))), file=sys.stderr)
+        print(error, file=sys.stderr)
         return 3
     return run_under_watchdog(workdir, lease_s, lambda watchdog, records: serve(workdir, watchdog, records))
 

@@ -157,7 +157,6 @@ class CounterPageClient:
 
     def __init__(self, source: CounterSource) -> None:
         self._at = source.at
-        address, port = source.at.tcp or ("localhost", 80)
         host = "localhost"
         if source.at.tcp is not None:
             address, port = source.at.tcp
@@ -173,8 +172,7 @@ class CounterPageClient:
             return self._get()
         except OperationError as error:
             self.close()
-            why = ": ".join(filter(None, (error.what, error.why)))
-            raise UnavailableError(f"the counter page is no complete HTTP response: {why}") from None
+            raise UnavailableError(f"the counter page is no complete HTTP response: {error}") from None
         except (UnavailableError, OSError):
             self.close()
             raise
