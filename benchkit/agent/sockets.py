@@ -64,18 +64,17 @@ class SocketProbes:
         self._processes = processes
 
     def probe_port(self, wanted: ops.ProbePort) -> ops.PortProbe:
-        """Wait until a socket is "accepting" connections or "closed", or until a process has ended."""
+        """Wait until a socket accepts connections, or until a process has ended."""
         process, timeout_s = wanted.process, wanted.timeout_s
         began = time.monotonic()
-        reached, error = False, None
+        error: Optional[str] = None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
             has_ended = process is not None and self._processes.has_ended(process)
             error = _try_to_connect(wanted.at, max(0.05, began + timeout_s - time.monotonic()))
-            reached = (error is None) == (wanted.state == "accepting")
-            if reached or has_ended:
+            if error is None or has_ended:
                 break
         ended = process is not None and self._processes.has_ended(process)
-        return ops.PortProbe(reached, time.monotonic() - began, error, ended)
+        return ops.PortProbe(error is None, time.monotonic() - began, error, ended)
 
     def probe_http(self, wanted: ops.ProbeHttp) -> ops.HttpProbe:
         """Send a request over a new connection; return the response with every byte counted."""

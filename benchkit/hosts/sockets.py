@@ -149,13 +149,6 @@ class Sockets:
             raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
         return probe.elapsed_s
 
-    def wait_closed(self, at: Address, timeout_s: float) -> float:
-        """Wait until a socket refuses connections; return the seconds it took. Raises HostError."""
-        probe = self._link.request(ops.ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
-        if not probe.reached:
-            raise HostError(f"{at} still accepts connections", where=self._host, why=f"after {timeout_s:g} s")
-        return probe.elapsed_s
-
     def http(
         self,
         at: Address,

@@ -23,9 +23,7 @@ from typing import Any, Self
 import psutil
 
 from benchkit.errors import HostError, InputError
-
-_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Folders of system programs, which a user's PATH often lacks."""
+from benchkit.hosts.packages import SBIN
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """Environment of init processes: nothing of the caller's session."""
@@ -43,7 +41,7 @@ def find_programs(names: Iterable[str]) -> dict[str, str]:
 
     Raises InputError naming all missing ones, with the command that installs them.
     """
-    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
+    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
     paths = {name: shutil.which(name, path=search_path) for name in names}
     if missing := [name for name, path in paths.items() if path is None]:
         raise InputError(

@@ -100,7 +100,6 @@ def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest
     began = time.monotonic()
     with pytest.raises(LostError, match="here: no answer from the agent: waited"):
         agent.request(ops.GatherFacts(tools={}, sysctls=[]))
-    assert agent.is_dead
     monkeypatch.setattr(links, "ANSWER_TIMEOUT_S", 30)
     with pytest.raises(LostError, match="here: no answer from the agent"):
         agent.request(ops.ReadClocks())

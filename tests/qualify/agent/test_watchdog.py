@@ -185,8 +185,8 @@ def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, insid
     assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
 
 
-def lock(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
-    return HostLock(agent, "here").acquire(run, host, "me@laptop", take_over=take_over).shared_with
+def lock(agent: AgentLink, run: str, host: str = "sut") -> str | None:
+    return HostLock(agent, "here").acquire(run, host, "me@laptop").shared_with
 
 
 def test_a_host_in_use_is_refused_with_its_holder_and_lease(
@@ -201,8 +201,6 @@ def test_a_host_in_use_is_refused_with_its_holder_and_lease(
     ) as no:
         lock(second, "r2")
     assert no.value.kind == "held"
-    with pytest.raises(RefusedError, match="in use: r1"):
-        lock(second, "r2", take_over=True)
     with pytest.raises(RefusedError, match="in use: r1"):
         HostLock(second, "here").release()
     holder = HostChanges(second, "here").state().holder
