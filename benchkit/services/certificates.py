@@ -180,7 +180,7 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
         return tls
     if tls.private_key is None:
         raise InputError(source.fault(("certificate",), "certificate and private_key need each other"))
-    certificate, key = _path("certificate", tls.certificate, source), _path("private_key", tls.private_key, source)
+    certificate, key = source.file(tls.certificate, "certificate"), source.file(tls.private_key, "private_key")
     _validate_certificate(certificate, source)
     _validate_key(key, certificate, source)
     return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
@@ -196,7 +196,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
         raise InputError(source.fault(("certificate",), message))
     if tls.private_key is not None:
         raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))
-    certificate = _path("certificate", tls.certificate, source)
+    certificate = source.file(tls.certificate, "certificate")
     _validate_certificate(certificate, source)
     return tls.model_copy(update={"certificate": str(certificate)})
 
@@ -353,11 +353,6 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _path(name: str, value: str, source: SourceMap) -> Path:
-    """Return the absolute path of a file that the option `name` has relative to the scenario's file."""
-    return (Path(source.origin((name,)).source).parent / value).absolute()
-
-
 def _read(path: Path) -> bytes:
     try:
         return read_regular(path)
@@ -376,10 +371,8 @@ def _load_certificate(path: Path) -> x509.Certificate:
 
 
 def _validate_certificate(path: Path, source: SourceMap) -> None:
-    try:
+    with source.located("certificate"):
         certificate = _load_certificate(path)
-    except InputError as error:
-        raise InputError(source.fault(("certificate",), str(error))) from None
     now = datetime.now(UTC)
     if certificate.not_valid_after_utc < now:
         message = f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}"
@@ -399,10 +392,8 @@ def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:
         load_pem_private_key,
     )
 
-    try:
+    with source.located("private_key"):
         content = _read(path)
-    except InputError as error:
-        raise InputError(source.fault(("private_key",), str(error))) from None
     mode = path.stat().st_mode & 0o777
     if mode & OTHERS:
         message = f"{path} may be used by others than its owner (mode {mode:o})"
