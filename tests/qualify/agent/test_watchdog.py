@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,16 +41,6 @@ if os.fork() == 0:
     os._exit(0)
 os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
 """
-
-
-@pytest.fixture
-def inside() -> Iterator[list[str]]:
-    """Command prefix for a network namespace as host."""
-    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
-        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            time.sleep(0.001)
-        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
-        keeper.kill()
 
 
 def fin(inside: list[str]) -> str:

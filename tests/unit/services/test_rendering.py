@@ -10,8 +10,9 @@ from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
 from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import AdminPage, ConfigTest, GoSource, Service
+from benchkit.services.service import AdminPage, ConfigTest, GoSource
 from tests.support.builders import read_scenario
+from tests.support.services.placements import PLACE, config_text
 
 SCENARIO = """\
 name: small
@@ -46,16 +47,13 @@ def place(
     root: bool = False,
     nginx: tuple[int, ...] = (1, 22, 1),
 ) -> ServicePlacement:
-    return ServicePlacement(
+    return replace(
+        PLACE,
         host=host,
-        address="10.0.0.1",
         cpus=cpus,
-        folder=PurePosixPath("/w") / service.name,
+        folder=PLACE.folder / service.name,
         user="root" if root else "bench",
         root=root,
-        goos="linux",
-        goarch="amd64",
-        nofile=20000,
         programs={"nginx": HostProgram("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
     )
 
@@ -162,7 +160,7 @@ def test_services_that_a_host_cannot_run_are_rejected_with_the_reason(tmp_path: 
     with pytest.raises(UnsupportedError, match="listen 80: bench on sut may not open a port below 1024"):
         render_services(read_services(tmp_path, ("listen: 8080", "listen: 80")), place)
     with pytest.raises(UnsupportedError, match="sut has no nginx"):
-        render_services(read_services(tmp_path), lambda s: ServicePlacement(**{**vars(place(s)), "programs": {}}))
+        render_services(read_services(tmp_path), lambda s: replace(place(s), programs={}))
 
 
 def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
@@ -196,12 +194,6 @@ def test_listen_is_parsed(value: object, listen: Listen) -> None:
 def test_invalid_listen_is_rejected(value: object) -> None:
     with pytest.raises(ValueError, match="allowed: a port"):
         Listen.parse(value)
-
-
-def config_text(service: Service) -> str:
-    content = service.files[0].content
-    assert isinstance(content, bytes)
-    return content.decode()
 
 
 def test_a_service_has_a_quota_of_its_own_below_that_of_its_role(tmp_path: Path) -> None:
