@@ -198,13 +198,15 @@ def kill_all(key: str) -> bool:
 
 def find_sessions(key: str, host: str) -> list[psutil.Process]:
     """Return the processes of sessions on a host of the lab."""
-    part = f":host/{host}"
-    return [
-        process
-        for process in _own_processes("environ")
-        if (mark := (process.info["environ"] or {}).get(MARK_VARIABLE, "")).startswith(_prefix(key))
-        and mark.endswith(part)
-    ]
+    return [process for process, mark in _sessions(key) if mark.endswith(f":host/{host}")]
+
+
+def _sessions(key: str) -> Iterator[tuple[psutil.Process, str]]:
+    """Yield the processes of sessions on all hosts of the lab, each with its mark."""
+    for process in _own_processes("environ"):
+        mark = (process.info["environ"] or {}).get(MARK_VARIABLE, "")
+        if mark.startswith(_prefix(key)):
+            yield process, mark
 
 
 def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
@@ -229,15 +231,14 @@ def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 def _orphans(key: str) -> Iterator[psutil.Process]:
     """Yield sessions on hosts of the lab, found by their environment, each with its sshd."""
-    for process in _own_processes("environ"):
-        if (process.info["environ"] or {}).get(MARK_VARIABLE, "").startswith(_prefix(key)):
-            yield process
-            try:
-                parent = process.parent()
-                if parent is not None and parent.name().startswith("sshd"):
-                    yield parent
-            except psutil.NoSuchProcess:  # its sshd has ended
-                continue
+    for process, _ in _sessions(key):
+        yield process
+        try:
+            parent = process.parent()
+            if parent is not None and parent.name().startswith("sshd"):
+                yield parent
+        except psutil.NoSuchProcess:  # its sshd has ended
+            continue
 
 
 def _own_processes(attribute: str) -> Iterator[psutil.Process]:

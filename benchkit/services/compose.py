@@ -29,19 +29,8 @@ COMPOSE = "compose"
 
 TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
 FIELDS = (
-    *(
-        "image",
-        "build",
-        "command",
-        "environment",
-        "ports",
-        "expose",
-        "volumes",
-        "depends_on",
-        "networks",
-        "healthcheck",
-    ),
-    *("user", "read_only", "cpus", "mem_limit", "stop_signal"),
+    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on", "networks"),
+    *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal"),
 )
 """Fields of a service that are read."""
 BUILD_FIELDS = ("context", "dockerfile", "target", "args")
