@@ -65,13 +65,7 @@ class Containers:
 
 def find_cgroup(wanted: FindCgroup) -> Optional[str]:
     """Return the control group of a process: that of its CPU time, or of version 2; None where it has ended."""
-    membership = read_text(f"/proc/{wanted.pid}/cgroup")
-    return None if membership is None else group_path(membership)
-
-
-def group_path(membership: str) -> Optional[str]:
-    """Return the group in the text of /proc/PID/cgroup (cgroups(7)): of the CPU time, or of version 2; pure."""
-    paths = memberships(membership)
+    paths = memberships(read_text(f"/proc/{wanted.pid}/cgroup") or "")
     return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
 

@@ -82,7 +82,7 @@ class Agent:
         timetable = Timetable(processes)
         telemetry = TelemetryRequests(workdir, processes, timetable)
         self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
-            ops.ReadClocks: lambda _: read_clocks(),
+            ops.ReadClocks: lambda _: ops.Clocks(time.monotonic_ns(), time.time_ns()),
             ops.Goodbye: self._note_goodbye,
             ops.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
             ops.MissingFiles: files.missing,
@@ -255,11 +255,6 @@ class Agent:
         frame = pack(header, body)
         with self._sending, contextlib.suppress(BrokenPipeError):  # the controller disconnected, which ends stdin too
             write_all(self._answers, frame)
-
-
-def read_clocks() -> ops.Clocks:
-    """Return the host's clocks, for comparison with the controller's."""
-    return ops.Clocks(time.monotonic_ns(), time.time_ns())
 
 
 def _stopped_process(name: str) -> ops.UndoneChange:

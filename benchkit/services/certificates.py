@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -255,18 +256,14 @@ def _create_pair(
     """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     key = _create_key(kind)
     names: list[x509.GeneralName] = [x509.DNSName(host)]
     if address is not None:
         names.append(x509.IPAddress(ipaddress.ip_address(address)))
     certificate = (
-        _builder(_name(f"benchkit: {host}"), authority.subject, key)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        _for_server(_builder(_name(f"benchkit: {host}"), authority.subject, key), names)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .sign(signer, hashes.SHA256())
     )
@@ -277,17 +274,23 @@ def create_self_signed(address: str, name: str, validity: timedelta) -> KeyPair:
     """Return a certificate for an address that its own key signs; `name` is its common name."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     key = _create_key("ecdsa-p256")
-    certificate = (
-        _builder(_name(name), _name(name), key, validity)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+    names = [x509.IPAddress(ipaddress.ip_address(address))]
+    certificate = _for_server(_builder(_name(name), _name(name), key, validity), names).sign(key, hashes.SHA256())
+    return _pair(certificate, key)
+
+
+def _for_server(builder: x509.CertificateBuilder, names: Sequence[x509.GeneralName]) -> x509.CertificateBuilder:
+    """Add the extensions of a server's certificate, valid for these names."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
+
+    return (
+        builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
     )
-    return _pair(certificate, key)
 
 
 def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
