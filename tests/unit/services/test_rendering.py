@@ -8,9 +8,9 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, Listen, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import AdminPage, ConfigTest, GoSource
+from benchkit.services.service import ConfigTest, GoSource
 from tests.support.builders import read_scenario
 from tests.support.services.placements import PLACE, config_text
 
@@ -55,24 +55,6 @@ def place(
         user="root" if root else "bench",
         root=root,
         programs={"nginx": HostProgram("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
-    )
-
-
-def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
-    app, _ = render_services(read_services(tmp_path), place)
-    (file,) = app.files
-    assert file.path == PurePosixPath("/w/app/nethttp")
-    assert isinstance(file.content, GoSource)
-    assert (file.content.module / "go.mod").is_file()
-    assert app.process.argv == (
-        *("/w/app/nethttp", "-listen", "127.0.0.1:9000", "-admin", "unix:/w/app/_admin.sock", "-work", "none"),
-    )
-    assert app.process.env == {"GOMAXPROCS": "2"}
-    assert app.process.cpus == (0, 1)
-    assert app.endpoint == Endpoint("sut", "http1", "127.0.0.1", 9000)
-    assert app.parallelism == 2
-    assert app.admin == AdminPage(
-        "expvar", Endpoint("sut", "http1", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
     )
 
 
