@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
-from benchkit.agent.common import read_bytes, read_text, unescaped
+from benchkit.agent.common import parse_mounts, read_bytes, read_text
 from benchkit.agent.proc import TICKS, pids, proc_stat
 
 UNIFIED = ""
@@ -45,12 +45,9 @@ class CgroupMount(NamedTuple):
 def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
     """Return the mounted trees by controller, from /proc/self/mountinfo (proc(5)); the last mount of each counts."""
     found: Dict[str, CgroupMount] = {}
-    for line in mountinfo.splitlines():
-        before, _, rest = line.partition(" - ")
-        root, point = (unescaped(text) for text in before.split()[3:5])
-        kind, _, options = rest.split()[:3]
-        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in options.split(",")]}
-        found.update((name, CgroupMount(Path(point), PurePosixPath(root))) for name in names.get(kind, ()))
+    for mount in parse_mounts(mountinfo):
+        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in mount.options]}
+        found.update((name, CgroupMount(mount.point, mount.root)) for name in names.get(mount.kind, ()))
     return found
 
 
@@ -150,13 +147,9 @@ class Cgroup:
         """Return periods, throttled periods, and throttled seconds of its CPU quota; None without a quota."""
         candidates = [self._folders[name] for name in ("cpu", UNIFIED) if name in self._folders]
         for folder in [self._quota] if self._quota else candidates:
-            content = b"\n" + (read_text(str(folder / "cpu.stat")) or "").encode()
-            periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
-            if periods and throttled is not None:
-                nanoseconds, microseconds = (
-                    number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec ")
-                )
-                return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
+            found = throttling_in(read_bytes(str(folder / "cpu.stat")) or b"")
+            if found is not None and found[0]:
+                return found
         return None
 
     def memory_bytes(self) -> Optional[int]:
@@ -230,6 +223,16 @@ class ProcessPattern(Cgroup):
     def _is_match(self, pid: int) -> bool:
         line = (read_bytes(f"/proc/{pid}/cmdline") or b"").replace(b"\0", b" ")
         return pid != os.getpid() and self._expression.search(line) is not None
+
+
+def throttling_in(content: bytes) -> Optional[Tuple[int, int, float]]:
+    """Return periods, throttled periods, and throttled seconds of a file cpu.stat; None where it has none."""
+    content = b"\n" + content
+    periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
+    if periods is None or throttled is None:
+        return None
+    nanoseconds, microseconds = (number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec "))
+    return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
 
 
 def unit_path(unit: str) -> str:

@@ -8,8 +8,8 @@ import os
 import re
 import threading
 import time
-from pathlib import Path
-from typing import Iterator, List, Optional
+from pathlib import Path, PurePosixPath
+from typing import Iterator, List, NamedTuple, Optional
 
 HOST_STATE = "host-state"
 """Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
@@ -96,9 +96,24 @@ def parse_cpu_list(text: str) -> List[int]:
     return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
 
 
-def unescaped(text: str) -> str:
-    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+class Mount(NamedTuple):
+    """A line of /proc/PID/mountinfo (proc(5)): a file system, the folder of it that is mounted, and where."""
+
+    root: PurePosixPath
+    point: Path
+    kind: str
+    options: List[str]
+
+
+def parse_mounts(mountinfo: str) -> Iterator[Mount]:
+    """Yield the mounted file systems; blanks and the like in paths are written as octal numbers."""
+    for line in mountinfo.splitlines():
+        before, _, rest = line.partition(" - ")
+        root, point = (
+            re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text) for text in before.split(" ")[3:5]
+        )
+        kind, _, options = rest.split(" ", 2)
+        yield Mount(PurePosixPath(root), Path(point), kind, options.split(","))
 
 
 def write_all(fd: int, content: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import Dict, Iterator, List, Optional
 
 from benchkit.agent.cgroup_accounting import UNIFIED
 from benchkit.agent.cgroups import memberships, remove_folders
-from benchkit.agent.common import read_text
+from benchkit.agent.common import parse_mounts, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import FindCgroup, KeptContainers, TrackContainers
 from benchkit.agent.records import Records
@@ -109,12 +109,9 @@ def _listed(run: RunCommand, argv: List[str]) -> Optional[List[str]]:
 
 def _parents(parent: str) -> Iterator[Path]:
     """Yield the parent group of the containers in every hierarchy, which the engine leaves."""
-    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
-        before, _, rest = line.partition(" - ")
-        if rest.startswith("cgroup"):
-            folder = Path(before.split()[4]) / parent
-            if folder.is_dir():
-                yield folder
+    for mount in parse_mounts(read_text("/proc/self/mountinfo") or ""):
+        if mount.kind.startswith("cgroup") and (mount.point / parent).is_dir():
+            yield mount.point / parent
 
 
 def _has_rules(run: RunCommand) -> bool:

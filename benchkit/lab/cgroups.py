@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from benchkit.agent.cgroups import memberships
-from benchkit.agent.common import unescaped
+from benchkit.agent.common import parse_mounts
 from benchkit.errors import HostError
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
@@ -37,16 +37,13 @@ class Hierarchy:
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
     """Return the trees with a CPU controller, from the text of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
     own, trees = memberships(membership), []
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        root, point = (unescaped(text) for text in before.split()[3:5])
-        kind, _, options = after.split()[:3]
-        if kind == "cgroup2":
-            trees.append(Hierarchy(Path(point), "", 2))
-        elif kind == "cgroup" and (controllers_here := set(CONTROLLERS) & set(options.split(","))):
+    for mount in parse_mounts(mountinfo):
+        if mount.kind == "cgroup2":
+            trees.append(Hierarchy(mount.point, "", 2))
+        elif mount.kind == "cgroup" and (controllers_here := set(CONTROLLERS) & set(mount.options)):
             group = PurePosixPath(own.get(min(controllers_here), "/"))
-            if group.is_relative_to(root):
-                trees.append(Hierarchy(Path(point) / group.relative_to(root), Path(point).name, 1))
+            if group.is_relative_to(mount.root):
+                trees.append(Hierarchy(mount.point / group.relative_to(mount.root), mount.point.name, 1))
     return trees
 
 

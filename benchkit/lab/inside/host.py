@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.agent.common import unescaped
+from benchkit.agent.common import parse_mounts
 from benchkit.lab.inside.system import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -229,7 +229,7 @@ def _private_sys(cgroups: Path) -> None:
 
 def _mount_points() -> list[Path]:
     text = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
-    return [Path(unescaped(line.split()[4])) for line in text.splitlines()]
+    return [mount.point for mount in parse_mounts(text)]
 
 
 def _unmount_below(points: Sequence[Path], *folders: Path) -> None:
