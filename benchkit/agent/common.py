@@ -90,6 +90,11 @@ def read_text(path: str) -> Optional[str]:
     return None if content is None else content.decode(errors="replace").strip()
 
 
+def with_port(address: str, port: int) -> str:
+    """Return an address with its port as URLs have it: `10.0.0.1:80`, `[::1]:80` (RFC 3986, 3.2.2)."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def parse_cpu_list(text: str) -> List[int]:
     """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
     ends = [part.partition("-") for part in text.strip().split(",") if part]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchkit.agent import operations as ops
+from benchkit.agent.common import with_port
 from benchkit.agent.frames import pack_datagrams
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
@@ -37,7 +38,7 @@ class Tcp:
 
     def __str__(self) -> str:
         """Return `10.0.0.1:8080` or `[::1]:8080`."""
-        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+        return with_port(self.address, self.port)
 
 
 @dataclass(frozen=True)
