@@ -16,7 +16,8 @@ from benchkit.services.backend import RenderRequest
 from benchkit.services.nginx import NGINX
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
-from tests.unit.services.test_nginx import PLACE, config_text, render
+from tests.support.services.placements import config_text
+from tests.unit.services.test_nginx import PLACE, render
 
 PURPOSES = {
     "http": "upstream: app",
