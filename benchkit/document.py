@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,6 +94,18 @@ class SourceMap:
         origin = self.origin(location)
         field = "" if origin.is_option else ".".join(str(part) for part in (*self.path, *location))
         return f"{origin}: {field + ': ' if field else ''}{message}"
+
+    def file(self, name: str, *location: str | int) -> Path:
+        """Return the absolute path of what the value at `location` names, relative to the file that has the value."""
+        return (Path(self.origin(location).source).parent / name).absolute()
+
+    @contextmanager
+    def located(self, *location: str | int) -> Iterator[None]:
+        """Raise an InputError of the context as one that names file, line and field of the value at `location`."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(self.fault(location, error.summary)) from None
 
 
 @dataclass(frozen=True)

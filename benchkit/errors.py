@@ -50,10 +50,14 @@ class BenchkitError(Exception):
         self.why = None if why is None else redacted(why)
         self.hint = hint
 
+    @property
+    def summary(self) -> str:
+        """Message without the hint, `where: what: why`, for that of another error."""
+        return ": ".join(part for part in (self.where, self.what, self.why) if part)
+
     def __str__(self) -> str:
         """Return one message, `where: what: why`, with the hint on a line of its own."""
-        head = ": ".join(part for part in (self.where, self.what, self.why) if part)
-        return legible(f"{head}\n  → {self.hint}" if self.hint else head)
+        return legible(f"{self.summary}\n  → {self.hint}" if self.hint else self.summary)
 
 
 class InputError(BenchkitError):

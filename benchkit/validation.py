@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from benchkit.errors import suggestion
 
 Location = tuple[str | int, ...]
 """Names and list positions that lead to a value."""
+
+
+def matching(pattern: re.Pattern[str], allowed: str) -> AfterValidator:
+    """Return a validator of texts that a pattern matches as a whole; `allowed` describes them in its message."""
+
+    def validate(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"found {text!r}; allowed: {allowed}")
+        return text
+
+    return AfterValidator(validate)
+
 
 _MAPPING, _LIST, _TEXT = "a mapping of names to values", "a list", "text"
 _INTEGER, _NUMBER, _TIME = "a whole number", "a number", "a date and time such as 2026-01-31T12:00:00Z"

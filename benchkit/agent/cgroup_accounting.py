@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
-from benchkit.agent.common import read_bytes, read_text
-from benchkit.agent.proc import TICKS
+from benchkit.agent.common import parse_mounts, read_bytes, read_text
+from benchkit.agent.proc import TICKS, pids, proc_stat
 
 UNIFIED = ""
 """Name of version 2 among the controllers of version 1, as in /proc/PID/cgroup."""
@@ -45,23 +45,15 @@ class CgroupMount(NamedTuple):
 def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
     """Return the mounted trees by controller, from /proc/self/mountinfo (proc(5)); the last mount of each counts."""
     found: Dict[str, CgroupMount] = {}
-    for line in mountinfo.splitlines():
-        before, _, rest = line.partition(" - ")
-        root, point = (unescaped(text) for text in before.split()[3:5])
-        kind, _, options = rest.split()[:3]
-        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in options.split(",")]}
-        found.update((name, CgroupMount(Path(point), PurePosixPath(root))) for name in names.get(kind, ()))
+    for mount in parse_mounts(mountinfo):
+        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in mount.options]}
+        found.update((name, CgroupMount(mount.point, mount.root)) for name in names.get(mount.kind, ()))
     return found
 
 
 def own_mounts() -> Dict[str, CgroupMount]:
     """Return the trees that are mounted on this host, by controller."""
     return cgroup_mounts(read_text("/proc/self/mountinfo") or "")
-
-
-def unescaped(text: str) -> str:
-    """Decode a path of mountinfo, which has blanks and the like as octal numbers (proc(5))."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 class CpuSplit(NamedTuple):
@@ -155,13 +147,9 @@ class Cgroup:
         """Return periods, throttled periods, and throttled seconds of its CPU quota; None without a quota."""
         candidates = [self._folders[name] for name in ("cpu", UNIFIED) if name in self._folders]
         for folder in [self._quota] if self._quota else candidates:
-            content = b"\n" + (read_text(str(folder / "cpu.stat")) or "").encode()
-            periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
-            if periods and throttled is not None:
-                nanoseconds, microseconds = (
-                    number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec ")
-                )
-                return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
+            found = throttling_in(read_bytes(str(folder / "cpu.stat")) or b"")
+            if found is not None and found[0]:
+                return found
         return None
 
     def memory_bytes(self) -> Optional[int]:
@@ -193,6 +181,58 @@ class Cgroup:
             return lambda: _ticks(total, stat), [total, stat]
         stat = KernelFile(str(self._folders.get(UNIFIED, self.folder) / "cpu.stat"))
         return lambda: _microseconds(stat), [stat]
+
+
+class ProcessPattern(Cgroup):
+    """Processes of others whose command line contains a pattern, counted as a group is.
+
+    One that ends keeps what it had used at its last sample.
+    """
+
+    counts_all = False
+
+    def __init__(self, pattern: str) -> None:
+        """Find processes. Raises UnavailableError for a pattern that is no regular expression."""
+        super().__init__(pattern, {})
+        try:
+            self._expression = re.compile(pattern.encode())
+        except re.error as error:
+            raise UnavailableError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+        self._matches: Dict[int, bool] = {}
+        self._used: Dict[Tuple[int, int], CpuSplit] = {}
+
+    @property
+    def title(self) -> str:
+        """Its name for messages."""
+        return f"command lines with {self.path!r}"
+
+    def pids(self) -> List[int]:
+        """Return the processes, without the agent; each command line is read once."""
+        present = pids()
+        self._matches = {pid: self._matches[pid] if pid in self._matches else self._is_match(pid) for pid in present}
+        return [pid for pid in present if self._matches[pid]]
+
+    def cpu(self) -> CpuSplit:
+        """Return the CPU time of all that were found, with that of their children that they waited for."""
+        for process in filter(None, map(proc_stat, self.pids())):
+            self._used[process.pid, process.start] = CpuSplit(process.user_s, process.system_s)
+        user_s = sum(each.user_s for each in self._used.values())
+        system_s = sum(each.system_s for each in self._used.values())
+        return self._splitter.split(user_s + system_s, user_s, system_s)
+
+    def _is_match(self, pid: int) -> bool:
+        line = (read_bytes(f"/proc/{pid}/cmdline") or b"").replace(b"\0", b" ")
+        return pid != os.getpid() and self._expression.search(line) is not None
+
+
+def throttling_in(content: bytes) -> Optional[Tuple[int, int, float]]:
+    """Return periods, throttled periods, and throttled seconds of a file cpu.stat; None where it has none."""
+    content = b"\n" + content
+    periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
+    if periods is None or throttled is None:
+        return None
+    nanoseconds, microseconds = (number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec "))
+    return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
 
 
 def unit_path(unit: str) -> str:

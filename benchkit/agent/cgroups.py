@@ -7,6 +7,7 @@ uppermost group that delegates the CPU controller.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -151,7 +152,7 @@ class Cgroups:
         record = self._own.pop(group.path, None)
         if record is not None:
             group.end()
-            if not _remove_folders(Path(group.path)):
+            if not remove_folders(Path(group.path)):
                 self._records.drop(record, synced=False)
 
     def wrap(self, command: CommandSpec, own: Optional[Cgroup], folder: Path) -> CommandSpec:
@@ -181,16 +182,20 @@ def remove_cgroup(record: JsonObject) -> List[str]:
     def running() -> List[ProcStat]:
         return [each for each in map(proc_stat, pids_below(folder)) if each is not None and each.state not in "ZX"]
 
-    return end_processes(running, policy.grace_s, signum_of=lambda _: policy.signum) or _remove_folders(folder)
+    return end_processes(running, policy.grace_s, signum_of=lambda _: policy.signum) or remove_folders(folder)
 
 
-def _remove_folders(folder: Path) -> List[str]:
-    """Remove a group and those below it; the kernel may need a moment after the end of their processes."""
+def remove_folders(folder: Path) -> List[str]:
+    """Remove a group and those below it; the kernel may need a moment after the end of their processes.
+
+    Return failures.
+    """
     why: Optional[str] = None
     for _ in poll_until(time.monotonic() + Cgroups.REMOVE_S, 0.002, 0.05):
         try:
             for each, _, _ in os.walk(str(folder), topdown=False):
-                Path(each).rmdir()
+                with contextlib.suppress(FileNotFoundError):  # its engine has just removed it
+                    Path(each).rmdir()
             folder.rmdir()
         except FileNotFoundError:
             return []

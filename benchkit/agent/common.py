@@ -1,14 +1,15 @@
-"""Common parts of the agent: the refusal of a request, and small readers and writers."""
+"""Common parts of the agent: the refusal of a request, and small readers, parsers and writers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import threading
 import time
-from pathlib import Path
-from typing import Iterator, Optional
+from pathlib import Path, PurePosixPath
+from typing import Iterator, List, NamedTuple, Optional
 
 HOST_STATE = "host-state"
 """Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
@@ -40,6 +41,10 @@ class OperationError(Exception):
         self.kind = kind
         self.what = what
         self.why = why
+
+    def __str__(self) -> str:
+        """Return both texts in one message."""
+        return ": ".join(filter(None, (self.what, self.why)))
 
 
 def error_kind(error: OSError) -> str:
@@ -83,6 +88,37 @@ def read_text(path: str) -> Optional[str]:
     """Return the content as `read_bytes`, as text without surrounding blanks."""
     content = read_bytes(path)
     return None if content is None else content.decode(errors="replace").strip()
+
+
+def with_port(address: str, port: int) -> str:
+    """Return an address with its port as URLs have it: `10.0.0.1:80`, `[::1]:80` (RFC 3986, 3.2.2)."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def parse_cpu_list(text: str) -> List[int]:
+    """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
+    ends = [part.partition("-") for part in text.strip().split(",") if part]
+    return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
+
+
+class Mount(NamedTuple):
+    """A line of /proc/PID/mountinfo (proc(5)): a file system, the folder of it that is mounted, and where."""
+
+    root: PurePosixPath
+    point: Path
+    kind: str
+    options: List[str]
+
+
+def parse_mounts(mountinfo: str) -> Iterator[Mount]:
+    """Yield the mounted file systems; blanks and the like in paths are written as octal numbers."""
+    for line in mountinfo.splitlines():
+        before, _, rest = line.partition(" - ")
+        root, point = (
+            re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text) for text in before.split(" ")[3:5]
+        )
+        kind, _, options = rest.split(" ", 2)
+        yield Mount(PurePosixPath(root), Path(point), kind, options.split(","))
 
 
 def write_all(fd: int, content: bytes) -> None:

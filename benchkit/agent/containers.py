@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional
 
-from benchkit.agent.common import poll_until, read_text
+from benchkit.agent.cgroup_accounting import UNIFIED
+from benchkit.agent.cgroups import memberships, remove_folders
+from benchkit.agent.common import parse_mounts, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import FindCgroup, KeptContainers, TrackContainers
 from benchkit.agent.records import Records
@@ -26,7 +27,6 @@ LABEL = "benchkit.owner"
 """Label of all that benchkit makes with an engine; its value names the connection."""
 
 COMMAND_S = 30.0
-GROUP_S = 3.0
 _RULE = re.compile(r"-A (.*NETAVARK.*)")
 _CHAIN = re.compile(r"-N (NETAVARK\S*)")
 _TABLES = ("nat", "filter", "mangle")
@@ -65,15 +65,8 @@ class Containers:
 
 def find_cgroup(wanted: FindCgroup) -> Optional[str]:
     """Return the control group of a process: that of its CPU time, or of version 2; None where it has ended."""
-    membership = read_text(f"/proc/{wanted.pid}/cgroup")
-    return None if membership is None else group_path(membership)
-
-
-def group_path(membership: str) -> Optional[str]:
-    """Return the group in the text of /proc/PID/cgroup (cgroups(7)): of the CPU time, or of version 2; pure."""
-    fields = [line.split(":", 2) for line in membership.splitlines()]
-    paths = {name: path for _, names, path in fields for name in names.split(",")}
-    return next((paths[name] for name in ("cpuacct", "cpu", "") if name in paths), None)
+    paths = memberships(read_text(f"/proc/{wanted.pid}/cgroup") or "")
+    return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
 
 def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:
@@ -103,7 +96,7 @@ def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:
             code, output = run([engine, "image", "rm", image], COMMAND_S)
             if code != 0 and run(inspect, COMMAND_S)[0] == 0:  # it fails on a layer that another build has removed
                 failures.append(f"the image {image} could not be removed: {output.strip()}")
-    failures += _remove_groups(record["parent"])
+    failures += [failure for folder in _parents(record["parent"]) for failure in remove_folders(folder)]
     if not failures and not record["had_rules"] and not _listed(run, [engine, "ps", "-q"]):
         _remove_rules(run)
     return failures
@@ -114,35 +107,11 @@ def _listed(run: RunCommand, argv: List[str]) -> Optional[List[str]]:
     return re.findall(r"^[0-9a-f]{12,64}$|^[A-Za-z0-9][\w.-]*$", output, re.MULTILINE) if code == 0 else None
 
 
-def _remove_groups(parent: str) -> List[str]:
-    """Remove the parent group of the containers in every hierarchy, which the engine leaves; return failures."""
-    failures = []
-    for folder in _parents(parent):
-        groups = sorted((Path(each) for each, _, _ in os.walk(str(folder))), reverse=True)
-        why: Optional[str] = None
-        for _ in poll_until(time.monotonic() + GROUP_S):
-            why = None
-            for group in groups:
-                try:
-                    group.rmdir()
-                except FileNotFoundError:
-                    pass
-                except OSError as error:
-                    why = error.strerror
-            if why is None:
-                break
-        if why is not None:
-            failures.append(f"the control group {folder} could not be removed: {why}")
-    return failures
-
-
 def _parents(parent: str) -> Iterator[Path]:
-    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
-        before, _, rest = line.partition(" - ")
-        if rest.startswith("cgroup"):
-            folder = Path(before.split()[4]) / parent
-            if folder.is_dir():
-                yield folder
+    """Yield the parent group of the containers in every hierarchy, which the engine leaves."""
+    for mount in parse_mounts(read_text("/proc/self/mountinfo") or ""):
+        if mount.kind.startswith("cgroup") and (mount.point / parent).is_dir():
+            yield mount.point / parent
 
 
 def _has_rules(run: RunCommand) -> bool:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Tuple
 
+from benchkit.agent.cgroup_accounting import throttling_in
 from benchkit.agent.cgroups import own_cgroups
 from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Values, number_after, read_once
 from benchkit.agent.proc import TICKS
@@ -28,9 +29,7 @@ CPUS = Path("/sys/devices/system/cpu")
 CLOCK_RATE = re.compile(rb"^processor\s*:\s*(\d+)$|^cpu MHz\s*:\s*([0-9.]+)$", re.MULTILINE)
 MHZ, KHZ = 1e6, 1e3
 
-UNITS = {b"throttled_time": 1e-9, b"throttled_usec": 1e-6}
-"""Field with the throttled time in either version, and its unit in seconds."""
-COUNTS = {b"nr_periods": "cgroup_periods_total", b"nr_throttled": "cgroup_throttled_total"}
+THROTTLING = ("cgroup_periods_total", "cgroup_throttled_total", "cgroup_throttled_s_total")
 
 
 class Cores(Collector):
@@ -108,7 +107,7 @@ class CpuThrottling(Collector):
                 file = KernelFile(str(folder / "cpu.stat"))
             except UnavailableError:  # the root of a hierarchy has no file and no quota
                 continue
-            if b"nr_periods" in file.read():
+            if throttling_in(file.read()) is not None:
                 self.files.append(file)
             else:
                 file.close()
@@ -117,12 +116,6 @@ class CpuThrottling(Collector):
         """Return the counters; nothing where no group can have a quota."""
         found: Values = {}
         for file in self.files:
-            for line in file.read().split(b"\n"):
-                word, _, value = line.partition(b" ")
-                if word in COUNTS:
-                    key = COUNTS[word], None
-                    found[key] = found.get(key, 0) + int(value)
-                elif word in UNITS:
-                    throttled = "cgroup_throttled_s_total", None
-                    found[throttled] = found.get(throttled, 0) + int(value) * UNITS[word]
+            for metric, value in zip(THROTTLING, throttling_in(file.read()) or ()):  # noqa: B905 - Python 3.8 has no strict
+                found[metric, None] = found.get((metric, None), 0) + value
         return found

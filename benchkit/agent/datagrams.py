@@ -23,6 +23,8 @@ INITIAL_BYTES = 1200
 """Smallest first datagram of a client (RFC 9000, 14.1)."""
 RESERVED_VERSION = 0x1A2A3A4A
 """A version that no server speaks: it answers with those that it speaks (RFC 9000, 15 and 6.1)."""
+FIXED_BYTES = 6
+"""Bytes of a packet with a long header up to the length of its first identity (RFC 8999, 5.1)."""
 ANSWER_S = 0.5
 
 
@@ -92,7 +94,16 @@ def ask_versions(at: ops.SocketAddress, timeout_s: float) -> List[int]:
         connection.settimeout(min(timeout_s, ANSWER_S))
         connection.send(packet.ljust(INITIAL_BYTES, b"\0"))
         answer = connection.recv(MAX_DATAGRAM)
-    versions = answer[7 + 2 * len(identity) :]
-    if answer[1:5] != bytes(4) or not versions:
+    versions = offered_versions(answer)
+    if not versions:
         raise OSError(f"it answers {answer[:16].hex()}, which is no QUIC")
-    return [int.from_bytes(versions[start : start + 4], "big") for start in range(0, len(versions), 4)]
+    return versions
+
+
+def offered_versions(datagram: bytes) -> List[int]:
+    """Return the versions in a packet of version negotiation (RFC 8999, 6); none in another one."""
+    if len(datagram) < FIXED_BYTES or not datagram[0] & 0x80 or datagram[1:5] != bytes(4):
+        return []
+    rest = datagram[FIXED_BYTES + datagram[5] :]  # after the first of two identities, each after its length
+    versions = rest[1 + rest[0] :] if rest else b""
+    return [int.from_bytes(versions[start : start + 4], "big") for start in range(0, len(versions) - 3, 4)]

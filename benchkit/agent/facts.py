@@ -13,11 +13,12 @@ import struct
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
-from benchkit.agent.common import OperationError, describe_full_disk, read_text
+from benchkit.agent.collector import number_after
+from benchkit.agent.common import OperationError, describe_full_disk, parse_cpu_list, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.settings import Sysctls
@@ -38,6 +39,7 @@ BUFFER_BYTES = 1024 * REQUEST_BYTES
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
 """Folders of programs that are often missing in the PATH of an ordinary user, or of a shell without a login."""
 
+CPU_FOLDER = Path("/sys/devices/system/cpu")
 
 VERSIONED = Path("/usr/lib/postgresql")
 """Folder of programs that Debian installs by their major version, beside each other."""
@@ -164,17 +166,17 @@ def cpu_model() -> Optional[str]:
 
 def physical_cores() -> Optional[int]:
     """Return the number of cores without their hardware threads; None where the kernel does not list them."""
-    siblings = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
-    return len({read_text(str(path)) for path in siblings}) or None
-
-
-CPU_FOLDER = Path("/sys/devices/system/cpu")
+    return len(_sibling_lists(CPU_FOLDER)) or None
 
 
 def shared_cores(folder: Path = CPU_FOLDER) -> List[List[int]]:
     """Return the CPUs of each core that has several hardware threads (SMT)."""
-    lists = {read_text(str(path)) or "" for path in folder.glob("cpu[0-9]*/topology/thread_siblings_list")}
-    return sorted(cpus for cpus in map(_cpus_of, lists) if len(cpus) > 1)
+    return sorted(cpus for cpus in map(parse_cpu_list, _sibling_lists(folder)) if len(cpus) > 1)
+
+
+def _sibling_lists(folder: Path) -> Set[str]:
+    """Return the lists of the CPUs of each core, as the kernel writes them."""
+    return {read_text(str(path)) or "" for path in folder.glob("cpu[0-9]*/topology/thread_siblings_list")}
 
 
 def turbo(folder: Path = CPU_FOLDER) -> Optional[bool]:
@@ -185,18 +187,10 @@ def turbo(folder: Path = CPU_FOLDER) -> Optional[bool]:
     return None if boost is None else boost == "1"
 
 
-def _cpus_of(text: str) -> List[int]:
-    """Return the CPUs of a list such as `0,4` or `0-1` (cpulists of the kernel)."""
-    ends = [part.partition("-") for part in text.split(",") if part]
-    return [cpu for first, _, last in ends for cpu in range(int(first), int(last or first) + 1)]
-
-
 def memory_bytes() -> Optional[int]:
     """Return the memory of the host, from /proc/meminfo."""
-    for line in (read_text("/proc/meminfo") or "").splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
-    return None
+    kibibytes = number_after(b"\n" + (read_bytes("/proc/meminfo") or b""), b"MemTotal:")
+    return None if kibibytes is None else kibibytes * 1024
 
 
 def governor(cpus: List[int]) -> Optional[str]:

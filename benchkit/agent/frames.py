@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 JsonObject = Dict[str, Any]
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Raised with every change of the messages; controller and agent must have the same."""
 
 FAILURE_PREFIX = "benchkit agent: "

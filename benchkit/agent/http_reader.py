@@ -153,35 +153,28 @@ class HttpResponse:
             remaining = None if remaining is None else remaining - len(piece)
         return True
 
+    def _read_line(self) -> Optional[bytes]:
+        """Return the next line without its end; None where it is too long, or the connection ends within it."""
+        while b"\r\n" not in self._buffer:
+            if len(self._buffer) > HEAD_LIMIT or not self._more():
+                return None
+        line, _, rest = bytes(self._buffer).partition(b"\r\n")
+        self._buffer = bytearray(rest)
+        return line
+
     def _read_chunks(self) -> bool:
-        while True:
-            while b"\r\n" not in self._buffer:
-                if len(self._buffer) > HEAD_LIMIT or not self._more():
-                    return False
-            line, _, rest = bytes(self._buffer).partition(b"\r\n")
-            self._buffer = bytearray(rest)
+        while (line := self._read_line()) is not None:
             try:
                 size = int(line.split(b";")[0].strip() or b"0", 16)
             except ValueError:
                 raise OperationError("no-http", "a broken chunk", f"its size is {line[:40]!r}") from None
             if size == 0:
-                self._skip_trailer()
+                while self._read_line():  # fields that follow; the content is complete also without their end
+                    pass
                 return True
-            if not self._read_body(size):
+            if not self._read_body(size) or self._read_line() is None:
                 return False
-            while len(self._buffer) < len(b"\r\n"):
-                if not self._more():
-                    return False
-            del self._buffer[:2]
-
-    def _skip_trailer(self) -> None:
-        """Skip the fields after the last chunk; the content is complete also where the connection ends within them."""
-        while not self._buffer.startswith(b"\r\n"):
-            line_end = self._buffer.find(b"\r\n")
-            if line_end >= 0:
-                del self._buffer[: line_end + 2]
-            elif len(self._buffer) > HEAD_LIMIT or not self._more():
-                return
+        return False
 
 
 class Http2Stream:

@@ -563,11 +563,10 @@ class PortProbe:
 
 @dataclass
 class ProbePort(Operation[PortProbe]):
-    """Wait until a socket is "accepting" connections or "closed", or until `process` has ended."""
+    """Wait until a socket accepts connections, or until `process` has ended."""
 
     at: SocketAddress
     timeout_s: float
-    state: str = "accepting"
     process: Optional[int] = None
 
 
@@ -908,8 +907,6 @@ class LockHost(Operation[LockResult]):
     """Name of the host in the inventory."""
     who: str
     """User and machine of the controller."""
-    take_over: bool = False
-    """True to take over another run's lock after its lease has expired."""
 
 
 @dataclass

@@ -8,7 +8,8 @@ import signal
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.common import poll_until, read_bytes, read_text
+from benchkit.agent.collector import number_after
+from benchkit.agent.common import poll_until, read_bytes
 from benchkit.agent.frames import JsonObject
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -17,6 +18,8 @@ CPUCLOCK_SCHED = 2  # include/linux/posix-timers.h
 
 LONGEST_GRACE_S = 5.0
 """Limit of the time for a process to end that a crash or `service down` ends: who waits for its watchdog waits 10 s."""
+KILL_S = 3.0
+"""Time for processes to end that were killed."""
 
 TAG = "BENCHKIT_PROCESS"
 """Environment variable of processes started by an agent: identifies orphans that left their session."""
@@ -117,15 +120,9 @@ def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
     return None
 
 
-def end_process(process: ProcStat, grace_s: float = 1.0) -> List[str]:
-    """End one process, and kill it after the grace period; return failures."""
-    return end_processes(lambda: [process] if is_running(process.pid, process.start) else [], grace_s)
-
-
 def end_processes(
     find: Callable[[], List[ProcStat]],
     grace_s: float = 1.0,
-    kill_s: float = 3.0,
     signum_of: Callable[[ProcStat], int] = lambda _: signal.SIGTERM,
 ) -> List[str]:
     """End all processes that `find` returns, new ones too, and kill them after the grace period; return failures.
@@ -134,7 +131,7 @@ def end_processes(
     """
     refused: Dict[int, Optional[str]] = {}
     remaining: List[ProcStat] = []
-    for is_grace, seconds in ((True, grace_s), (False, kill_s)):
+    for is_grace, seconds in ((True, grace_s), (False, KILL_S)):
         signalled = set()
         for _ in poll_until(time.monotonic() + seconds):
             remaining = find()
@@ -231,10 +228,7 @@ def become_subreaper() -> bool:
 
 def memory_kills() -> Optional[int]:
     """Return the number of processes killed for lack of memory; None where the kernel counts none (< 4.13)."""
-    for line in (read_text("/proc/vmstat") or "").splitlines():
-        if line.startswith("oom_kill "):
-            return int(line.split()[1])
-    return None
+    return number_after(b"\n" + (read_bytes("/proc/vmstat") or b""), b"oom_kill ")
 
 
 def members(

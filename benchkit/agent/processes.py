@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import Cgroup, unit_path
+from benchkit.agent.cgroup_accounting import Cgroup, ProcessPattern, unit_path
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
@@ -30,7 +30,6 @@ from benchkit.agent.proc import (
     signal_exactly,
     tag_of,
 )
-from benchkit.agent.process_pattern import ProcessPattern
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 

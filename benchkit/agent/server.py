@@ -82,7 +82,7 @@ class Agent:
         timetable = Timetable(processes)
         telemetry = TelemetryRequests(workdir, processes, timetable)
         self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
-            ops.ReadClocks: lambda _: read_clocks(),
+            ops.ReadClocks: lambda _: ops.Clocks(time.monotonic_ns(), time.time_ns()),
             ops.Goodbye: self._note_goodbye,
             ops.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
             ops.MissingFiles: files.missing,
@@ -257,11 +257,6 @@ class Agent:
             write_all(self._answers, frame)
 
 
-def read_clocks() -> ops.Clocks:
-    """Return the host's clocks, for comparison with the controller's."""
-    return ops.Clocks(time.monotonic_ns(), time.time_ns())
-
-
 def _stopped_process(name: str) -> ops.UndoneChange:
     return ops.UndoneChange({"kind": "process", "program": name}, [], "undone")
 
@@ -272,7 +267,7 @@ def main(argv: List[str]) -> int:
     try:
         workdir = Workdir(argv[-1])
     except OperationError as error:
-        print(": ".join(filter(None, (error.what, error.why))), file=sys.stderr)
+        print(error, file=sys.stderr)
         return 3
     return run_under_watchdog(workdir, lease_s, lambda watchdog, records: serve(workdir, watchdog, records))
 

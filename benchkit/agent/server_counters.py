@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
 from benchkit.agent.collector import UnavailableError, Values
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, with_port
 from benchkit.agent.http_reader import HttpResponse, connect
 from benchkit.agent.operations import CounterSource
 from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
@@ -157,11 +157,7 @@ class CounterPageClient:
 
     def __init__(self, source: CounterSource) -> None:
         self._at = source.at
-        address, port = source.at.tcp or ("localhost", 80)
-        host = "localhost"
-        if source.at.tcp is not None:
-            address, port = source.at.tcp
-            host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        host = "localhost" if source.at.tcp is None else with_port(*source.at.tcp)
         self._request = f"GET {source.path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         self._connection: Optional[socket.socket] = None
         self.own = BenchkitRequests(0, 0)
@@ -173,8 +169,7 @@ class CounterPageClient:
             return self._get()
         except OperationError as error:
             self.close()
-            why = ": ".join(filter(None, (error.what, error.why)))
-            raise UnavailableError(f"the counter page is no complete HTTP response: {why}") from None
+            raise UnavailableError(f"the counter page is no complete HTTP response: {error}") from None
         except (UnavailableError, OSError):
             self.close()
             raise

@@ -129,7 +129,7 @@ class Sysctls:
         try:
             exit_code, text = self._run_command([*sudo, f"{key}={value}"], self.SUDO_S)
         except OperationError as error:
-            return f"{error.what}: {error.why}"
+            return str(error)
         return None if exit_code == 0 else text.strip() or "sudo failed"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Collection, Dict, Generic, Iterator, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar
 
 from benchkit.agent.collector import Collector, UnavailableError, Values
+from benchkit.agent.common import with_port
 from benchkit.agent.operations import SocketAddress
 
 CLONE_NEWNET = 0x40000000  # setns(2)
@@ -78,7 +79,8 @@ class SockDiag:
             _, _, _, _, port, _, source, _, _, _, _, _, queued, limit, _, inode = INET_REPLY.unpack_from(reply)
             number = int.from_bytes(port, "big")
             if number in ports:
-                found.append(Listener(_authority(family, source, number), number, inode, queued, limit))
+                address = socket.inet_ntop(family, source[:4] if family == socket.AF_INET else source)
+                found.append(Listener(with_port(address, number), number, inode, queued, limit))
         return found
 
     def tcp_established(self, ports: Collection[int]) -> Dict[int, int]:
@@ -211,12 +213,6 @@ def _unix_attributes(reply: bytes) -> Tuple[Optional[str], Optional[Tuple[int, i
             queue = struct.unpack("=II", value)
         at += (length + 3) & ~3
     return path, queue
-
-
-def _authority(family: int, source: bytes, port: int) -> str:
-    if family == socket.AF_INET:
-        return f"{socket.inet_ntop(family, source[:4])}:{port}"
-    return f"[{socket.inet_ntop(family, source)}]:{port}"
 
 
 class NetworkSockets:

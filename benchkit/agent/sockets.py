@@ -12,7 +12,7 @@ import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.common import OperationError, poll_until, read_text, with_port
 from benchkit.agent.datagrams import ask_versions
 from benchkit.agent.http_reader import Http2Stream, HttpResponse, connect, start_tls
 from benchkit.agent.proc import pids, proc_stat
@@ -64,18 +64,17 @@ class SocketProbes:
         self._processes = processes
 
     def probe_port(self, wanted: ops.ProbePort) -> ops.PortProbe:
-        """Wait until a socket is "accepting" connections or "closed", or until a process has ended."""
+        """Wait until a socket accepts connections, or until a process has ended."""
         process, timeout_s = wanted.process, wanted.timeout_s
         began = time.monotonic()
-        reached, error = False, None
+        error: Optional[str] = None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
             has_ended = process is not None and self._processes.has_ended(process)
             error = _try_to_connect(wanted.at, max(0.05, began + timeout_s - time.monotonic()))
-            reached = (error is None) == (wanted.state == "accepting")
-            if reached or has_ended:
+            if error is None or has_ended:
                 break
         ended = process is not None and self._processes.has_ended(process)
-        return ops.PortProbe(reached, time.monotonic() - began, error, ended)
+        return ops.PortProbe(error is None, time.monotonic() - began, error, ended)
 
     def probe_http(self, wanted: ops.ProbeHttp) -> ops.HttpProbe:
         """Send a request over a new connection; return the response with every byte counted."""
@@ -159,19 +158,15 @@ def _sockets(kind: str) -> Iterator[InternetSocket]:
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
-            address, _, port = field[1].rpartition(":")
-            peer, _, peer_port = field[2].rpartition(":")
             state = TCP_STATES.get(field[3], field[3])
-            text = kernel_address(peer, family)
-            text = f"[{text}]" if family == socket.AF_INET6 else text
-            yield InternetSocket(
-                int(port, 16),
-                kernel_address(address, family),
-                int(field[7]),
-                int(field[9]),
-                state,
-                None if state in (TCP_LISTEN, UDP_BOUND) else f"{text}:{int(peer_port, 16)}",
-            )
+            address, port = _kernel_endpoint(field[1], family)
+            peer = None if state in (TCP_LISTEN, UDP_BOUND) else with_port(*_kernel_endpoint(field[2], family))
+            yield InternetSocket(port, address, int(field[7]), int(field[9]), state, peer)
+
+
+def _kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
+    address, _, port = text.rpartition(":")
+    return kernel_address(address, family), int(port, 16)
 
 
 def _owner(found: InternetSocket, holders: Dict[int, int]) -> ops.PortOwner:

@@ -111,7 +111,7 @@ class Undo:
         try:
             exit_code, text = self._run_command(["env", *variables, *record["argv"]], record["within_s"])
         except OperationError as error:
-            exit_code, text = None, f"{error.what}: {error.why}"
+            exit_code, text = None, str(error)
         if exit_code == 0:
             return []
         why = f"it did not end within {record['within_s']:g} s" if exit_code is None else f"exit code {exit_code}"

@@ -54,9 +54,8 @@ class WatchdogLink:
     def lock(self, wanted: ops.LockHost) -> ops.LockResult:
         """Lock this host for a run.
 
-        An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. With
-        `take_over` another run's lock is taken over after its lease has expired. A holder that is restoring its changes
-        is waited for. Raises OperationError naming the holder.
+        An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. A holder
+        that is restoring its changes is waited for. Raises OperationError naming the holder.
         """
         about = {"run": wanted.run, "host": wanted.host, "who": wanted.who, "since": time.time()}
         holder: Optional[ops.LockHolder] = None
@@ -75,8 +74,6 @@ class WatchdogLink:
                 break
             ended = True
             host_lock.end_holder(holder)  # of this run, from before its link was lost
-        if wanted.take_over:
-            return self._take_over(about, holder)
         raise OperationError("held", "this host is in use", describe_holder(holder))
 
     def keep(self, wanted: ops.KeepStack) -> None:
@@ -100,13 +97,6 @@ class WatchdogLink:
     def done(self, *, goodbye: bool, reason: str, undone: List[ops.UndoneChange]) -> None:
         """Report that the agent ends, and what it has undone itself."""
         self._request({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
-
-    def _take_over(self, about: JsonObject, holder: Optional[ops.LockHolder]) -> ops.LockResult:
-        if holder is not None:
-            self.release()
-        if not self._request({"op": "lock", "about": about, "ignore_silent": True})["locked"]:
-            raise OperationError("held", "this host is in use", describe_holder(host_lock.holder()))
-        return ops.LockResult(shared_with=None, waited=True)
 
     def _request(self, message: JsonObject) -> JsonObject:
         try:

@@ -231,11 +231,6 @@ class AgentLink:
         self._fail("no answer from the agent", f"waited {patience_s:.0f} s")
         raise self._dead()
 
-    @property
-    def is_dead(self) -> bool:
-        """True once no request can be answered any more."""
-        return self._end is not None
-
     def close(self, timeout_s: float) -> list[str]:
         """Have the agent restore everything and end; return what it could not restore, or why that is not known.
 

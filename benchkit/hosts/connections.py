@@ -165,10 +165,6 @@ class Hosts:
         hosts._names = tuple(spec.name for spec in hosts.inventory.hosts if spec.name in self)  # noqa: SLF001
         return hosts
 
-    def by_role(self, role: str) -> tuple[Host, ...]:
-        """Return the hosts with this role."""
-        return tuple(host for host in self if role in host.spec.roles)
-
     def map(self, function: Callable[[Host], Result]) -> list[Result]:
         """Call a function for all hosts in parallel; return its results in their order, or raise the first error."""
         results = _in_parallel(list(self), function)

@@ -34,14 +34,13 @@ class HostLock:
         self._link = link
         self._host = host
 
-    def acquire(self, run: str, host: str, who: str, *, take_over: bool = False) -> ops.LockResult:
+    def acquire(self, run: str, host: str, who: str) -> ops.LockResult:
         """Lock the host for a run until the end of this connection.
 
-        A host that another run holds is refused; with `take_over` only while that run's lease has not expired. A holder
-        that is restoring its changes is waited for. Raises RefusedError (`held`) naming the holder.
+        A holder that is restoring its changes is waited for. Raises RefusedError (`held`) naming any other holder.
         """
         logger.info("%s: locking the host for %s", self._host, run)
-        result = self._link.request(ops.LockHost(run, host, who, take_over), timeout_s=LOCK_TIMEOUT_S)
+        result = self._link.request(ops.LockHost(run, host, who), timeout_s=LOCK_TIMEOUT_S)
         shared = f", shared with {result.shared_with}" if result.shared_with else ""
         logger.info("%s: locked for %s%s", self._host, run, shared)
         return result

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.agent import operations as ops
+from benchkit.agent.datagrams import offered_versions
 from benchkit.agent.frames import unpack_datagrams
 from benchkit.hosts.http2 import Http2Response, request_fields
 
@@ -93,7 +94,7 @@ class Http3Request:
                 raise ValueError(f"the UDP port is closed: {found.error}")
             for datagram in unpack_datagrams(found.body):
                 has_answered = True
-                self._versions += _offered_versions(datagram)
+                self._versions += offered_versions(datagram)
                 connection.receive_datagram(datagram, PEER, time.monotonic())
             if time.monotonic() >= timer:
                 connection.handle_timer(time.monotonic())
@@ -164,12 +165,3 @@ def _session(connection: QuicConnection) -> ops.TlsSession:
         None if schedule is None else f"TLS_{schedule.cipher_suite.name}",
         "" if certificate is None else certificate.public_bytes(Encoding.DER).hex(),
     )
-
-
-def _offered_versions(datagram: bytes) -> list[int]:
-    """Return the versions in a packet of version negotiation (RFC 8999, 6); none in another one."""
-    if len(datagram) < 7 or not datagram[0] & 0x80 or datagram[1:5] != bytes(4):  # noqa: PLR2004 - the fixed header
-        return []
-    source = 6 + datagram[5]
-    start = source + 1 + datagram[source]
-    return [int.from_bytes(datagram[each : each + 4], "big") for each in range(start, len(datagram) - 3, 4)]

@@ -34,6 +34,7 @@ from benchkit.document import Document, read_document
 from benchkit.errors import InputError
 from benchkit.files import open_regular
 from benchkit.models.base import Frozen
+from benchkit.validation import matching
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")
@@ -45,26 +46,6 @@ _JUMP = re.compile(
 )
 _PEM_LINE = 64
 MAX_PORT = 65535
-
-
-def _safe_name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError(
-            f"found {text!r}; allowed: up to 63 letters, digits, dots, dashes and underscores, a letter or digit first"
-        )
-    return text
-
-
-def _safe_address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
-        raise ValueError(f"found {text!r}; allowed: a host name, an alias of ~/.ssh/config, or an IP address")
-    return text
-
-
-def _safe_user(text: str) -> str:
-    if not _USER.fullmatch(text):
-        raise ValueError(f"found {text!r}; allowed: a login name")
-    return text
 
 
 def _safe_program(text: str) -> str:
@@ -95,10 +76,12 @@ def _safe_jump(text: str) -> str:
     return text
 
 
-HostName = Annotated[str, AfterValidator(_safe_name)]
+HostName = Annotated[
+    str, matching(_NAME, "up to 63 letters, digits, dots, dashes and underscores, a letter or digit first")
+]
 """A name that is safe in paths, tables and figures."""
-Address = Annotated[str, AfterValidator(_safe_address)]
-User = Annotated[str, AfterValidator(_safe_user)]
+Address = Annotated[str, matching(_ADDRESS, "a host name, an alias of ~/.ssh/config, or an IP address")]
+User = Annotated[str, matching(_USER, "a login name")]
 WorkdirPath = Annotated[str, AfterValidator(_safe_workdir)]
 Jump = Annotated[str, AfterValidator(_safe_jump)]
 ProgramPath = Annotated[str, AfterValidator(_safe_program)]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from benchkit.agent.common import parse_cpu_list
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import RefusedError
 from benchkit.hosts.facts import GOARCH, PACKAGE_MANAGERS, PROGRAMS, version_queries
@@ -152,7 +153,7 @@ def parse_plain_facts(printed: str, spec: HostSpec) -> RecordedFacts:
         machine=found.get("machine"),
         goarch=GOARCH.get(found.get("machine", "")),
         python=found.get("python"),
-        cpus=_cpus(found.get("cpus", "")),
+        cpus=tuple(parse_cpu_list(found.get("cpus", ""))),
         memory_bytes=_number(found.get("memory_kib"), 1024),
         user=found.get("user"),
         uid=_number(found.get("uid")),
@@ -161,15 +162,6 @@ def parse_plain_facts(printed: str, spec: HostSpec) -> RecordedFacts:
         package_manager=managers[0] if managers else None,
         programs={name: ProgramFact(path=path) for name, path in programs.items() if name in known},
     )
-
-
-def _cpus(text: str) -> tuple[int, ...]:
-    """Return the CPUs of a list as /proc has it: `0-3,6`."""
-    cpus: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        cpus.extend(range(int(first), int(last or first) + 1))
-    return tuple(cpus)
 
 
 def _number(text: str | None, unit: int = 1) -> int | None:

@@ -165,6 +165,14 @@ class PerfCapture:
         return self.host.changes.read_sysctls([key])[key].value
 
 
+def perf_of(host: Host) -> str:
+    """Return the path of perf on a host. Raises HostError where it is missing."""
+    program = host.facts.programs.get("perf")
+    if program is None:
+        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    return program.path
+
+
 def start_perf(
     host: Host,
     service: HostProcess,
@@ -180,17 +188,15 @@ def start_perf(
     Samples are taken by the CPU clock, as Go's own profiler does: virtual machines have no hardware counters. Raises
     HostError where perf is missing or does not start.
     """
-    program = host.facts.programs.get("perf")
-    if program is None:
-        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    program = perf_of(host)
     host.files.mkdir(folder)
     argv = (
         *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # counts from now, however long perf takes to begin
-        *(program.path, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
+        *(program, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
         *(("-D", str(round(after_s * 1000))) if after_s else ()),
         *("-k", "CLOCK_MONOTONIC", "-p", ",".join(map(str, host.processes.members(service)))),
         *("-o", DATA, "--no-buildid", "--no-buildid-cache"),
     )
     output = ToFile(folder / RECORD_LOG)
     process = host.processes.start(ProcessSpec(argv, env=ENVIRONMENT, cwd=folder, stdout=output, stderr="stdout"))
-    return PerfCapture(host, program.path, process, folder, after_s, seconds)
+    return PerfCapture(host, program, process, folder, after_s, seconds)

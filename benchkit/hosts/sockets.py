@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchkit.agent import operations as ops
+from benchkit.agent.common import with_port
 from benchkit.agent.frames import pack_datagrams
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
@@ -37,7 +38,7 @@ class Tcp:
 
     def __str__(self) -> str:
         """Return `10.0.0.1:8080` or `[::1]:8080`."""
-        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+        return with_port(self.address, self.port)
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,6 @@ class Sockets:
             hint = "does a firewall drop UDP, or does the server speak TCP alone?" if isinstance(at, Udp) else None
             why = f"{probe.error} for {waited_s + timeout_s:g} s"
             raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
-        return probe.elapsed_s
-
-    def wait_closed(self, at: Address, timeout_s: float) -> float:
-        """Wait until a socket refuses connections; return the seconds it took. Raises HostError."""
-        probe = self._link.request(ops.ProbePort(socket_address(at), timeout_s, "closed"), timeout_s=timeout_s)
-        if not probe.reached:
-            raise HostError(f"{at} still accepts connections", where=self._host, why=f"after {timeout_s:g} s")
         return probe.elapsed_s
 
     def http(

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
-from benchkit.hosts.profilers import ENVIRONMENT, LARGEST_BYTES
+from benchkit.hosts.profilers import ENVIRONMENT, LARGEST_BYTES, perf_of
 from benchkit.models.trial import Tracer
 
 ATTACH_S = 4.0
@@ -154,10 +154,7 @@ def tracer_of(host: Host) -> Tracer:
 
 def require_counters(host: Host) -> None:
     """Raise HostError where perf cannot read hardware counters on a host."""
-    program = host.facts.programs.get("perf")
-    if program is None:
-        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
-    tried = host.processes.run([program.path, "stat", "-j", "-e", "instructions,cycles", "true"])
+    tried = host.processes.run([perf_of(host), "stat", "-j", "-e", "instructions,cycles", "true"])
     if not tried.ok or b"<not" in tried.stderr:
         why = "as on most virtual machines" if tried.ok else tried.stderr.decode(errors="replace").strip()[:200]
         raise HostError("no hardware counters", where=host.name, why=why or None)

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from benchkit.agent.cgroups import memberships
+from benchkit.agent.common import parse_mounts
 from benchkit.errors import HostError
-from benchkit.lab.inside.host import unescape
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
 """Controllers of version 1 that a host has: those of quotas, and those without which runc starts no container."""
@@ -35,21 +36,14 @@ class Hierarchy:
 
 def hierarchies(mountinfo: str, membership: str) -> list[Hierarchy]:
     """Return the trees with a CPU controller, from the text of /proc/self/mountinfo and /proc/self/cgroup (proc(5))."""
-    memberships = {}
-    for line in membership.splitlines():
-        _, controllers, path = line.split(":", 2)
-        memberships.update(dict.fromkeys(controllers.split(","), path))
-    trees = []
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        root, point = (unescape(text) for text in before.split()[3:5])
-        kind, _, options = after.split()[:3]
-        if kind == "cgroup2":
-            trees.append(Hierarchy(Path(point), "", 2))
-        elif kind == "cgroup" and (controllers_here := set(CONTROLLERS) & set(options.split(","))):
-            group = PurePosixPath(memberships.get(min(controllers_here), "/"))
-            if group.is_relative_to(root):
-                trees.append(Hierarchy(Path(point) / group.relative_to(root), Path(point).name, 1))
+    own, trees = memberships(membership), []
+    for mount in parse_mounts(mountinfo):
+        if mount.kind == "cgroup2":
+            trees.append(Hierarchy(mount.point, "", 2))
+        elif mount.kind == "cgroup" and (controllers_here := set(CONTROLLERS) & set(mount.options)):
+            group = PurePosixPath(own.get(min(controllers_here), "/"))
+            if group.is_relative_to(mount.root):
+                trees.append(Hierarchy(mount.point / group.relative_to(mount.root), mount.point.name, 1))
     return trees
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchkit.agent.common import parse_cpu_list
 from benchkit.lab.spec import LabHost
 from benchkit.lab.state import StartedHost
 
@@ -61,15 +62,6 @@ def group_by_core(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> lis
     return sorted(groups)
 
 
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """Return the CPUs of a list in the kernel's format, `0-2,8` (cpuset(7), FORMATS, List format)."""
-    cpus: set[int] = set()
-    for part in text.strip().split(","):
-        first, dash, last = part.partition("-")
-        cpus.update(range(int(first), int(last if dash else first) + 1))
-    return frozenset(cpus)
-
-
 def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
     """Return each group of hosts that share CPUs once, with the CPUs that exactly these hosts share."""
     users: dict[int, tuple[str, ...]] = {}
@@ -103,7 +95,7 @@ def _spread(names: Sequence[str], cores: Sequence[Sequence[int]]) -> dict[str, t
 def _siblings(cpu: int) -> frozenset[int]:
     """Return the CPUs of the same physical core; only this one where the kernel has no topology."""
     path = _TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list"
-    return parse_cpu_list(path.read_text()) if path.is_file() else frozenset({cpu})
+    return frozenset(parse_cpu_list(path.read_text()) if path.is_file() else (cpu,))
 
 
 def shared_cpus(hosts: Sequence[StartedHost]) -> list[str]:

@@ -23,9 +23,7 @@ from typing import Any, Self
 import psutil
 
 from benchkit.errors import HostError, InputError
-
-_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Folders of system programs, which a user's PATH often lacks."""
+from benchkit.hosts.packages import SBIN
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """Environment of init processes: nothing of the caller's session."""
@@ -43,7 +41,7 @@ def find_programs(names: Iterable[str]) -> dict[str, str]:
 
     Raises InputError naming all missing ones, with the command that installs them.
     """
-    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS])
+    search_path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
     paths = {name: shutil.which(name, path=search_path) for name in names}
     if missing := [name for name, path in paths.items() if path is None]:
         raise InputError(
@@ -200,13 +198,15 @@ def kill_all(key: str) -> bool:
 
 def find_sessions(key: str, host: str) -> list[psutil.Process]:
     """Return the processes of sessions on a host of the lab."""
-    part = f":host/{host}"
-    return [
-        process
-        for process in _own_processes("environ")
-        if (mark := (process.info["environ"] or {}).get(MARK_VARIABLE, "")).startswith(_prefix(key))
-        and mark.endswith(part)
-    ]
+    return [process for process, mark in _sessions(key) if mark.endswith(f":host/{host}")]
+
+
+def _sessions(key: str) -> Iterator[tuple[psutil.Process, str]]:
+    """Yield the processes of sessions on all hosts of the lab, each with its mark."""
+    for process in _own_processes("environ"):
+        mark = (process.info["environ"] or {}).get(MARK_VARIABLE, "")
+        if mark.startswith(_prefix(key)):
+            yield process, mark
 
 
 def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
@@ -231,15 +231,14 @@ def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 def _orphans(key: str) -> Iterator[psutil.Process]:
     """Yield sessions on hosts of the lab, found by their environment, each with its sshd."""
-    for process in _own_processes("environ"):
-        if (process.info["environ"] or {}).get(MARK_VARIABLE, "").startswith(_prefix(key)):
-            yield process
-            try:
-                parent = process.parent()
-                if parent is not None and parent.name().startswith("sshd"):
-                    yield parent
-            except psutil.NoSuchProcess:  # its sshd has ended
-                continue
+    for process, _ in _sessions(key):
+        yield process
+        try:
+            parent = process.parent()
+            if parent is not None and parent.name().startswith("sshd"):
+                yield parent
+        except psutil.NoSuchProcess:  # its sshd has ended
+            continue
 
 
 def _own_processes(attribute: str) -> Iterator[psutil.Process]:

@@ -24,9 +24,7 @@ class NotRestoredError(HostError):
 
     def __init__(self, hosts: Mapping[str, HostError]) -> None:
         super().__init__("\n".join(map(str, hosts.values())))
-        self.hosts = {
-            name: ": ".join(filter(None, (error.where, error.what, error.why))) for name, error in hosts.items()
-        }
+        self.hosts = {name: error.summary for name, error in hosts.items()}
 
 
 @contextmanager

@@ -160,12 +160,19 @@ def _toolchain(program: str) -> str:
 
 def _read_record(record: Path) -> BuildOutput | None:
     """Return a build of the cache; None where there is none, or where its output was deleted."""
-    try:
-        sha256 = str(json.loads(record.read_text(encoding="utf-8"))["sha256"])
-    except (FileNotFoundError, ValueError, KeyError):
+    sha256 = recorded(record, "sha256")
+    if sha256 is None:
         return None
     kept = _output_folder(sha256)
     return BuildOutput(kept, sha256) if kept.is_dir() else None
+
+
+def recorded(file: Path, name: str) -> str | None:
+    """Return a value in a record of the cache; None where there is no complete record."""
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))[name])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
 
 
 def _output_folder(sha256: str) -> Path:

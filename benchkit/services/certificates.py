@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
@@ -180,7 +181,7 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
         return tls
     if tls.private_key is None:
         raise InputError(source.fault(("certificate",), "certificate and private_key need each other"))
-    certificate, key = _path("certificate", tls.certificate, source), _path("private_key", tls.private_key, source)
+    certificate, key = source.file(tls.certificate, "certificate"), source.file(tls.private_key, "private_key")
     _validate_certificate(certificate, source)
     _validate_key(key, certificate, source)
     return tls.model_copy(update={"certificate": str(certificate), "private_key": str(key)})
@@ -196,7 +197,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
         raise InputError(source.fault(("certificate",), message))
     if tls.private_key is not None:
         raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))
-    certificate = _path("certificate", tls.certificate, source)
+    certificate = source.file(tls.certificate, "certificate")
     _validate_certificate(certificate, source)
     return tls.model_copy(update={"certificate": str(certificate)})
 
@@ -255,18 +256,14 @@ def _create_pair(
     """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     key = _create_key(kind)
     names: list[x509.GeneralName] = [x509.DNSName(host)]
     if address is not None:
         names.append(x509.IPAddress(ipaddress.ip_address(address)))
     certificate = (
-        _builder(_name(f"benchkit: {host}"), authority.subject, key)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        _for_server(_builder(_name(f"benchkit: {host}"), authority.subject, key), names)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .sign(signer, hashes.SHA256())
     )
@@ -277,17 +274,23 @@ def create_self_signed(address: str, name: str, validity: timedelta) -> KeyPair:
     """Return a certificate for an address that its own key signs; `name` is its common name."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
     key = _create_key("ecdsa-p256")
-    certificate = (
-        _builder(_name(name), _name(name), key, validity)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+    names = [x509.IPAddress(ipaddress.ip_address(address))]
+    certificate = _for_server(_builder(_name(name), _name(name), key, validity), names).sign(key, hashes.SHA256())
+    return _pair(certificate, key)
+
+
+def _for_server(builder: x509.CertificateBuilder, names: Sequence[x509.GeneralName]) -> x509.CertificateBuilder:
+    """Add the extensions of a server's certificate, valid for these names."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
+
+    return (
+        builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
     )
-    return _pair(certificate, key)
 
 
 def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
@@ -353,11 +356,6 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _path(name: str, value: str, source: SourceMap) -> Path:
-    """Return the absolute path of a file that the option `name` has relative to the scenario's file."""
-    return (Path(source.origin((name,)).source).parent / value).absolute()
-
-
 def _read(path: Path) -> bytes:
     try:
         return read_regular(path)
@@ -376,10 +374,8 @@ def _load_certificate(path: Path) -> x509.Certificate:
 
 
 def _validate_certificate(path: Path, source: SourceMap) -> None:
-    try:
+    with source.located("certificate"):
         certificate = _load_certificate(path)
-    except InputError as error:
-        raise InputError(source.fault(("certificate",), str(error))) from None
     now = datetime.now(UTC)
     if certificate.not_valid_after_utc < now:
         message = f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}"
@@ -399,10 +395,8 @@ def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:
         load_pem_private_key,
     )
 
-    try:
+    with source.located("private_key"):
         content = _read(path)
-    except InputError as error:
-        raise InputError(source.fault(("private_key",), str(error))) from None
     mode = path.stat().st_mode & 0o777
     if mode & OTHERS:
         message = f"{path} may be used by others than its owner (mode {mode:o})"

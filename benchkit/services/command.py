@@ -19,7 +19,7 @@ from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.builds import BUILD_TIMEOUT_S, BuiltFolder
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import TEMPLATE_SUFFIX, files_in, mode_of
-from benchkit.services.git_source import resolve_ref
+from benchkit.services.git_source import GitState, resolve_ref
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import (
     READY_TIMEOUT_S,
@@ -88,6 +88,11 @@ class SourceOptions(Frozen):
         examples=["v1.2"],
     )
 
+    def checkout(self, folder: str) -> tuple[GitState, Path]:
+        """Return the state that it names, and the path of a folder in a checkout of that. Raises InputError."""
+        state = resolve_ref(Path(self.git), self.ref)
+        return state, (Path(self.git) / folder).resolve().relative_to(state.repository.resolve())
+
 
 class ReadyOptions(Frozen):
     """The condition under which a started server is ready."""
@@ -100,6 +105,11 @@ class ReadyOptions(Frozen):
     status: Status = Field(default=200, description="status of that answer")
     within_s: TimeoutS = Field(default=READY_TIMEOUT_S, description="time from the start, after which it has failed")
 
+    @property
+    def request(self) -> ReadyRequest | None:
+        """Request that must be answered; None: there is none."""
+        return None if self.path is None else ReadyRequest(self.path, self.status)
+
 
 class StopOptions(Frozen):
     """The way in which a server is stopped."""
@@ -108,6 +118,11 @@ class StopOptions(Frozen):
         default="TERM", description="signal to its whole process tree: TERM, INT, QUIT, …", examples=["INT"]
     )
     within_s: TimeoutS = Field(default=STOP_TIMEOUT_S, description="time after which what is running is killed")
+
+    @property
+    def stop_signal(self) -> StopSignal:
+        """Signal with its time, as a host takes it."""
+        return StopSignal(signal.Signals[f"SIG{self.signal}"], self.within_s)
 
 
 class CommandOptions(ServiceOptions):
@@ -186,17 +201,15 @@ class CommandBackend(Backend[CommandOptions]):
         values: dict[str, str | None] = {"host": None, "port": None, "socket": None, **endpoint, **tls, **fixed}
         _require_placeholders(options, values, source)
         files = existing_files(options.files, source)
-        if options.source is not None:
-            _resolve_source(options, source)
-            git = str(existing_path(options.source.git, source, ("source", "git")))
-            options = options.model_copy(update={"source": options.source.model_copy(update={"git": git})})
-        build = options.build
-        if build is not None and options.source is None:
+        build, version = options.build, options.source
+        if version is not None:
+            version = _resolved_source(version, build, source)
+        elif build is not None:
             folder = existing_path(build.from_, source, ("build", "from"))
             if not folder.is_dir():
                 raise InputError(source.fault(("build", "from"), f"{folder} is not a folder"))
             build = build.model_copy(update={"from_": str(folder)})
-        return options.model_copy(update={"files": files, "build": build})
+        return options.model_copy(update={"files": files, "build": build, "source": version})
 
     def local_files(self, options: CommandOptions) -> tuple[Path, ...]:
         """Return the files to carry, and the sources of a build on the host."""
@@ -212,12 +225,8 @@ class CommandBackend(Backend[CommandOptions]):
             "host": endpoint.address,
             "port": None if endpoint.port is None else str(endpoint.port),
             "socket": None if endpoint.path is None else str(endpoint.path),
-            "protocol": options.protocol,
-            "cpus": str(len(cpus)),
-            "folder": str(place.folder),
             "out": str(place.folder),
-            "certificate": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
-            "certificate_key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
+            **common_values(request, cpus),
         }
         files = carried_files(options.files, place, values)
         argv = _argv(options.run, place, values, options.cwd)
@@ -241,28 +250,40 @@ class CommandBackend(Backend[CommandOptions]):
             parallelism=options.may_use_cpus,
             setup_commands=_build_commands(options, place),
             ready_timeout_s=options.ready.within_s,
-            ready_request=None
-            if options.ready.path is None
-            else ReadyRequest(options.ready.path, options.ready.status),
-            stop=StopSignal(signal.Signals[f"SIG{options.stop.signal}"], options.stop.within_s),
+            ready_request=options.ready.request,
+            stop=options.stop.stop_signal,
         )
 
 
-def _resolve_source(options: CommandOptions, source: SourceMap) -> None:
-    """Check that the version exists and is built here. Raises InputError naming file, line and field."""
-    if options.source is None:
-        return
-    if options.build is None or options.build.on == "host":
+def common_values(request: RenderRequest[ServiceOptions], cpus: Sequence[int]) -> dict[str, str | None]:
+    """Return the values of the placeholders that commands and containers share."""
+    folder, tls = request.place.folder, request.endpoint.tls
+    return {
+        "protocol": request.options.protocol,
+        "cpus": str(len(cpus)),
+        "folder": str(folder),
+        "certificate": None if tls is None else str(tls_paths(folder).certificate),
+        "certificate_key": None if tls is None else str(tls_paths(folder).key),
+    }
+
+
+def _resolved_source(version: SourceOptions, build: BuildOptions | None, source: SourceMap) -> SourceOptions:
+    """Return a version that exists and is built here. Raises InputError naming file, line and field."""
+    if build is None or build.on == "host":
         message = "a version needs a build on the controller; to carry files as they are: build: {run: cp -r . {out}}"
         raise InputError(source.fault(("source",), message))
-    folder = existing_path(options.source.git, source, ("source", "git"))
-    try:
-        state = resolve_ref(folder, options.source.ref)
-    except InputError as error:
-        message = ": ".join(filter(None, (error.where, error.what, error.why)))
-        raise InputError(source.fault(("source", "ref"), message)) from None
-    if not (folder / options.build.from_).resolve().is_relative_to(state.repository.resolve()):
+    version, state = existing_version(version, source)
+    if not (Path(version.git) / build.from_).resolve().is_relative_to(state.repository.resolve()):
         raise InputError(source.fault(("build", "from"), f"it is outside of the repository {state.repository}"))
+    return version
+
+
+def existing_version(version: SourceOptions, source: SourceMap) -> tuple[SourceOptions, GitState]:
+    """Return a version with the absolute path of its folder, and the state that it names. Raises InputError."""
+    folder = existing_path(version.git, source, ("source", "git"))
+    with source.located("source", "ref"):
+        state = resolve_ref(folder, version.ref)
+    return version.model_copy(update={"git": str(folder)}), state
 
 
 def _is_of_host(program: str) -> bool:
@@ -296,7 +317,7 @@ def placeholder_faults(
 
 def existing_path(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Path:
     """Return the absolute path of what a field names, relative to the scenario's file. Raises InputError."""
-    found = (Path(source.origin(field).source).parent / path).absolute()
+    found = source.file(path, *field)
     if not found.exists():
         raise InputError(source.fault(field, f"{found} does not exist"))
     return found
@@ -307,11 +328,8 @@ def existing_files(names: Iterable[str], source: SourceMap) -> tuple[str, ...]:
     files = tuple(str(existing_path(path, source, ("files", i))) for i, path in enumerate(names))
     for i, path in enumerate(files):
         if path.endswith(TEMPLATE_SUFFIX):
-            try:
+            with source.located("files", i):
                 validate_template(Path(path))
-            except InputError as error:
-                message = ": ".join(filter(None, (error.what, error.why)))
-                raise InputError(source.fault(("files", i), message)) from None
     return files
 
 
@@ -330,7 +348,7 @@ def carried_files(
             else:
                 found = files_in(path, place.folder / path.resolve().name)
         except InputError as error:
-            raise FieldError("files", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+            raise FieldError("files", error.summary, hint=error.hint) from None
         for file in found:
             if file.path in files:
                 raise FieldError("files", f"two of them have the name {file.path.relative_to(place.folder)}")
@@ -370,8 +388,7 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Se
         return ()
     folder, state = Path(build.from_), None
     if options.source is not None:
-        state = resolve_ref(Path(options.source.git), options.source.ref)
-        folder = (Path(options.source.git) / build.from_).resolve().relative_to(state.repository.resolve())
+        state, folder = options.source.checkout(build.from_)
     built = BuiltFolder(build.run, folder, place.goos, place.goarch, state, tuple(sorted(_texts(build.env).items())))
     return (ServiceFolder(place.folder, built),)
 
@@ -383,7 +400,7 @@ def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[Se
     try:
         return files_in(Path(build.from_), _source_folder(place))
     except InputError as error:
-        raise FieldError("build.from", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+        raise FieldError("build.from", error.summary, hint=error.hint) from None
 
 
 def _build_commands(options: CommandOptions, place: ServicePlacement) -> tuple[SetupCommand, ...]:

@@ -29,19 +29,8 @@ COMPOSE = "compose"
 
 TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
 FIELDS = (
-    *(
-        "image",
-        "build",
-        "command",
-        "environment",
-        "ports",
-        "expose",
-        "volumes",
-        "depends_on",
-        "networks",
-        "healthcheck",
-    ),
-    *("user", "read_only", "cpus", "mem_limit", "stop_signal"),
+    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on", "networks"),
+    *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal"),
 )
 """Fields of a service that are read."""
 BUILD_FIELDS = ("context", "dockerfile", "target", "args")
@@ -92,7 +81,7 @@ def compose_containers(name: str, options: ComposeOptions, source: SourceMap) ->
     The entry has the name of the stack's service, the others that name and their own. Raises InputError naming file,
     line and field.
     """
-    path = (Path(source.origin(("file",)).source).parent / options.file).absolute()
+    path = source.file(options.file, "file")
     document, services = _read(path, options, source)
     entry, _, entry_port = options.entry.rpartition(":")
     for field, wanted in (("entry", [entry]), ("prepare", options.prepare)):
@@ -141,7 +130,9 @@ class _ServiceReader:
         """Return the options of its container; `entry_port`: that which gets the load. Raises InputError."""
         _require_known(self._document, (), FIELDS)
         if text := next(_interpolations(self._data), None):
-            self._refuse((), f"{text} needs interpolation, which is not supported: write the value, or use `override`")
+            raise self._fault(
+                (), f"{text} needs interpolation, which is not supported: write the value, or use `override`"
+            )
         options, port = self._options, entry_port or self._port()
         files, mounts = self._volumes()
         command, ready = self._data.get("command"), self._health()
@@ -172,8 +163,8 @@ class _ServiceReader:
             found["stop"] = StopOptions(signal=str(self._data["stop_signal"]).removeprefix("SIG")).model_dump()
         return {field: value for field, value in found.items() if value is not None}
 
-    def _refuse(self, field: tuple[str | int, ...], message: str) -> None:
-        raise InputError(self._document.fault(field, message))
+    def _fault(self, field: tuple[str | int, ...], message: str) -> InputError:
+        return InputError(self._document.fault(field, message))
 
     def _image(self) -> dict[str, Any]:
         build = self._data.get("build")
@@ -200,14 +191,13 @@ class _ServiceReader:
             found = find_image(str(self._data["image"]))
             if found is not None and found[1].ports:
                 return found[1].ports[0]
-        self._refuse((), "no port is known at which it is ready; name one with `expose`")
-        raise AssertionError  # `_refuse` has raised
+        raise self._fault((), "no port is known at which it is ready; name one with `expose`")
 
     def _environment(self) -> dict[str, Any]:
         pairs = _pairs(self._data.get("environment") or {})
         for name, value in pairs.items():
             if value is None:
-                self._refuse(("environment",), f"{name} has no value; that of this machine is not passed on")
+                raise self._fault(("environment",), f"{name} has no value; that of this machine is not passed on")
         return {name: _escaped(str(value)) for name, value in pairs.items()}
 
     def _volumes(self) -> tuple[list[str], list[str]]:
@@ -216,8 +206,7 @@ class _ServiceReader:
         for i, volume in enumerate(self._data.get("volumes") or ()):
             match = _VOLUME.fullmatch(str(volume)) if isinstance(volume, str) else None
             if match is None:
-                self._refuse(("volumes", i), "allowed: SOURCE:TARGET or SOURCE:TARGET:ro")
-                continue
+                raise self._fault(("volumes", i), "allowed: SOURCE:TARGET or SOURCE:TARGET:ro")
             text, mode = match["source"], match["mode"] or "rw"
             if text.startswith("."):
                 path = (self._folder / text).resolve()
@@ -235,14 +224,12 @@ class _ServiceReader:
                 return [str(word) for word in words]
             case ["CMD-SHELL", text] | str(text):
                 return ["sh", "-c", str(text)]
-        self._refuse(("healthcheck", "test"), "allowed: text, [CMD, …], [CMD-SHELL, TEXT] or [NONE]")
-        return None
+        raise self._fault(("healthcheck", "test"), "allowed: text, [CMD, …], [CMD-SHELL, TEXT] or [NONE]")
 
     def _memory(self, text: str) -> str:
         match = _MEMORY.fullmatch(text)
         if match is None:
-            self._refuse(("mem_limit",), f"found {text!r}; allowed: a number with b, k, m or g")
-            raise AssertionError  # `_refuse` has raised
+            raise self._fault(("mem_limit",), f"found {text!r}; allowed: a number with b, k, m or g")
         return match["number"] + match["unit"].lower().replace("b", "")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Self
@@ -15,7 +14,6 @@ from benchkit.agent.cgroups import PERIOD_US
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions, service_endpoint
@@ -27,11 +25,12 @@ from benchkit.services.command import (
     StopOptions,
     VariableName,
     carried_files,
+    common_values,
     existing_files,
     existing_path,
+    existing_version,
     placeholder_faults,
 )
-from benchkit.services.git_source import resolve_ref
 from benchkit.services.images import (
     ARCHIVE,
     ENGINES,
@@ -50,7 +49,6 @@ from benchkit.services.service import (
     Container,
     ContainerNetwork,
     NetworkMode,
-    ReadyRequest,
     Service,
     ServiceFolder,
     ServiceProcess,
@@ -254,13 +252,7 @@ class ContainerBackend(Backend[ContainerOptions]):
                 update={"context": str(existing_path(build.context, source, ("build", "context")))}
             )
         if version is not None:
-            folder = existing_path(version.git, source, ("source", "git"))
-            try:
-                resolve_ref(folder, version.ref)
-            except InputError as error:
-                message = ": ".join(filter(None, (error.where, error.what, error.why)))
-                raise InputError(source.fault(("source", "ref"), message)) from None
-            version = version.model_copy(update={"git": str(folder)})
+            version, _ = existing_version(version, source)
         files = existing_files(options.files, source)
         return options.model_copy(update={"build": build, "source": version, "files": files})
 
@@ -277,11 +269,7 @@ class ContainerBackend(Backend[ContainerOptions]):
         values = {
             "host": endpoint.address if is_shared else "0.0.0.0",  # noqa: S104 - inside of the container
             "port": str(endpoint.port if is_shared else options.container_port),
-            "protocol": options.protocol,
-            "cpus": str(len(cpus)),
-            "folder": str(place.folder),
-            "certificate": None if endpoint.tls is None else str(tls_paths(place.folder).certificate),
-            "certificate_key": None if endpoint.tls is None else str(tls_paths(place.folder).key),
+            **common_values(request, cpus),
         }
         image = _image(options, place)
         name = f"benchkit-{_cell_digest(place)}-{request.name}"
@@ -342,10 +330,8 @@ class ContainerBackend(Backend[ContainerOptions]):
             admin=None if options.server is None else AdminPage("expvar", admin_endpoint(place), VARS),
             parallelism=options.may_use_cpus or (None if options.server is None else len(cpus)),
             ready_timeout_s=options.ready.within_s,
-            ready_request=None
-            if options.ready.path is None
-            else ReadyRequest(options.ready.path, options.ready.status),
-            stop=StopSignal(signal.Signals[f"SIG{options.stop.signal}"], options.stop.within_s),
+            ready_request=options.ready.request,
+            stop=options.stop.stop_signal,
             container=container,
         )
 
@@ -386,7 +372,7 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     try:
         found = find_image(name)
     except InputError as error:
-        raise FieldError("image", ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+        raise FieldError("image", error.summary, hint=error.hint) from None
     if found is None:
         hint = "build or load it with podman or docker, or let the host pull it: pull: missing"
         raise FieldError("image", f"no engine of this machine has an image {name}", hint=hint)
@@ -399,8 +385,7 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
 def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch: str) -> BuiltImage:
     context, state = Path(build.context), None
     if source is not None:
-        state = resolve_ref(Path(source.git), source.ref)
-        context = (Path(source.git) / build.context).resolve().relative_to(state.repository.resolve())
+        state, context = source.checkout(build.context)
     args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
     return BuiltImage(_builder("build"), goarch, context, build.file, build.target, args, state)
 
@@ -410,7 +395,7 @@ def _builder(field: str) -> EngineName:
     try:
         return find_engine()
     except InputError as error:
-        raise FieldError(field, ": ".join(filter(None, (error.what, error.why))), hint=error.hint) from None
+        raise FieldError(field, error.summary, hint=error.hint) from None
 
 
 def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:

@@ -57,7 +57,7 @@ def read_engine(host: Host, name: str) -> EngineFact:
         info = {}
     errors = info.get("ServerErrors") or ()
     if not done.ok or not info or errors:
-        causes = errors or [_output(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
+        causes = errors or [printed(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
         why = "; ".join([*causes, *_lacking(host)])
         hint = (
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
@@ -207,7 +207,7 @@ def bring_image(host: Host, container: Container, backend: str) -> None:
     done = host.processes.run(argv, timeout_s=LOAD_TIMEOUT_S)
     if done.ok and _ok(host, container, "image", "inspect", container.image):
         return
-    why = _output(done) or f"it did not end within {LOAD_TIMEOUT_S:g} s"
+    why = printed(done) or f"it did not end within {LOAD_TIMEOUT_S:g} s"
     if _NO_SPACE.search(why):
         raise HostStateError(what, where=host.name, why=f"the engine's image store is full: {why}")
     raise HostError(what, where=host.name, why=why)
@@ -217,7 +217,7 @@ def pulled_image(host: Host, container: Container) -> BuildRecord:
     """Return the record of an image that the host has by its name. Raises HostError."""
     done = _run(host, container, "image", "inspect", "-f", "{{.Id}}", container.image)
     if not done.ok:
-        raise HostError(f"the image {container.image} is gone", where=host.name, why=_output(done))
+        raise HostError(f"the image {container.image} is gone", where=host.name, why=printed(done))
     image_id = done.stdout.decode().strip().removeprefix("sha256:")
     return BuildRecord(image=container.image, output_sha256=image_id)
 
@@ -278,8 +278,8 @@ def adopt(host: Host, container: Container, process: HostProcess) -> None:
 def remove(host: Host, container: Container) -> None:
     """Remove a container with its volumes, if there is one. Idempotent. Raises HostError."""
     done = _run(host, container, "rm", "-f", "-v", container.name)
-    if not done.ok and not _UNKNOWN.search(_output(done)):
-        raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=_output(done))
+    if not done.ok and not _UNKNOWN.search(printed(done)):
+        raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=printed(done))
     for volume in () if container.keeps_volumes else container.volumes:
         if _ok(host, container, "volume", "inspect", volume):
             _require(host, container, f"cannot remove the volume {volume}", "volume", "rm", "-f", volume)
@@ -308,7 +308,7 @@ def wait_ready(host: Host, container: Container, process: HostProcess, deadline:
         if done.ok:
             return
         if time.monotonic() > deadline or process.wait(PAUSE_S) is not None:
-            raise HostError(f"`{' '.join(container.ready)}` does not end with 0", where=host.name, why=_output(done))
+            raise HostError(f"`{' '.join(container.ready)}` does not end with 0", where=host.name, why=printed(done))
 
 
 def prepare(host: Host, service: Service, container: Container) -> None:
@@ -321,7 +321,7 @@ def prepare(host: Host, service: Service, container: Container) -> None:
         return
     done = host.processes.run((container.engine, "exec", container.name, *container.prepare), timeout_s=LOAD_TIMEOUT_S)
     if not done.ok:
-        raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=_output(done) or str(done.ended))
+        raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=printed(done) or str(done.ended))
     if container.keeps_volumes:
         label = host.changes.track_containers(container.engine).label
         _require(host, container, f"cannot create the volume {mark}", "volume", "create", "--label", label, mark)
@@ -337,7 +337,7 @@ def _state(host: Host, container: Container) -> list[str]:
 def _require(host: Host, container: Container, what: str, *words: str) -> None:
     done = _run(host, container, *words)
     if not done.ok:
-        raise HostError(what, where=host.name, why=_output(done))
+        raise HostError(what, where=host.name, why=printed(done))
 
 
 def _ok(host: Host, container: Container, *words: str) -> bool:
@@ -348,5 +348,6 @@ def _run(host: Host, container: Container, *words: str) -> Completed:
     return host.processes.run((container.engine, *words), timeout_s=ENGINE_TIMEOUT_S)
 
 
-def _output(done: Completed) -> str:
+def printed(done: Completed) -> str:
+    """Return what a command printed to standard error, else to standard output."""
     return (done.stderr or done.stdout).decode(errors="replace").strip()

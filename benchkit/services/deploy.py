@@ -411,7 +411,7 @@ def _run_test(
     done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
     if done.ok:
         return None
-    output = _output(done)
+    output = container_engine.printed(done)
     if not output:
         return _ending(done, TEST_TIMEOUT_S)
     return explain_rejection(output, test.config.name, _config_bytes(service, test).decode(errors="replace"))
@@ -424,12 +424,8 @@ def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> N
         raise HostError(
             f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}",
             where=host.name,
-            why=_output(done) or _ending(done, command.timeout_s),
+            why=container_engine.printed(done) or _ending(done, command.timeout_s),
         )
-
-
-def _output(done: Completed) -> str:
-    return (done.stderr or done.stdout).decode(errors="replace").strip()
 
 
 def _ending(done: Completed, timeout_s: float) -> str:

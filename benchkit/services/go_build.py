@@ -193,10 +193,10 @@ def release_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(number) for number in release.split("."))
 
 
-def cache_folder() -> Path:
-    """Return the folder of the cache. It may be deleted at any time."""
+def cache_folder(name: str = "builds") -> Path:
+    """Return the folder of a cache. It may be deleted at any time."""
     base = os.environ.get(CACHE_ENVIRONMENT)
-    return (Path(base) if base else Path.home() / ".cache") / "benchkit" / "builds"
+    return (Path(base) if base else Path.home() / ".cache") / "benchkit" / name
 
 
 def _manifest(source: Path) -> str:

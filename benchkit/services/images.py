@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput
+from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput, recorded
 from benchkit.services.controller_files import content_sha256
 from benchkit.services.git_source import GitState, checked_out
 from benchkit.services.go_build import build as build_program
@@ -185,11 +185,8 @@ class ServerImage(BuiltImage):
     @functools.cached_property
     def key(self) -> str:
         """Identify the executable."""
-        return hashlib.sha256(json.dumps([FORMAT, self.engine, self._program_key]).encode()).hexdigest()
-
-    @property
-    def _program_key(self) -> str:
-        return build_key(self.context, "linux", self.goarch)
+        program = build_key(self.context, "linux", self.goarch)
+        return hashlib.sha256(json.dumps([FORMAT, self.engine, program]).encode()).hexdigest()
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
@@ -257,7 +254,7 @@ def inspect_image(engine: EngineName, name: str) -> ImageFacts | None:
 def _saved(image: Image) -> BuildOutput:
     """Return the archive of an image in the cache; build and save the image first unless that was done."""
     folder = cache_folder() / "images" / image.key[:32]
-    known = _read_record(folder / RECORD)
+    known = recorded(folder / RECORD, "id")
     if known is not None and (folder / ARCHIVE).is_file():
         return BuildOutput(folder, known)
     folder.mkdir(parents=True, exist_ok=True)
@@ -275,13 +272,6 @@ def _untag(engine: EngineName, image_id: str, reference: str) -> None:
     """Remove a name of an image, which stays with podman also where it has no other."""
     argv = (engine, "untag", image_id, reference) if engine == "podman" else (engine, "rmi", reference)
     _run(argv, f"cannot remove the name {reference} of an image")
-
-
-def _read_record(record: Path) -> str | None:
-    try:
-        return str(json.loads(record.read_text(encoding="utf-8"))["id"])
-    except (FileNotFoundError, ValueError, KeyError):
-        return None
 
 
 def _run(argv: Sequence[str], what: str, timeout_s: float = BUILD_TIMEOUT_S) -> None:

@@ -310,16 +310,13 @@ class NginxBackend(Backend[NginxOptions]):
     def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
         """Return the options with paths of the template and of a clone. Raises InputError where one is none."""
         if options.source is not None:
-            clone = (Path(source.origin(("source", "git")).source).parent / options.source.git).resolve()
+            clone = source.file(options.source.git, "source", "git").resolve()
             options = options.model_copy(update={"source": options.source.model_copy(update={"git": str(clone)})})
         if options.template is None:
             return options
-        path = (Path(source.origin(("template",)).source).parent / options.template).absolute()
-        try:
+        path = source.file(options.template, "template")
+        with source.located("template"):
             validate_template(path)
-        except InputError as error:
-            message = ": ".join(filter(None, (error.what, error.why)))
-            raise InputError(source.fault(("template",), message)) from None
         return options.model_copy(update={"template": str(path)})
 
     def render(self, request: RenderRequest[NginxOptions]) -> Service:
@@ -444,7 +441,7 @@ def _source_state(source: SourceOptions) -> GitState:
     try:
         return resolve_ref(Path(source.git), source.ref)
     except InputError as error:
-        raise FieldError("source.ref", ": ".join(filter(None, (error.where, error.what, error.why)))) from None
+        raise FieldError("source.ref", error.summary) from None
 
 
 def _version_of(state: GitState) -> NginxVersion:

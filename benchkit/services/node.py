@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pydantic import Field, model_validator
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
-from benchkit.services.go_build import release_numbers
+from benchkit.services.go_build import cache_folder, release_numbers
 from benchkit.services.go_servers import EXECUTABLE
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.server_options import (
@@ -58,7 +57,7 @@ class NodeProgram(ControllerFile):
 
     def path(self) -> Path:
         """Return the path of the program in the cache; download it first if it is not there. Raises InputError."""
-        cached = _cache_folder() / f"{self.version}-{self.machine}"
+        cached = cache_folder("node") / f"{self.version}-{self.machine}"
         if not cached.is_dir():
             cached.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".getting-", dir=cached.parent) as scratch:
@@ -96,11 +95,6 @@ def _download(program: NodeProgram, scratch: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive, archive.open(PROGRAM) as source:
         (folder / "node").write_bytes(source.read())
     return folder
-
-
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "benchkit" / "node"
 
 
 SOURCE = BACKENDS / "node"

@@ -12,6 +12,7 @@ from benchkit.errors import UnsupportedError
 from benchkit.services.backend import RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_paths
 from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement
+from benchkit.validation import matching
 
 ADMIN_SOCKET = "_admin.sock"
 """File in the service's folder. No service has a socket of this name, because names begin with a letter."""
@@ -66,20 +67,10 @@ Faults = Annotated[
 BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
 
 
-def _validate_work(work: str) -> str:
-    if not _WORK.fullmatch(work):
-        raise ValueError(f"found {work!r}; allowed: none, loop:N with N up to 100000000, block:Nms up to 10000ms")
-    return work
-
-
-def _validate_release(release: str) -> str:
-    if not _RELEASE.fullmatch(release):
-        raise ValueError(f"found {release!r}; allowed: a full release number like 1.24.0")
-    return release
-
-
 Release = Annotated[
-    str, AfterValidator(_validate_release), WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"})
+    str,
+    matching(_RELEASE, "a full release number like 1.24.0"),
+    WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"}),
 ]
 """A release of three numbers: `1.24.0`."""
 
@@ -91,7 +82,9 @@ class ServerOptions(ServiceOptions):
         default=None, description="bytes of body; absent: the 12 bytes of `Hello World\\n`", examples=[1024]
     )
     work: Annotated[
-        str, AfterValidator(_validate_work), WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"})
+        str,
+        matching(_WORK, "none, loop:N with N up to 100000000, block:Nms up to 10000ms"),
+        WithJsonSchema({"type": "string", "pattern": f"^({_WORK.pattern})$"}),
     ] = Field(
         default="none",
         description="work of each request: none, loop:N to add the numbers below N (at most 10^8), or block:Nms to wait in "

@@ -9,7 +9,7 @@ import functools
 import re
 import shlex
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -157,8 +157,3 @@ _WHY_NONE = {
     "certificate": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
     "certificate_key": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
 }
-
-
-def placeholders(texts: Iterable[str]) -> frozenset[str]:
-    """Return the names of the placeholders in texts."""
-    return frozenset(match["name"] for text in texts for match in _PLACEHOLDER.finditer(text) if match["name"])

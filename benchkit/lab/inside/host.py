@@ -8,13 +8,13 @@ them are in the mount namespace of the host, and end with its last process.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchkit.agent.common import parse_mounts
 from benchkit.lab.inside.system import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -41,7 +41,6 @@ from benchkit.lab.inside.system import (
     wait_for_banner,
 )
 
-_OCTAL = re.compile(r"\\([0-7]{3})")
 _SAFE = MS_NOSUID | MS_NODEV
 _SCRATCH = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - private mounts of the host
 _RUN = Path("/run")
@@ -159,11 +158,6 @@ def writable_sysctls() -> list[str]:
     return sorted(writable)
 
 
-def unescape(text: str) -> str:
-    """Return a path of mountinfo, which has blanks and some other characters as three octal digits (proc(5))."""
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
-
-
 def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
     """Mount a /run with the files that sshd needs, and the host's files of /etc over the machine's."""
     mount("tmpfs", _RUN, "tmpfs", _SAFE, "mode=755")
@@ -235,7 +229,7 @@ def _private_sys(cgroups: Path) -> None:
 
 def _mount_points() -> list[Path]:
     text = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
-    return [Path(unescape(line.split()[4])) for line in text.splitlines()]
+    return [mount.point for mount in parse_mounts(text)]
 
 
 def _unmount_below(points: Sequence[Path], *folders: Path) -> None:

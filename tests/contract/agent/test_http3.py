@@ -86,9 +86,8 @@ def ask(agent: AgentLink, at: Udp, workdir: Path, *, name: str = "127.0.0.1", **
 def test_an_answer_over_http3_with_what_the_handshake_agreed_on(
     agent: AgentLink, workdir: Path, tmp_path: Path
 ) -> None:
-    sockets = Sockets(agent, "here")
     with server(tmp_path) as at:
-        sockets.wait_open(at, 5)
+        Sockets(agent, "here").wait_open(at, 5)
         answer = ask(agent, at, workdir, method="POST", body=b"sent")
         named = ask(agent, at, workdir, name="here")
     assert (answer.status, dict(answer.headers)["x-method"]) == (202, "POST")
@@ -97,7 +96,6 @@ def test_an_answer_over_http3_with_what_the_handshake_agreed_on(
     assert (agreed.protocol, agreed.tls_version, agreed.key) == ("h3", "1.3", "ecdsa-p256")
     assert agreed.cipher in {"TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"}
     assert named.body_bytes == len(BODY)
-    sockets.wait_closed(at, 5)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,16 +40,6 @@ class Asker:
     def __call__(self, link: AgentLink, operation: ops.Operation[ResultT]) -> ResultT:
         self.asked.add(type(operation))
         return link.request(operation, timeout_s=10)
-
-
-@pytest.fixture
-def inside() -> Iterator[list[str]]:
-    """Command prefix for a network namespace as host: its lock and its settings are its own."""
-    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
-        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            time.sleep(0.001)
-        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
-        keeper.kill()
 
 
 @contextlib.contextmanager

@@ -8,35 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.agent_link import AgentLink, Stream
+from benchkit.hosts.agent_link import Stream
 from benchkit.hosts.bootstrap import agent_file, command, start
+from tests.contract.agent.test_bootstrap import Counting, stored_agent
 
 Open = Callable[..., Stream]
-Launch = Callable[..., AgentLink]
 
 
 @pytest.fixture
 def workdir(tmp_path: Path) -> Path:
     return tmp_path / "workdir"
-
-
-class Counting:
-    """A stream that counts the bytes sent to it."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.sent = 0
-        self._send = stream.send
-        stream.send = self  # type: ignore[method-assign] # a spy on the instance
-
-    def __call__(self, content: bytes) -> None:
-        self.sent += len(content)
-        self._send(content)
-
-
-def stored_agent(workdir: Path) -> Path:
-    """Return the only file that the start-up program keeps."""
-    [stored] = (workdir / "agent").iterdir()
-    return stored
 
 
 def append(content: bytes) -> bytes:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchkit.agent.frames import FrameError, FrameReader, pack
+from tests.unit.agent.test_frames import pieces_of
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -14,20 +13,6 @@ values = st.recursive(
     max_leaves=4,
 )
 frames = st.tuples(st.dictionaries(st.text(), values, max_size=3), st.binary(max_size=300))
-
-
-def pieces_of(stream: bytes, sizes: list[int]) -> Callable[[int], bytes]:
-    """Return `receive` of a stream that arrives in pieces of these sizes."""
-    rest = bytearray(stream)
-    left = iter(sizes)
-
-    def receive(size: int) -> bytes:
-        take = min(size, next(left, 65536))
-        piece = bytes(rest[:take])
-        del rest[:take]
-        return piece
-
-    return receive
 
 
 @given(st.lists(frames, max_size=6), st.lists(st.integers(1, 40), max_size=50))

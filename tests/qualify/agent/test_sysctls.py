@@ -4,8 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,6 @@ pytestmark = [
 
 Launch = Callable[..., AgentLink]
 PORTS, FIN, BACKLOG = "net.ipv4.ip_local_port_range", "net.ipv4.tcp_fin_timeout", "net.core.somaxconn"
-
-
-@pytest.fixture
-def inside() -> Iterator[list[str]]:
-    """Command prefix for a network namespace as host, which has its own net.* settings."""
-    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as holder:
-        while Path(f"/proc/{holder.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            time.sleep(0.001)
-        yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
-        holder.kill()
 
 
 def value(inside: list[str], key: str) -> str:

@@ -23,6 +23,7 @@ from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
+from tests.support.waiting import wait_until
 
 FAST_S = 0.05
 
@@ -73,13 +74,6 @@ def service(
     return ops.SampledService("app", process.id, list(listeners), threads, counters)
 
 
-def until(condition: Callable[[], bool], within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def children_of(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children(recursive=True)]
 
@@ -93,7 +87,7 @@ def values(found: Mapping[SeriesKey, SampleSeries], metric: str, service: str | 
 def test_everything_seen_is_in_the_vocabulary_and_counters_only_grow(agent: AgentLink, watch: Watch) -> None:
     process = start(agent, "/bin/sleep", "60")
     watch.start(FAST_S, service(process, threads=True))
-    until(lambda: sum(range(200_000)) > 0 and len(watch.look()["app"]) == 1)
+    wait_until(lambda: sum(range(200_000)) > 0 and len(watch.look()["app"]) == 1)
     for _ in range(3):
         watch.look()
     found, _ = watch.stop()
@@ -163,7 +157,7 @@ def test_counters_of_tcp_are_those_of_the_kernel(watch: Watch) -> None:
             attempt = connections.enter_context(socket.socket())
             attempt.setblocking(False)  # noqa: FBT003 - the method's own shape
             attempt.connect_ex(listening.getsockname())
-        until(lambda: overflows() > 0)
+        wait_until(lambda: overflows() > 0)
         expected = overflows()
         watch.look()
         found, _ = watch.stop()
@@ -194,13 +188,13 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     agent: AgentLink, watch: Watch
 ) -> None:
     process = python(agent, FORKING)
-    until(lambda: len(children_of(process.pid)) == 2)
+    wait_until(lambda: len(children_of(process.pid)) == 2)
     watch.start(FAST_S, service(process))
     workers = children_of(process.pid)
-    until(lambda: all(sum(psutil.Process(pid).cpu_times()[:2]) > 0.12 for pid in workers))
+    wait_until(lambda: all(sum(psutil.Process(pid).cpu_times()[:2]) > 0.12 for pid in workers))
     before = watch.look()["app"]
     os.kill(workers[0], signal.SIGKILL)
-    until(lambda: psutil.Process(workers[0]).status() == psutil.STATUS_ZOMBIE)  # its parent takes no note of it
+    wait_until(lambda: psutil.Process(workers[0]).status() == psutil.STATUS_ZOMBIE)  # its parent takes no note of it
     after = watch.look()["app"]
     found, _ = watch.stop()
     stop(agent, process)
@@ -230,9 +224,9 @@ def titles_of(pid: int) -> dict[str, int]:
 
 def test_a_process_that_ends_by_itself_is_none_that_has_to_stay(agent: AgentLink, watch: Watch) -> None:
     process = python(agent, PASSING)
-    until(lambda: len(titles_of(process.pid)) == 2)
+    wait_until(lambda: len(titles_of(process.pid)) == 2)
     watch.start(60, service(process))
-    until(lambda: len(watch.look()["app"]) == 2)
+    wait_until(lambda: len(watch.look()["app"]) == 2)
     (first, _), (second, _) = watch.look()["app"]
     found, _ = watch.stop()
     manager = titles_of(process.pid)["nginx: cache manager process"]
@@ -255,7 +249,7 @@ def test_a_child_that_left_its_session_and_its_parent_is_in_the_tree(agent: Agen
     )
     watch.start(60, service(process))
     taken_in = agent.hello().pid
-    until(lambda: any(is_child(pid, taken_in) for pid, _ in watch.look()["app"] if pid != process.pid))
+    wait_until(lambda: any(is_child(pid, taken_in) for pid, _ in watch.look()["app"] if pid != process.pid))
     stop(agent, process)
 
 
@@ -277,7 +271,7 @@ def spun(pid: int) -> float:
 def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLink, watch: Watch) -> None:
     process = python(agent, THREADS)
     watch.start(FAST_S, service(process, threads=True))
-    until(lambda: spun(process.pid) >= 0.25)
+    wait_until(lambda: spun(process.pid) >= 0.25)
     watch.look()
     found, _ = watch.stop()
     times = {
@@ -316,7 +310,7 @@ time.sleep(60)
 
 def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Watch, workdir: Path) -> None:
     process = python(agent, LISTENING)
-    until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
+    wait_until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
     port, path = int((workdir / "port").read_text()), str(workdir / "queue.sock")
     sockets = [ops.SocketAddress(tcp=("127.0.0.1", port)), ops.SocketAddress(unix="queue.sock")]
     watch.start(60, service(process, *sockets))

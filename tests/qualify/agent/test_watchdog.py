@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,16 +41,6 @@ if os.fork() == 0:
     os._exit(0)
 os.execv("/bin/sh", ["sh", "-c", "trap '' TERM; sleep 302; sleep 303"])
 """
-
-
-@pytest.fixture
-def inside() -> Iterator[list[str]]:
-    """Command prefix for a network namespace as host."""
-    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
-        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            time.sleep(0.001)
-        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
-        keeper.kill()
 
 
 def fin(inside: list[str]) -> str:
@@ -185,8 +175,8 @@ def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, insid
     assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
 
 
-def lock(agent: AgentLink, run: str, host: str = "sut", *, take_over: bool = False) -> str | None:
-    return HostLock(agent, "here").acquire(run, host, "me@laptop", take_over=take_over).shared_with
+def lock(agent: AgentLink, run: str, host: str = "sut") -> str | None:
+    return HostLock(agent, "here").acquire(run, host, "me@laptop").shared_with
 
 
 def test_a_host_in_use_is_refused_with_its_holder_and_lease(
@@ -201,8 +191,6 @@ def test_a_host_in_use_is_refused_with_its_holder_and_lease(
     ) as no:
         lock(second, "r2")
     assert no.value.kind == "held"
-    with pytest.raises(RefusedError, match="in use: r1"):
-        lock(second, "r2", take_over=True)
     with pytest.raises(RefusedError, match="in use: r1"):
         HostLock(second, "here").release()
     holder = HostChanges(second, "here").state().holder

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import psutil
 import pytest
 
 from benchkit.errors import HostError
@@ -173,28 +172,6 @@ def test_short_commands(sut: Host) -> None:
     assert sut.processes.run(["yes"], timeout_s=2, max_bytes=10).stdout == b"y\n" * 5
 
 
-def test_cpu_time(sut: Host) -> None:
-    spin = sut.processes.start(ProcessSpec(["/bin/sh", "-c", "while :; do :; done"]))
-    idle = sut.processes.start(ProcessSpec(["sleep", "60"]))
-    before, cores_before, began = sut.processes.cpu_times([spin, idle]), psutil.cpu_times(percpu=True), time.monotonic()
-    used, deadline = 0.0, time.monotonic() + 20
-    while used < 0.2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-        after, cores_after = sut.processes.cpu_times([spin, idle]), psutil.cpu_times(percpu=True)
-        used = after[spin.id].total_s - before[spin.id].total_s
-    elapsed_s = time.monotonic() - began
-    assert 0.2 <= used < elapsed_s + 0.1
-    assert after[idle.id].total_s - before[idle.id].total_s < 0.05
-    assert (after[spin.id].processes, after[idle.id].processes) == (1, 1)
-    busy = sum(
-        getattr(cores_after[cpu], kind) - getattr(cores_before[cpu], kind)
-        for cpu in sut.facts.cpus
-        for kind in ("user", "system")
-    )
-    assert busy > used / 2, "the rest was on cores of other hosts, if they are shared"
-    sut.processes.stop([spin, idle])
-
-
 SERVER = """
 import http.server, socketserver, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -222,7 +199,6 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
     with pytest.raises(HostError, match=rf"sut: a port is taken: port 40080 by python3?\S* \(pid {server.pid}\)"):
         sut.sockets.require_free([at.port])
     sut.processes.stop([server])
-    assert sut.sockets.wait_closed(at, 60) < 60
     sut.sockets.require_free([at.port])
 
 

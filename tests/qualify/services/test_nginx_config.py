@@ -15,7 +15,9 @@ from benchkit.models.protocol import Protocol
 from benchkit.services.backend import RenderRequest
 from benchkit.services.nginx import NGINX
 from benchkit.services.placement import Endpoint
-from tests.unit.services.test_nginx import PLACE, config_text, render
+from benchkit.services.service import Service
+from tests.support.services.placements import config_text
+from tests.unit.services.test_nginx import PLACE, render
 
 PURPOSES = {
     "http": "upstream: app",
@@ -27,7 +29,19 @@ PURPOSES = {
 }
 
 
-@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed"
+)
+
+
+def require_accepted(service: Service) -> None:
+    """Place the configuration of a service in its folder, and have nginx test it."""
+    Path(service.folder, "nginx.conf").write_text(config_text(service))
+    argv = service.config_tests[0].argv
+    check = subprocess.run(argv, cwd=service.folder, capture_output=True, text=True, check=False)
+    assert (check.returncode, check.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("purpose", PURPOSES)
 @pytest.mark.parametrize(
     "more", ["", "reuseport: true\nbacklog: 99\npin_workers: true\naccept_mutex: true\nopen_file_cache: 0"]
@@ -37,14 +51,9 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
     root = os.geteuid() == 0  # nginx warns of a user that it cannot switch to
     place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
     service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
-    (tmp_path / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(
-        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
-    )
-    assert (check.returncode, check.stderr) == (0, "")
+    require_accepted(service)
 
 
-@pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="nginx is not installed")
 @pytest.mark.parametrize("purpose", PURPOSES)
 def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose: str) -> None:
     folder = tmp_path / 'a "work" dir; {x} \\'
@@ -56,9 +65,5 @@ def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose
     listen = Endpoint("sut", "http1", path=PurePosixPath(folder) / "front.sock")
     service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
     assert service.admin is not None
-    (folder / "nginx.conf").write_text(config_text(service))
-    check = subprocess.run(
-        service.config_tests[0].argv, cwd=service.folder, capture_output=True, text=True, check=False
-    )
-    assert (check.returncode, check.stderr) == (0, "")
+    require_accepted(service)
     assert [path.name for path in folder.glob("*.sock")] == []

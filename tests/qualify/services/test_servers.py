@@ -10,15 +10,7 @@ from benchkit.errors import InputError
 from benchkit.plan.service_checks import check_go_releases
 from benchkit.scenario.read import read_experiment
 from benchkit.services.node import NodeProgram
-
-
-def write_scenario(tmp_path: Path, service: str) -> Path:
-    path = tmp_path / "one.yaml"
-    path.write_text(
-        f"name: one\ntitle: t\nquestion: q\nstacks:\n  it:\n    entry: app\n    services:\n      app: {{{service}}}\n"
-        "load: {tool: wrk, connections: 4, duration_s: 1}\nblocks: 2\n"
-    )
-    return path
+from tests.unit.services.test_servers import write_scenario
 
 
 def test_a_failed_download_of_node_shows_the_output_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,16 @@ def open_stream(tmp_path: Path) -> Iterator[Callable[..., PipeStream]]:
 
 
 @pytest.fixture
+def inside() -> Iterator[list[str]]:
+    """Command prefix for a network namespace as host: its lock and its settings are its own."""
+    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
+        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+            time.sleep(0.001)
+        yield ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+        keeper.kill()
+
+
+@pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
     """Start agents: `launch(prefix=[…], workdir=…, python=…, lease_s=…, receive_timeout_s=…)`; close all at the end."""
     links: list[AgentLink] = []

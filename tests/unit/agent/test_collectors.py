@@ -18,6 +18,7 @@ import pytest
 from benchkit.agent.cgroup_accounting import Cgroup, CgroupMount, CpuSplitter
 from benchkit.agent.cgroups import cpu_quota, group_folders
 from benchkit.agent.collector import UnavailableError, number_after
+from benchkit.agent.common import parse_cpu_list
 from benchkit.agent.cpu_collectors import Cores, Frequency
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
@@ -237,6 +238,12 @@ def test_a_number_is_found_behind_its_word_alone() -> None:
     assert number_after(content, b"voluntary_ctxt_switches:") == 12
     assert number_after(content, b"nonvoluntary_ctxt_switches:") == 3
     assert number_after(content, b"ctxt") is None
+
+
+def test_the_kernels_lists_of_cpus_are_parsed() -> None:
+    assert parse_cpu_list("0-2,8\n") == [0, 1, 2, 8]
+    assert parse_cpu_list("3") == [3]
+    assert parse_cpu_list("") == []
 
 
 def test_a_missed_tick_is_skipped() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.lab.limits import divide_cpus, group_by_core, overlaps, parse_cpu_list
+from benchkit.lab.limits import divide_cpus, group_by_core, overlaps
 from benchkit.lab.spec import LabHost
 
 SUT = LabHost(name="sut", roles=("sut",))
@@ -64,11 +64,6 @@ def test_threads_of_a_core_stay_together() -> None:
     siblings = {cpu: frozenset({cpu % 4, cpu % 4 + 4}) for cpu in range(8)}
     assert group_by_core(set(range(8)), siblings) == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert group_by_core({1, 2, 5}, siblings) == [(1, 5), (2,)]  # a mask without one of the threads
-
-
-def test_the_kernels_lists_are_parsed() -> None:
-    assert parse_cpu_list("0-2,8\n") == {0, 1, 2, 8}
-    assert parse_cpu_list("3") == {3}
 
 
 def test_overlaps_have_each_group_once() -> None:

@@ -17,6 +17,7 @@ from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import ReadyRequest, Service, ServiceFile, ServiceFolder, SetupCommand
 from benchkit.services.templates import fill_in, split_command
 from tests.support.builders import planned_cells, read_scenario
+from tests.support.services.placements import PLACE
 
 RUN = ["./app", "--port", "{port}"]
 
@@ -28,18 +29,8 @@ def read_spec(folder: Path, **options: object) -> ServiceSpec:
 
 
 def place(spec: ServiceSpec) -> ServicePlacement:
-    return ServicePlacement(
-        host="sut",
-        address="10.0.0.1",
-        cpus=(0, 1),
-        folder=PurePosixPath("/w") / spec.name,
-        user="bench",
-        root=False,
-        goos="linux",
-        goarch="arm64",
-        nofile=20000,
-        programs={"python3": HostProgram("/usr/bin/python3", (3, 11)), "make": HostProgram("/usr/bin/make", ())},
-    )
+    programs = {"python3": HostProgram("/usr/bin/python3", (3, 11)), "make": HostProgram("/usr/bin/make", ())}
+    return replace(PLACE, folder=PLACE.folder / spec.name, goarch="arm64", programs=programs)
 
 
 def render(folder: Path, **options: object) -> Service:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -13,21 +14,16 @@ from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, Service
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import AdminPage, Service, profiler_of
 from tests.support.builders import read_scenario
+from tests.support.services.placements import PLACE
 
 APP = {"backend": "container", "image": "me/app:1.2", "pull": "missing", "listen": 8080}
 
 
 def place(spec: ServiceSpec, **programs: str) -> ServicePlacement:
-    return ServicePlacement(
-        host="sut",
-        address="10.0.0.1",
-        cpus=(0, 1),
+    return replace(
+        PLACE,
         folder=PurePosixPath("/w/stack/cell") / spec.name,
-        user="bench",
-        root=False,
-        goos="linux",
         goarch="arm64",
-        nofile=20000,
         programs={name: HostProgram(path, ()) for name, path in (programs or {"podman": "/usr/bin/podman"}).items()},
         quota=CpuQuota("sut", 0.5),
         port_shift=1,

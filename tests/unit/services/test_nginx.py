@@ -15,18 +15,17 @@ from benchkit.services.deploy import explain_rejection
 from benchkit.services.nginx import NGINX, NginxVersion, Reuseport, parse_version_output
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import Service
+from tests.support.services import placements
+from tests.support.services.placements import config_text
 
-PLACE = ServicePlacement(
-    host="sut",
+PLACE = replace(
+    placements.PLACE,
     address="127.0.0.1",
     cpus=(1, 3),
     folder=PurePosixPath("/w/front"),
     user="root",
     root=True,
-    goos="linux",
-    goarch="amd64",
-    nofile=20000,
-    programs={"nginx": HostProgram("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1")},
+    programs={"nginx": placements.NGINX},
 )
 
 
@@ -43,12 +42,6 @@ def render(
     return NGINX.render(
         RenderRequest("front", options, place, Endpoint("sut", "http1", "127.0.0.1", 18080), {"app": app})
     )
-
-
-def config_text(service: Service) -> str:
-    content = service.files[0].content
-    assert isinstance(content, bytes)
-    return content.decode()
 
 
 def place_with_nginx(program: str) -> ServicePlacement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -12,6 +13,7 @@ from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
 from tests.support.builders import read_scenario
+from tests.support.services.placements import PLACE
 
 DATABASE = {"backend": "postgres", "listen": "127.0.0.1:5432", "settings": {"autovacuum": False, "work_mem": "8MB"}}
 APP = {"backend": "pghttp", "listen": 8080, "database": "database", "pool": 4}
@@ -25,18 +27,9 @@ def render(
     programs: tuple[str, ...] = ("postgres",),
 ) -> list[Service]:
     def place(spec: ServiceSpec) -> ServicePlacement:
-        return ServicePlacement(
-            host="sut",
-            address="10.0.0.1",
-            cpus=(0, 1),
-            folder=PurePosixPath("/w") / spec.name,
-            user="root" if root else "me",
-            root=root,
-            goos="linux",
-            goarch="amd64",
-            nofile=20000,
-            programs={name: HostProgram(f"/usr/bin/{name}", (15, 4)) for name in programs},
-        )
+        found = {name: HostProgram(f"/usr/bin/{name}", (15, 4)) for name in programs}
+        user = "root" if root else "me"
+        return replace(PLACE, folder=PLACE.folder / spec.name, user=user, root=root, programs=found)
 
     stack = {"entry": "app", "services": {"database": DATABASE, "app": APP, **(services or {})}}
     return list(render_services(read_scenario(folder, stacks={"one": stack}).cells[0].services, place))

@@ -13,20 +13,15 @@ from benchkit.scenario.read import read_experiment
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import GoSource, Service
+from tests.support.services import placements
+from tests.support.services.placements import config_text
 
-PLACE = ServicePlacement(
-    host="sut",
-    address="10.0.0.1",
+PLACE = replace(
+    placements.PLACE,
     cpus=(0,),
-    folder=PurePosixPath("/w"),
-    user="bench",
-    root=False,
-    goos="linux",
-    goarch="amd64",
-    nofile=20000,
     programs={
-        "node": HostProgram("/usr/bin/node", (20, 20, 2)),
-        "nginx": HostProgram("/usr/sbin/nginx", (1, 22, 1), "nginx version: nginx/1.22.1"),
+        "node": placements.NODE,
+        "nginx": placements.NGINX,
         "caddy": HostProgram("/usr/bin/caddy", (2, 11)),
     },
 )
@@ -46,12 +41,6 @@ def render(tmp_path: Path, entry: str, more: str = "", place: ServicePlacement =
         return replace(place, folder=PurePosixPath("/w") / spec.name)
 
     return render_services(services, place_of)
-
-
-def config(service: Service) -> str:
-    content = service.files[0].content
-    assert isinstance(content, bytes)
-    return content.decode()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +92,7 @@ def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path)
     (service,) = render(tmp_path, text)
     assert (
         "        listen 10.0.0.1:8443 ssl http2;\n        server_name _;\n        ssl_certificate tls/certificate.pem;\n"
-        in config(service)
+        in config_text(service)
     )
     for line in (
         "ssl_certificate_key tls/key.pem;",
@@ -112,7 +101,7 @@ def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path)
         "ssl_session_cache shared:sessions:1048576;",
         "access_log tls/resumed.log line buffer=1k flush=10ms if=$is_resumed_handshake;",
     ):
-        assert f"        {line}\n" in config(service)
+        assert f"        {line}\n" in config_text(service)
     assert service.admin is not None
     assert dict(service.admin.handshake_logs) == {
         "full": PurePosixPath("/w/app/tls/full.log"),
@@ -120,31 +109,33 @@ def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path)
     }
     assert set(service.fresh_files) == set(service.admin.handshake_logs.values())
     (newer,) = render(tmp_path, text, place=replace(PLACE, programs=NGINX_1_25))
-    assert "        listen 10.0.0.1:8443 ssl;\n        server_name _;\n        http2 on;\n" in config(newer)
+    assert "        listen 10.0.0.1:8443 ssl;\n        server_name _;\n        http2 on;\n" in config_text(newer)
     quic = "backend: nginx, file_bytes: 10, listen: 8443, protocol: h3, workers: %d"
     for workers, listen in ((1, "8443 quic;"), (2, "8443 quic reuseport;")):
         (h3,) = render(tmp_path, quic % workers, place=replace(PLACE, programs=NGINX_1_25))
-        assert f"        listen 10.0.0.1:{listen}\n" in config(h3)
+        assert f"        listen 10.0.0.1:{listen}\n" in config_text(h3)
         assert h3.config_tests[0].is_optional  # a binary without http_v3_module is found by it
     (h2c,) = render(tmp_path, "backend: nginx, file_bytes: 10, listen: 8080, protocol: h2c")
-    assert "listen 10.0.0.1:8080 http2;" in config(h2c)
-    assert "ssl" not in config(h2c)
+    assert "listen 10.0.0.1:8080 http2;" in config_text(h2c)
+    assert "ssl" not in config_text(h2c)
     for version, line in (("1.3", "ssl_conf_command Ciphersuites A;"), ("1.2", "ssl_ciphers A;")):
         tls = f"protocol: https1, tls: {{version: '{version}', ciphers: A, resumption: false}}"
         (service,) = render(tmp_path, f"backend: nginx, file_bytes: 10, listen: 8443, {tls}")
-        assert line in config(service)
-        assert "ssl_session_tickets off;\n        ssl_session_cache off;" in config(service)
+        assert line in config_text(service)
+        assert "ssl_session_tickets off;\n        ssl_session_cache off;" in config_text(service)
 
 
 def test_nginx_verifies_an_upstream_over_tls_and_speaks_no_http2_to_it(tmp_path: Path) -> None:
     front = "backend: nginx, upstream: back, listen: 8080"
     back = "      back: {backend: nethttp, listen: 9000, protocol: %s, tls: {version: '1.2'}}\n"
     service, _ = render(tmp_path, front, back % "https1")
-    assert "proxy_pass https://backend;\n            proxy_ssl_trusted_certificate tls/upstream-ca.pem;\n" in config(
-        service
+    assert (
+        "proxy_pass https://backend;\n            proxy_ssl_trusted_certificate tls/upstream-ca.pem;\n"
+        in config_text(service)
     )
-    assert "proxy_ssl_verify on;\n            proxy_ssl_name sut;\n            proxy_ssl_protocols TLSv1.2;" in config(
-        service
+    assert (
+        "proxy_ssl_verify on;\n            proxy_ssl_name sut;\n            proxy_ssl_protocols TLSv1.2;"
+        in config_text(service)
     )
     assert PurePosixPath("/w/app/tls/upstream-ca.pem") in [file.path for file in service.files]
     with pytest.raises(UnsupportedError, match=r"back speaks h2c; nginx speaks HTTP/1\.1 to upstreams"):

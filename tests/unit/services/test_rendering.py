@@ -8,10 +8,11 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, Listen, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import AdminPage, ConfigTest, GoSource, Service
+from benchkit.services.service import ConfigTest, GoSource
 from tests.support.builders import read_scenario
+from tests.support.services.placements import PLACE, config_text
 
 SCENARIO = """\
 name: small
@@ -46,35 +47,14 @@ def place(
     root: bool = False,
     nginx: tuple[int, ...] = (1, 22, 1),
 ) -> ServicePlacement:
-    return ServicePlacement(
+    return replace(
+        PLACE,
         host=host,
-        address="10.0.0.1",
         cpus=cpus,
-        folder=PurePosixPath("/w") / service.name,
+        folder=PLACE.folder / service.name,
         user="root" if root else "bench",
         root=root,
-        goos="linux",
-        goarch="amd64",
-        nofile=20000,
         programs={"nginx": HostProgram("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
-    )
-
-
-def test_a_go_server_is_one_built_file_and_one_process(tmp_path: Path) -> None:
-    app, _ = render_services(read_services(tmp_path), place)
-    (file,) = app.files
-    assert file.path == PurePosixPath("/w/app/nethttp")
-    assert isinstance(file.content, GoSource)
-    assert (file.content.module / "go.mod").is_file()
-    assert app.process.argv == (
-        *("/w/app/nethttp", "-listen", "127.0.0.1:9000", "-admin", "unix:/w/app/_admin.sock", "-work", "none"),
-    )
-    assert app.process.env == {"GOMAXPROCS": "2"}
-    assert app.process.cpus == (0, 1)
-    assert app.endpoint == Endpoint("sut", "http1", "127.0.0.1", 9000)
-    assert app.parallelism == 2
-    assert app.admin == AdminPage(
-        "expvar", Endpoint("sut", "http1", path=PurePosixPath("/w/app/_admin.sock")), "/debug/vars"
     )
 
 
@@ -162,7 +142,7 @@ def test_services_that_a_host_cannot_run_are_rejected_with_the_reason(tmp_path: 
     with pytest.raises(UnsupportedError, match="listen 80: bench on sut may not open a port below 1024"):
         render_services(read_services(tmp_path, ("listen: 8080", "listen: 80")), place)
     with pytest.raises(UnsupportedError, match="sut has no nginx"):
-        render_services(read_services(tmp_path), lambda s: ServicePlacement(**{**vars(place(s)), "programs": {}}))
+        render_services(read_services(tmp_path), lambda s: replace(place(s), programs={}))
 
 
 def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
@@ -196,12 +176,6 @@ def test_listen_is_parsed(value: object, listen: Listen) -> None:
 def test_invalid_listen_is_rejected(value: object) -> None:
     with pytest.raises(ValueError, match="allowed: a port"):
         Listen.parse(value)
-
-
-def config_text(service: Service) -> str:
-    content = service.files[0].content
-    assert isinstance(content, bytes)
-    return content.decode()
 
 
 def test_a_service_has_a_quota_of_its_own_below_that_of_its_role(tmp_path: Path) -> None:

@@ -16,20 +16,16 @@ from benchkit.services.registry import BACKENDS
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.server_options import ServerOptions
 from benchkit.services.service import AdminPage, GoSource, Service
+from tests.support.services import placements
 
 GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz", "pghttp")
 
-PLACE = ServicePlacement(
-    host="sut",
-    address="10.0.0.1",
+PLACE = replace(
+    placements.PLACE,
     cpus=(2, 3, 5),
     folder=PurePosixPath("/w/app"),
-    user="bench",
-    root=False,
-    goos="linux",
     goarch="arm64",
-    nofile=20000,
-    programs={"node": HostProgram("/usr/bin/node", (20, 20, 2)), "taskset": HostProgram("/usr/bin/taskset", (2, 38))},
+    programs={"node": placements.NODE, "taskset": HostProgram("/usr/bin/taskset", (2, 38))},
 )
 """Place with three CPUs on a 64-bit ARM host."""
 
