@@ -86,7 +86,7 @@ def pull(
 
     names, url = _split(arguments, every=every)
     where, remote = Store(store_path(store)), RemoteCopy(url)
-    source = Store(remote.path, remote)
+    source = Store(remote)
     runs = source.runs() if every else [source.run(name) for name in names]
     ids = dict.fromkeys(run.run_id for run in runs)
     _transfer((partial(fetch, remote, run_id, where) for run_id in ids), "fetched", every=every, json=json)

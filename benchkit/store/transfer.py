@@ -101,13 +101,13 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
 
     Raises InputError for a damaged run, and where the folder has its id with another content.
     """
-    scenario = str(
-        Store(source.path, source).folder(run_id).manifest().scenario["name"]
-    )  # refuses what a newer benchkit wrote
+    scenario = str(RunFolder(source, run_id).manifest().scenario["name"])  # refuses what a newer benchkit wrote
     checksums = source.checksums([run_id])[run_id]
     for path in checksums:
         if path.startswith("tables/") and part_of(path)[0] != scenario:
-            raise InputError(f"the file is of another scenario than the run, {scenario}", where=f"{source.url}/{path}")
+            raise InputError(
+                f"the file is of another scenario than the run, {scenario}", where=f"{source.location}/{path}"
+            )
     if store.has(run_id):
         run = store.folder(run_id)
         _require_same(checksums, read_checksums(store, run) or compute_checksums(store, run), store.location)
@@ -120,13 +120,13 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
         wanted = {path for path, checksum in checksums.items() if not _is_in_place(store.path / path, checksum)}
         missing = [path for path in wanted if _sha256(staging / path) != checksums[path]]
         if missing:
-            source.files.fetch({path: staging / path for path in missing})
+            source.remote.fetch({path: staging / path for path in missing})
         for path in missing:
             if file_sha256(staging / path) != checksums[path]:
                 raise InputError(
                     "the file differs from its checksum",
-                    where=f"{source.url}/{path}",
-                    hint=f"nothing of the run is in your store; {push_advice(run_id, source.url)}",
+                    where=f"{source.location}/{path}",
+                    hint=f"nothing of the run is in your store; {push_advice(run_id, source.location)}",
                 )
         size = sum((staging / path).stat().st_size for path in missing)
         *others, manifest = _in_order(run_id, wanted)

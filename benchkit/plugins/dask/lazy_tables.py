@@ -44,7 +44,7 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
             _read_part,
             parts,
             trials,
-            location=selection.store.absolute_location,
+            location=selection.store.files.absolute_location,
             table=selection.table,
             meta=empty,
             label=selection.table,
@@ -100,8 +100,8 @@ def duckdb_relation(selection: Selection) -> duckdb.DuckDBPyRelation:
     files = [file for files in selection.parts().values() for file in files]
     source, stored = "empty_rows", frozenset(types)
     if files:
-        if selection.store.remote is not None:
-            connection.register_filesystem(selection.store.remote.files.filesystem)
+        if (filesystem := selection.store.files.filesystem) is not None:
+            connection.register_filesystem(filesystem)
         listed = f"[{', '.join(map(_text, files))}]"
         source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
         try:
