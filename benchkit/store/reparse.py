@@ -15,7 +15,7 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import damaged_trials, update_checksums
 from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
-from benchkit.store.parquet_files import Rows, arrow_schema, arrow_table
+from benchkit.store.parquet_files import Rows, concat_rows
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
@@ -70,14 +70,14 @@ def reparse(
     raw = _read_raw_files(store, run, history, tables, judge_trial)
     if raw.damaged and not keep_damaged:
         raise next(iter(raw.damaged.values()))
-    content = {table: _concat(table, [trial[table] for trial in raw.built]) for table in TRIAL_TABLES}
+    content = {table: concat_rows(table, *(trial[table] for trial in raw.built)) for table in TRIAL_TABLES}
     lost: dict[str, InputError] = {}
     if raw.damaged:
         stored = {table: _stored_rows(tables, table) for table in TRIAL_TABLES}
         damaged = pa.array(raw.damaged, pa.string())
         for table, rows in stored.items():
             if rows is not None:
-                content[table] = _concat(table, [content[table], rows.filter(pc.is_in(rows["trial_id"], damaged))])
+                content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], damaged)))
         kept_ids = set(content[TrialRow.TABLE]["trial_id"].to_pylist())
         is_incomplete = None in stored.values()
         lost = {trial: error for trial, error in raw.damaged.items() if is_incomplete or trial not in kept_ids}
@@ -159,7 +159,7 @@ def _host_rows(manifest: Manifest, history: Iterable[JournalEvent], stored: pa.T
     if stored is not None:
         stages = zip(stored["host"].to_pylist(), stored["at"].to_pylist(), strict=True)
         parts.append(stored.filter(pa.array([stage not in known for stage in stages], pa.bool_())))
-    return _concat(HostRow.TABLE, parts)
+    return concat_rows(HostRow.TABLE, *parts)
 
 
 def _stored_rows(tables: RunTables, table: str) -> pa.Table | None:
@@ -183,7 +183,3 @@ def _read_trial(run: RunFolder, record: TrialRecord, *, interrupted: bool) -> Tr
             hint=f"restore these raw files from a backup; `benchkit results check {run.run_id} --repair` rebuilds the tables "
             "of the other trials and keeps the rows of this one",
         ) from None
-
-
-def _concat(table: str, parts: Sequence[Rows]) -> pa.Table:
-    return pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])

@@ -21,8 +21,8 @@ from benchkit.store.durable_files import (
     PRIVATE,
     compress,
     decompress,
+    fsync,
     is_locked,
-    sync_folder,
     try_lock,
     write_atomically,
     write_synced,
@@ -169,14 +169,14 @@ class RunFolder:
                     write_synced(partial / f"{name}{COMPRESSED}", compress(content))
                 else:
                     write_synced(partial / name, content, PRIVATE if name == RECORD else BY_UMASK)
-            sync_folder(partial)
+            fsync(partial)
             if final.exists() and not (final / RECORD).exists():  # of an attempt that failed
                 shutil.rmtree(final)
             partial.rename(final)
         except OSError:  # such as a full disk
             shutil.rmtree(partial)
             raise
-        sync_folder(final.parent)
+        fsync(final.parent)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
-from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder
+from benchkit.store.durable_files import PARTIAL, fsync, make_folders
 from benchkit.store.layout import MANIFEST, Partition, table_folders, table_path
 from benchkit.store.local_files import LocalFiles
 from benchkit.store.parquet_files import current_files
@@ -92,7 +92,7 @@ class Store:
             try:
                 make_folders(folder / "raw")
                 run.write_manifest(manifest)
-                sync_folder(folder.parent)
+                fsync(folder.parent)
             except OSError:  # such as a full disk
                 shutil.rmtree(folder)
                 raise

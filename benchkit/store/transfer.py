@@ -10,7 +10,6 @@ one, and two of the same run write the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ from pydantic_core import from_json
 from benchkit.errors import InputError
 from benchkit.files import file_sha256, read_regular
 from benchkit.store.checksums import changed_files, compute_checksums, read_checksums
-from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
+from benchkit.store.durable_files import PARTIAL, fsync, make_folders, try_lock, write_atomically
 from benchkit.store.layout import (
     Checksums,
     checksums_path,
@@ -37,7 +36,8 @@ from benchkit.store.remote_files import RemoteFile, RemoteFiles
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 
-_UNFINISHED = frozenset({"running", "interrupted"})
+UNFINISHED = frozenset({"running", "interrupted"})
+"""Statuses of runs that may still change, and are not published."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
 
 def _require_ended(run: RunFolder) -> None:
     status = run.manifest().status
-    if status in _UNFINISHED:
+    if status in UNFINISHED:
         raise InputError(
             "the run has not ended",
             where=run.run_id,
@@ -240,10 +240,6 @@ def _sha256(path: Path) -> str | None:
 
 def _move(source: Path, target: Path) -> None:
     make_folders(target.parent)
-    handle = os.open(source, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fsync(source)
     source.replace(target)
-    sync_folder(target.parent)
+    fsync(target.parent)

@@ -16,9 +16,9 @@ from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
 from benchkit.store.layout import Partition
-from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
+from benchkit.store.parquet_files import VERSION_KEY, refuse_newer
 from benchkit.store.store import open_store
-from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
+from benchkit.store.tables import CELL_KEYS, empty_rows, read_rows
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -34,7 +34,7 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
     """
     with needs_extra("dask", 'engine="dask"'):
         import dask.dataframe as dd
-    empty = _as_pandas(with_keys(arrow_schema(selection.table).empty_table(), ("", "")))
+    empty = _as_pandas(empty_rows(selection.table))
     parts = list(selection.parts())
     if not parts:
         frame: dd.DataFrame = dd.from_pandas(empty, npartitions=1)
@@ -93,7 +93,7 @@ def duckdb_relation(selection: Selection) -> duckdb.DuckDBPyRelation:
     with needs_extra("duckdb", 'engine="duckdb"'):
         import duckdb
     connection = duckdb.connect()
-    connection.register("arrow_rows", with_keys(arrow_schema(selection.table).empty_table(), ("", "")))
+    connection.register("arrow_rows", empty_rows(selection.table))
     connection.execute("CREATE TEMP TABLE empty_rows AS FROM arrow_rows")
     empty = connection.table("empty_rows")
     types = dict(zip(empty.columns, map(str, empty.types), strict=True))

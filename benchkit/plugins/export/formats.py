@@ -27,7 +27,7 @@ from benchkit.run_history.estimates import Estimate, estimates_of
 from benchkit.run_history.series import History
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples
 
-BENCHSTAT_METRICS = (
+EXPORTED_METRICS = (
     "rps",
     "latency_mean_s",
     P50,
@@ -55,7 +55,7 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
     omitted; `benchstat old.txt new.txt` compares runs, though without blocks.
     """
     excluded = tuple(exclusions)
-    metrics = [metric_named(name) for name in BENCHSTAT_METRICS if name in trials and trials[name].notna().any()]
+    metrics = [metric_named(name) for name in EXPORTED_METRICS if name in trials and trials[name].notna().any()]
     lines = [*_about(manifest)]
     lines += [f"Unit {_unit(metric)} better={metric.better}" for metric in metrics]
     rows = trials[is_comparable(trials)].sort_values(["block", "position", "trial_id"])
@@ -169,8 +169,6 @@ def merged_by_cell(
             found[cell_id] = hgrm(of_cell)
     return found
 
-
-EXPORTED_METRICS = BENCHSTAT_METRICS
 
 _PROMETHEUS_UNITS = {"sec": "seconds", "sec/req": "seconds", "req/s": "", "B": "bytes", "B/s": "bytes"}
 
