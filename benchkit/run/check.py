@@ -113,6 +113,6 @@ def _repair(store: Store, run: RunFolder) -> None:
     except InputError as error:  # such as a damaged manifest: the check after this one names it
         logger.info("%s: not repaired: %s", run.run_id, error)
         return
-    for trial_id, damage in (*rebuilt.kept.items(), *rebuilt.lost.items()):
+    for trial_id, damage in rebuilt.damaged.items():
         logger.info("trial %s: %s", trial_id, damage)
     update_checksums(store, run, with_journal=True)

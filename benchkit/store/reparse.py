@@ -42,10 +42,8 @@ class RebuiltRun:
 
     trials: int
     """Number of trials whose rows were built from raw files."""
-    kept: Mapping[str, InputError]
-    """Trials whose raw files are damaged and whose rows stay as they were, each with the damage."""
-    lost: Mapping[str, InputError]
-    """Trials whose raw files are damaged and whose rows are damaged as well, each with the damage."""
+    damaged: Mapping[str, InputError]
+    """Trials whose raw files are damaged, each with the damage: undamaged rows of theirs stay as they were."""
 
 
 def reparse(
@@ -71,24 +69,18 @@ def reparse(
     if raw.damaged and not keep_damaged:
         raise next(iter(raw.damaged.values()))
     content = {table: concat_rows(table, *(trial[table] for trial in raw.built)) for table in TRIAL_TABLES}
-    lost: dict[str, InputError] = {}
     if raw.damaged:
-        stored = {table: _stored_rows(tables, table) for table in TRIAL_TABLES}
         damaged = pa.array(raw.damaged, pa.string())
-        for table, rows in stored.items():
-            if rows is not None:
+        for table in TRIAL_TABLES:
+            if (rows := _stored_rows(tables, table)) is not None:
                 content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], damaged)))
-        kept_ids = set(content[TrialRow.TABLE]["trial_id"].to_pylist())
-        is_incomplete = None in stored.values()
-        lost = {trial: error for trial, error in raw.damaged.items() if is_incomplete or trial not in kept_ids}
     content[HostRow.TABLE] = _host_rows(manifest, history, _stored_rows(tables, HostRow.TABLE))
     content |= judge_run(manifest, content)
     tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
     for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
         tables.replace(table, content[table])
     update_checksums(store, run)
-    kept = {trial: error for trial, error in raw.damaged.items() if trial not in lost}
-    return RebuiltRun(len(raw.built), kept, lost)
+    return RebuiltRun(len(raw.built), raw.damaged)
 
 
 @dataclass(frozen=True)

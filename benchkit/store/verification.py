@@ -53,7 +53,6 @@ class Damage:
 class RunVerification:
     """The result of verifying a run."""
 
-    run_id: str
     damages: tuple[Damage, ...]
     checksums: int | None
     """Number of checksums verified; None for a run without, which never ended."""
@@ -76,11 +75,11 @@ def verify_run(store: Store, run: RunFolder) -> RunVerification:
     if all(damage.is_repairable or "/raw/" in damage.file for damage in damages.values()):
         for found in _misfits(store, run, damages):
             damages.setdefault(found.file, found)
-    return RunVerification(run.run_id, tuple(damages.values()), None if checksums is None else len(checksums))
+    return RunVerification(tuple(damages.values()), None if checksums is None else len(checksums))
 
 
-def restore_journal(run: RunFolder) -> int:
-    """Restore what the journal lacks from manifest and raw files, and return the number of lines that were appended.
+def restore_journal(run: RunFolder) -> None:
+    """Restore what the journal lacks from manifest and raw files.
 
     The run must be locked. Damaged lines are removed; the journal as it was stays beside it, as
     `journal.damaged.jsonl`.
@@ -96,7 +95,6 @@ def restore_journal(run: RunFolder) -> int:
     with run.journal() as journal:
         for event in lost:
             journal.append(event)
-    return len(lost)
 
 
 def _lost_events(run: RunFolder, manifest: Manifest) -> Iterator[JournalEvent]:
