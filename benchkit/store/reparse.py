@@ -65,35 +65,28 @@ def reparse(
     manifest = run.manifest()
     tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
     history = list(run.history())
-    raw = _read_raw_files(store, run, history, tables, judge_trial)
-    if raw.damaged and not keep_damaged:
-        raise next(iter(raw.damaged.values()))
-    content = {table: concat_rows(table, *(trial[table] for trial in raw.built)) for table in TRIAL_TABLES}
-    if raw.damaged:
-        damaged = pa.array(raw.damaged, pa.string())
+    built, damaged = _read_raw_files(store, run, history, tables, judge_trial)
+    if damaged and not keep_damaged:
+        raise next(iter(damaged.values()))
+    content = {table: concat_rows(table, *(trial[table] for trial in built)) for table in TRIAL_TABLES}
+    if damaged:
+        ids = pa.array(damaged, pa.string())
         for table in TRIAL_TABLES:
             if (rows := _stored_rows(tables, table)) is not None:
-                content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], damaged)))
+                content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], ids)))
     content[HostRow.TABLE] = _host_rows(manifest, history, _stored_rows(tables, HostRow.TABLE))
     content |= judge_run(manifest, content)
     tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
     for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
         tables.replace(table, content[table])
     update_checksums(store, run)
-    return RebuiltRun(len(raw.built), raw.damaged)
-
-
-@dataclass(frozen=True)
-class _RawFiles:
-    built: Sequence[Mapping[str, Rows]]
-    """Rows of each trial by table."""
-    damaged: Mapping[str, InputError]
-    """Trials that cannot be read from raw files."""
+    return RebuiltRun(len(built), damaged)
 
 
 def _read_raw_files(
     store: Store, run: RunFolder, history: Sequence[JournalEvent], tables: RunTables, judge: JudgeTrial
-) -> _RawFiles:
+) -> tuple[list[Mapping[str, Rows]], dict[str, InputError]]:
+    """Return the rows of each trial by table, and the trials that cannot be read, each with the damage."""
     progress = read_progress(history)
     trials = _stored_rows(tables, TrialRow.TABLE)
     stored_ids = [] if trials is None else trials["trial_id"].to_pylist()
@@ -120,7 +113,7 @@ def _read_raw_files(
                 damaged[trial_id] = error
         else:
             built.append(judge(record, rows).by_table())
-    return _RawFiles(built, damaged)
+    return built, damaged
 
 
 def _interrupted_trials(

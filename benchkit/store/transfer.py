@@ -177,7 +177,7 @@ def _verified_checksums(store: Store, run: RunFolder) -> Checksums:
     recorded = read_checksums(store, run)
     if recorded is None:
         return compute_checksums(store, run)
-    for path, what in changed_files(store, run, recorded).items():
+    for path, what in changed_files(store, recorded).items():
         raise InputError(
             f"a file of the run {what}",
             where=str(store.path / path),

@@ -64,7 +64,7 @@ def verify_run(store: Store, run: RunFolder) -> RunVerification:
     checksums = None
     try:
         checksums = read_checksums(store, run)
-        for path, what in changed_files(store, run, checksums or {}).items():
+        for path, what in changed_files(store, checksums or {}).items():
             damages[path] = Damage(path, what, _is_repairable(store, run, path))
     except InputError as error:
         damages["checksums"] = Damage(_relative(store, run.path), str(error.what), is_repairable=False)
