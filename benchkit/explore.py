@@ -37,7 +37,7 @@ RUN = "BENCHKIT_RUN"
 def runs(*, store: str | Path | None = None) -> pd.DataFrame:
     """Return the stored runs, oldest first: run_id, scenario, scale, status, blocks, cells, started_at, ended_at."""
     rows = [
-        (m.run_id, str(m.scenario["name"]), m.scale, m.status, m.blocks, len(m.cells), m.started_at, m.ended_at)
+        (m.run_id, m.scenario_name, m.scale, m.status, m.blocks, len(m.cells), m.started_at, m.ended_at)
         for _, m in open_store(store).survey()[0]
     ]
     columns = ["run_id", "scenario", "scale", "status", "blocks", "cells", "started_at", "ended_at"]
@@ -57,7 +57,7 @@ def find(
             newest_first = reversed([each.run_id for each in where.runs()])
             run = next((each for each in newest_first if _is_sound(each, where)), None)
         return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
-    found = [each.run_id for each, manifest in where.survey()[0] if manifest.scenario["name"] == scenario]
+    found = [each.run_id for each, manifest in where.survey()[0] if manifest.scenario_name == scenario]
     named = [run_id for run_id in found if run is None or run_id.startswith(run)]
     if not named:
         raise InputError(

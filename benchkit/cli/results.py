@@ -51,7 +51,7 @@ def list_runs(
         print_json(
             [
                 *(
-                    {"scenario": m.scenario["name"], **m.model_dump(mode="json", include=shown), "status": status}
+                    {"scenario": m.scenario_name, **m.model_dump(mode="json", include=shown), "status": status}
                     for m, status in rows
                 ),
                 *({"run_id": name, "status": "unreadable", "why": str(error)} for name, error in unreadable.items()),
@@ -63,7 +63,7 @@ def list_runs(
         (
             (
                 m.run_id,
-                str(m.scenario["name"]),
+                m.scenario_name,
                 m.scale,
                 str(m.blocks),
                 f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC",

@@ -63,7 +63,7 @@ def reparse(
     such trials stay as they are.
     """
     manifest = run.manifest()
-    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
     history = list(run.history())
     built, damaged = _read_raw_files(store, run, history, tables, judge_trial)
     if damaged and not keep_damaged:

@@ -242,7 +242,7 @@ def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
     for run, manifest in store.survey()[0]:
         try:
             with run.try_lock() as is_ours:
-                if is_ours and RunTables(store, str(manifest.scenario["name"]), run.run_id).merge():
+                if is_ours and RunTables(store, manifest.scenario_name, run.run_id).merge():
                     merged += 1
                     update_checksums(store, run)
         except InputError as error:

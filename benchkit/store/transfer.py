@@ -101,7 +101,7 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
 
     Raises InputError for a damaged run, and where the folder has its id with another content.
     """
-    scenario = str(RunFolder(source, run_id).manifest().scenario["name"])  # refuses what a newer benchkit wrote
+    scenario = RunFolder(source, run_id).manifest().scenario_name  # refuses what a newer benchkit wrote
     checksums = source.checksums([run_id])[run_id]
     for path in checksums:
         if path.startswith("tables/") and part_of(path)[0] != scenario:

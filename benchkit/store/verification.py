@@ -153,7 +153,7 @@ def _unreadable(store: Store, run: RunFolder) -> Iterator[Damage]:
     manifest_path = _relative(store, run.manifest_file)
     try:
         manifest = run.manifest()
-        tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+        tables = RunTables(store, manifest.scenario_name, run.run_id)
         folders = {table: tables.folder(table) for table in TABLES}
     except InputError as error:
         yield Damage(manifest_path, _sentence(error), is_repairable=False)
@@ -205,7 +205,7 @@ def _unreadable_raw_files(run: RunFolder, trial_id: str) -> Iterator[tuple[Path,
 def _misfits(store: Store, run: RunFolder, damaged_files: Collection[str]) -> Iterator[Damage]:
     """Yield the manifest where it lacks cells of the table `trials`, and the table where it lacks undamaged trials."""
     manifest = run.manifest()
-    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
     damaged = {path.split("/")[3] for path in damaged_files if path.startswith(f"runs/{run.run_id}/raw/")}
     try:
         ended = read_progress(run.history()).ended

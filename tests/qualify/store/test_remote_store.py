@@ -89,7 +89,7 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     local = Store(tmp_path / "recorded")
     shutil.copytree(RECORDED, local.path)
     for recorded in local.runs():
-        if recorded.manifest().scenario["name"] not in {"quickstart", "nginx-vs-go"}:
+        if recorded.manifest().scenario_name not in {"quickstart", "nginx-vs-go"}:
             local.remove(recorded)
     pushed = benchkit_command("results", "push", "--all", url, "--store", str(local.path), "--json")
     assert pushed.code == 0, pushed.err
