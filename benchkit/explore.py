@@ -36,19 +36,9 @@ RUN = "BENCHKIT_RUN"
 
 def runs(*, store: str | Path | None = None) -> pd.DataFrame:
     """Return the stored runs, oldest first: run_id, scenario, scale, status, blocks, cells, started_at, ended_at."""
-    manifests = [run.manifest() for run in _store(store).runs()]
     rows = [
-        {
-            "run_id": each.run_id,
-            "scenario": str(each.scenario["name"]),
-            "scale": each.scale,
-            "status": each.status,
-            "blocks": each.blocks,
-            "cells": len(each.cells),
-            "started_at": each.started_at,
-            "ended_at": each.ended_at,
-        }
-        for each in manifests
+        (m.run_id, m.scenario_name, m.scale, m.status, m.blocks, len(m.cells), m.started_at, m.ended_at)
+        for _, m in open_store(store).survey()[0]
     ]
     columns = ["run_id", "scenario", "scale", "status", "blocks", "cells", "started_at", "ended_at"]
     return pd.DataFrame(rows, columns=columns)
@@ -61,14 +51,14 @@ def find(
 
     With `sound` the latest is that without invalid trials, where there is one. Raises InputError if there is none.
     """
-    where = _store(store)
+    where = open_store(store)
     if scenario is None:
         if sound and run is None and not os.environ.get(RUN):
             newest_first = reversed([each.run_id for each in where.runs()])
             run = next((each for each in newest_first if _is_sound(each, where)), None)
         return where.run(run if run is not None else os.environ.get(RUN) or LATEST).run_id
-    found = [each for each in where.runs() if each.manifest().scenario["name"] == scenario]
-    named = [each.run_id for each in found if run is None or each.run_id.startswith(run)]
+    found = [each.run_id for each, manifest in where.survey()[0] if manifest.scenario_name == scenario]
+    named = [run_id for run_id in found if run is None or run_id.startswith(run)]
     if not named:
         raise InputError(
             f"the store has no run of scenario {scenario!r}",
@@ -91,7 +81,7 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     A cell that is compared with nothing has the parts of its value, without a difference.
     The table `components` has the same rows of runs that were judged since it exists.
     """
-    where = _store(store)
+    where = open_store(store)
     data = read_run_data(where, where.run(run))
     found = (*components_of(data), *cell_parts_of(data))
     return pd.DataFrame([each.model_dump() for each in found], columns=column_names("components"))
@@ -117,7 +107,7 @@ def history_figure(
     scenario: str, *, metric: str = "rps", cell: str | None = None, store: str | Path | None = None
 ) -> NotebookFigure:
     """Return the figure of a series of a scenario's history; `cell` chooses one of several. Raises InputError."""
-    found = history(scenario, metric=metric, cell=cell, store=_store(store).path)
+    found = history(scenario, metric=metric, cell=cell, store=store)
     if len(found.series) > 1:
         names = [f"{each.title} ({each.scale} scale)" for each in found.series]
         raise InputError(f"{scenario} has several series", why="; ".join(names), hint="choose one with `cell`")
@@ -147,7 +137,7 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
         "reason",
     ]
     rows: list[dict[str, object]] = []
-    where = _store(store)
+    where = open_store(store)
     for result in judge_claims(read_run_data(where, where.run(run))):
         fields = result.model_dump(
             include={"text", "whose", "expectation", "metric", "published", "p_holm", "state", "reason"}
@@ -218,7 +208,7 @@ def percentiles(
     columns `p50`, `p99` and so on are the upper end of the bucket with that request. Percentiles of trials are never
     averaged.
     """
-    where = _store(store)
+    where = open_store(store)
     found = where.run(run)
     run_id = found.run_id
     trials = load("trials", store=where, run_id=run_id, valid_for=P50)
@@ -237,10 +227,6 @@ def percentiles(
     return pd.DataFrame(rows, columns=["cell_id", "trials", "requests", *names]).set_index("cell_id")
 
 
-def _store(store: str | Path | None) -> Store:
-    return open_store(store)
-
-
 def _view(run: str, store: str | Path | None) -> StoredRun:
-    where = _store(store)
+    where = open_store(store)
     return read_run(where, where.run(run))

@@ -94,7 +94,7 @@ def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None,
 def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
 
     with announced_if_slow("reading the runs of the store"):
-        site = SITES["site"](store, out or store.site)
+        site = SITES["site"](store, out or store.files.site)
     if json:
         print_json({"site": site.page, "pages": site.pages, "written": site.written})
     else:
@@ -124,7 +124,7 @@ def notebook(
         options, run = [run, *options], None
     where = open_store(store)
     named = where.run(run).run_id if run is not None else None
-    location = where.absolute_location
+    location = where.files.absolute_location
     del where  # with the copies of a store below a URL
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.exists():

@@ -51,7 +51,7 @@ def list_runs(
         print_json(
             [
                 *(
-                    {"scenario": m.scenario["name"], **m.model_dump(mode="json", include=shown), "status": status}
+                    {"scenario": m.scenario_name, **m.model_dump(mode="json", include=shown), "status": status}
                     for m, status in rows
                 ),
                 *({"run_id": name, "status": "unreadable", "why": str(error)} for name, error in unreadable.items()),
@@ -63,7 +63,7 @@ def list_runs(
         (
             (
                 m.run_id,
-                str(m.scenario["name"]),
+                m.scenario_name,
                 m.scale,
                 str(m.blocks),
                 f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC",
@@ -285,6 +285,7 @@ def check(
     """
     from benchkit.run.check import check_store
     from benchkit.store.remote_copy import push_advice
+    from benchkit.store.remote_files import is_url
     from benchkit.store.store import open_store, store_path
 
     if repair:
@@ -298,7 +299,7 @@ def check(
             print(f"{result.run_id}: {result.summary}")
             for damage in result.damages:
                 mended = f"`benchkit results check {result.run_id} --repair` rebuilds it"
-                if where.remote is not None:
+                if is_url(where.location):
                     advice = push_advice(result.run_id, where.location)
                 else:
                     advice = mended if damage.is_repairable else damage.advice

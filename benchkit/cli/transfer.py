@@ -43,13 +43,14 @@ def push(
     """
     from benchkit.store.remote_files import RemoteFiles
     from benchkit.store.store import Store, existing_store
+    from benchkit.store.transfer import UNFINISHED
     from benchkit.store.transfer import push as publish
 
     names, url = _split(arguments, every=every)
     where, remote = Store(existing_store(store)), RemoteFiles(url)
     if every:
         found, unreadable = where.survey()
-        runs = [run for run, manifest in found if manifest.status not in {"running", "interrupted"}]
+        runs = [run for run, manifest in found if manifest.status not in UNFINISHED]
         for run, manifest in found:
             if run not in runs:
                 say(f"skipped: {run.run_id} is {manifest.status}")
@@ -86,7 +87,7 @@ def pull(
 
     names, url = _split(arguments, every=every)
     where, remote = Store(store_path(store)), RemoteCopy(url)
-    source = Store(remote.path, remote)
+    source = Store(remote)
     runs = source.runs() if every else [source.run(name) for name in names]
     ids = dict.fromkeys(run.run_id for run in runs)
     _transfer((partial(fetch, remote, run_id, where) for run_id in ids), "fetched", every=every, json=json)

@@ -103,7 +103,7 @@ class RunData:
         """Description of the run within a comparison."""
         return ComparedRun(
             run_id=self.manifest.run_id,
-            scenario=str(self.manifest.scenario["name"]),
+            scenario=self.manifest.scenario_name,
             scale=self.manifest.scale,
             seed=self.manifest.seed,
             design=self.design,

@@ -183,7 +183,7 @@ def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]
     return [
         run.run_id
         for run, manifest in store.survey()[0]
-        if scenario in (None, manifest.scenario["name"]) and scale in (None, manifest.scale)
+        if scenario in (None, manifest.scenario_name) and scale in (None, manifest.scale)
     ]
 
 

@@ -193,9 +193,14 @@ class Manifest(Frozen):
     status: RunStatus = "running"
 
     @property
+    def scenario_name(self) -> str:
+        """Name of the scenario."""
+        return str(self.scenario["name"])
+
+    @property
     def is_calibration(self) -> bool:
         """True for a run that only finds the settings of another one."""
-        return str(self.scenario["name"]).endswith(CALIBRATION)
+        return self.scenario_name.endswith(CALIBRATION)
 
     def blocks_with(self, *cell_ids: str) -> int:
         """Return the number of planned blocks that have all of these cells."""

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.load import Load
+from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
@@ -151,6 +151,11 @@ class WatchRecord(Frozen):
     idle_power_w: Mapping[str, float] = Field(
         default_factory=dict, description="its mean power before the block, by zone of RAPL or power meter, in watts"
     )
+
+    @property
+    def window_s(self) -> float:
+        """Length of the measured window."""
+        return (self.window_ns[1] - self.window_ns[0]) / NS_PER_S
 
 
 Tracer = Literal["bpftrace", "perf", "pmu"]

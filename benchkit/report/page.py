@@ -78,7 +78,7 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> ReportPar
     prefix, suffix = ("", "") if number == 1 else (f"run{number}-", f", run {number}")
     report = ReportInput(run, tuple(drawings))
     built = [(section, content) for section in SECTIONS if (content := section.build(report)) is not None]
-    title = str(run.manifest.scenario.get("title") or run.manifest.scenario["name"])
+    title = str(run.manifest.scenario.get("title") or run.manifest.scenario_name)
     article = (
         html.environment()
         .get_template("run.html.j2")
@@ -104,7 +104,7 @@ def _part(run: StoredRun, drawings: Sequence[Drawing], number: int) -> ReportPar
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
     return [
-        ("Scenario", f"{manifest.scenario['name']}, {manifest.scale} scale"),
+        ("Scenario", f"{manifest.scenario_name}, {manifest.scale} scale"),
         ("Run", manifest.run_id),
         ("Started", manifest.started_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("Took", _took(manifest)),

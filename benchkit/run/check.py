@@ -11,10 +11,9 @@ from benchkit.errors import InputError
 from benchkit.run.judge import rebuild_tables
 from benchkit.store.checksums import update_checksums
 from benchkit.store.layout import manifest_path
-from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from benchkit.store.verification import Damage, RunVerification, restore_journal, verify_run
+from benchkit.store.verification import Damage, restore_journal, verify_run
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)
@@ -88,7 +87,9 @@ def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:
     if not repair:
         if run.is_locked():
             return CheckedRun(run.run_id, "in use")
-        found = verify_run(store, run) if store.remote is None else _check_remote(store.remote, run.run_id)
+        with store.files.unverified(run.run_id) as folder:
+            stored = Store(folder)
+            found = verify_run(stored, stored.folder(run.run_id))
         return CheckedRun(run.run_id, "damaged" if found.damages else "intact", found.damages, (), found.checksums)
     with run.try_lock() as is_ours:
         if not is_ours:
@@ -105,12 +106,6 @@ def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:
     return CheckedRun(run.run_id, status, after.damages, repaired, after.checksums)
 
 
-def _check_remote(remote: RemoteCopy, run_id: str) -> RunVerification:
-    with remote.unverified(run_id) as folder:
-        fetched = Store(folder)
-        return verify_run(fetched, fetched.folder(run_id))
-
-
 def _repair(store: Store, run: RunFolder) -> None:
     try:
         restore_journal(run)
@@ -118,6 +113,6 @@ def _repair(store: Store, run: RunFolder) -> None:
     except InputError as error:  # such as a damaged manifest: the check after this one names it
         logger.info("%s: not repaired: %s", run.run_id, error)
         return
-    for trial_id, damage in (*rebuilt.kept.items(), *rebuilt.lost.items()):
+    for trial_id, damage in rebuilt.damaged.items():
         logger.info("trial %s: %s", trial_id, damage)
     update_checksums(store, run, with_journal=True)

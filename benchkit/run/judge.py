@@ -130,7 +130,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     The findings of single trials stay unchanged. Idempotent.
     """
     manifest = run.manifest()
-    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
     names = ("trials", "hosts", "slices", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
     stored = {table: tables.rows(table) for table in names}
     for table, rows in judge_together(manifest, stored, run).items():

@@ -96,7 +96,7 @@ class RunRecorder:
         self.run = run
         self.store = store
         self.journal = journal
-        self.tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+        self.tables = RunTables(store, manifest.scenario_name, run.run_id)
         self.judge = Judge(manifest)
         self.outcome = RunOutcome(run)
         self._lock = threading.RLock()

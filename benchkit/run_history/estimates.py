@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,12 +149,10 @@ class _StoredEstimates(Frozen):
     run: RunEstimates
 
 
-def read_estimates(
-    store: Store, scenario: str, metric: str, progress: Callable[[int], None] = lambda _: None
-) -> list[RunEstimates]:
+def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimates]:
     """Return the estimates of all runs of a scenario with a finished trial, oldest first; running ones are omitted.
 
-    `progress` gets the number of runs that have to be computed. A damaged run is omitted with a warning.
+    A damaged run is omitted with a warning.
     """
     file = store.history_file(scenario, metric)
     kept = {each.run.run_id: each for each in _read(file)}
@@ -164,7 +162,6 @@ def read_estimates(
         if store.has(run_id)
     }
     missing = [run_id for run_id, state in states.items() if run_id not in kept or kept[run_id].state != state]
-    progress(len(missing))
     current = {run_id: kept[run_id] for run_id in states if run_id not in missing}
     if missing:
         computed = _compute(store, missing, metric)

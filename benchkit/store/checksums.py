@@ -72,12 +72,10 @@ def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
     return parse_checksums(store.location, run.run_id, text)
 
 
-def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_raw: bool = False) -> dict[str, str]:
+def changed_files(store: Store, checksums: Checksums) -> dict[str, str]:
     """Return the files that are missing or differ from their checksums, each with what is wrong with it."""
     changed = {}
     for path, checksum in checksums.items():
-        if only_raw and not path.startswith(_raw_prefix(run)):
-            continue
         try:
             if file_sha256(store.path / path) != checksum:
                 changed[path] = "differs from its checksum"
@@ -90,8 +88,10 @@ def changed_files(store: Store, run: RunFolder, checksums: Checksums, *, only_ra
 
 def damaged_trials(store: Store, run: RunFolder) -> dict[str, InputError]:
     """Return the trials with raw files that differ from their checksums, each with the first of these files."""
+    recorded = read_checksums(store, run) or {}
+    raw = {path: checksum for path, checksum in recorded.items() if path.startswith(_raw_prefix(run))}
     damaged: dict[str, InputError] = {}
-    for path, what in changed_files(store, run, read_checksums(store, run) or {}, only_raw=True).items():
+    for path, what in changed_files(store, raw).items():
         trial_id = path.removeprefix(_raw_prefix(run)).partition("/")[0]
         error = InputError(
             f"the raw file {what}",

@@ -48,7 +48,7 @@ def atomic_file(path: Path, mode: int = BY_UMASK) -> Iterator[BinaryIO]:
     except OSError:  # such as a full disk
         partial.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    fsync(path.parent)
 
 
 def write_atomically(path: Path, content: bytes, mode: int = BY_UMASK) -> None:
@@ -70,8 +70,8 @@ def _created(path: Path, mode: int) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb")
 
 
-def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on disk."""
+def fsync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -84,7 +84,7 @@ def make_folders(path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(FOLDER_MODE, exist_ok=True)
-        sync_folder(folder.parent)
+        fsync(folder.parent)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ from benchkit.models.trial import TrialRecord, WatchRecord
 
 Covers = Literal["package", "package + DRAM", "whole host"]
 WITH_LOAD_TOOL = "with the load tool"
-NS_PER_S = 1e9
 Reals = npt.NDArray[np.float64]
 
 
@@ -46,7 +45,7 @@ def energy_columns(record: TrialRecord, telemetry: Columns[TelemetryRow], reques
         for source in sources[name]:
             if source.covers in wanted:
                 joules += source.joules
-                idle_j += watch.idle_power_w.get(source.instance, np.nan) * _window_s(watch)
+                idle_j += watch.idle_power_w.get(source.instance, np.nan) * watch.window_s
     load_hosts = {generator.host for generator in record.generators}
     shared = any(each.host in load_hosts and (each.machine or each.host) in watches for each in record.watched)
     return {
@@ -66,7 +65,7 @@ def _common_cover(machines: Sequence[Sequence[_Source]]) -> Covers | None:
 
 
 def _sources(watch: WatchRecord, telemetry: Columns[TelemetryRow]) -> Iterator[_Source]:
-    window_s = _window_s(watch)
+    window_s = watch.window_s
     rows: dict[tuple[str, str], list[int]] = {}
     for place, (host, metric, instance) in enumerate(
         zip(telemetry["host"], telemetry["metric"], telemetry["instance"], strict=True)
@@ -87,7 +86,3 @@ def _sources(watch: WatchRecord, telemetry: Columns[TelemetryRow]) -> Iterator[_
 def _integral(t_s: Reals, watts: Reals, window_s: float) -> float:
     times = np.concatenate(([0.0], t_s[(t_s > 0) & (t_s < window_s)], [window_s]))
     return float(np.trapezoid(np.interp(times, t_s, watts), times))
-
-
-def _window_s(watch: WatchRecord) -> float:
-    return (watch.window_ns[1] - watch.window_ns[0]) / NS_PER_S

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,6 +59,11 @@ def arrow_table(table: str, rows: Rows) -> pa.Table:
         return rows
     columns = rows if isinstance(rows, Columns) else Columns.of_rows(TABLES[table], rows)
     return pa.table(dict(columns.values), schema=arrow_schema(table))
+
+
+def concat_rows(table: str, *parts: Rows) -> pa.Table:
+    """Return rows in several parts as one Arrow table."""
+    return pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])
 
 
 def rows_from_arrow(row: type[RowT], content: pa.Table) -> list[RowT]:
@@ -140,17 +145,13 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; all errors during the block become an InputError, but that of a missing file."""
     try:
         with open_regular(path) as file:
-            yield _parquet(file)
+            yield pq.ParquetFile(file, page_checksum_verification=True)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         is_of_disk = isinstance(error, OSError) and error.errno is not None
         what = "cannot read the table file" if is_of_disk else "the table file is damaged"
         raise InputError(what, where=str(path), why=_reason(error), hint=_mending(path)) from None
-
-
-def _parquet(file: BinaryIO) -> pq.ParquetFile:
-    return pq.ParquetFile(file, page_checksum_verification=True)
 
 
 def _reason(error: Exception) -> str:

@@ -36,46 +36,78 @@ def push_advice(run_id: str, url: str) -> str:
 
 
 class RemoteCopy:
-    """The files of a store below a URL, fetched into a folder as they are asked for."""
+    """The files of a store below a URL, fetched into a folder as they are asked for.
+
+    Its methods are those of `benchkit.store.local_files.LocalFiles`.
+    """
 
     def __init__(self, url: str) -> None:
         """Use the store at `url`; nothing is read yet. Raises InputError for a URL that cannot be used."""
-        self.files = RemoteFiles(url)
+        self.remote = RemoteFiles(url)
+        self.location = self.absolute_location = self.remote.url
+        """URL of the store."""
+        self.filesystem = self.remote.filesystem
+        self.site = Path("site")
+        """Default folder of a site of all runs, in the working directory."""
         folder = tempfile.mkdtemp(prefix="benchkit-store-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = Path(folder)
         """Folder of the copy."""
         self._checksums: dict[str, Checksums] = {}
 
-    @property
-    def url(self) -> str:
-        """URL of the store."""
-        return self.files.url
+    def report(self, run_id: str) -> Path:
+        """Return the default folder of the report of a run, in the working directory."""
+        return Path(f"report-{run_id}")
 
-    def run_names(self, beginning: str = "") -> list[str]:
-        """Return the names of the folders of runs that begin so, by a listing. Raises InputError for an empty store."""
-        listed = self.files.names("runs")
+    def locate(self, path: Path) -> str:
+        """Return the URL of a file or folder of the copy."""
+        return f"{self.location}/{path.relative_to(self.path).as_posix()}"
+
+    def fetch_listed_manifests(self, beginning: str) -> None:
+        """Fetch the manifests of all runs that begin so. Raises InputError for an empty store."""
+        self.fetch_manifests(self._run_names(beginning))
+
+    def _run_names(self, beginning: str = "") -> list[str]:
+        listed = self.remote.names("runs")
         if not listed:
             raise InputError(
                 "there is no store here",
-                where=self.url,
+                where=self.location,
                 hint="`benchkit results push` creates one; on a web server that lists no folders, name a run's whole id",
             )
         return [name for name in listed if name.startswith(beginning)]
 
-    def fetch_manifests(self, runs: Iterable[str]) -> list[str]:
-        """Fetch the manifests of those of these runs that are there, and return the ids of these."""
-        files = {run_id: manifest_path(run_id) for run_id in runs if is_valid_name(run_id, RunId)}
-        for path, content in self.files.read(path for path in files.values() if not self._has(path)).items():
+    def raw_file_names(self, run_id: str, trial_id: str) -> list[str]:
+        """Return the names of a trial's raw files as they are stored; none is fetched."""
+        beginning = f"runs/{run_id}/raw/{trial_id}/"
+        paths = self.checksums([run_id])[run_id]
+        return sorted(path.removeprefix(beginning) for path in paths if path.startswith(beginning))
+
+    def table_scenarios(self) -> set[str]:
+        """Return the scenarios that have rows of trials."""
+        return {scenario for scenario, _ in self.table_files("trials", None, None)}
+
+    def table_files(
+        self, table: str, runs: Collection[str] | None, scenario: str | None
+    ) -> dict[Partition, tuple[Path, ...]]:
+        """Return the files of a table in the copy by run, as checksums name them; none is fetched."""
+        wanted = self._run_names() if runs is None else runs
+        self.fetch_manifests(wanted)
+        beginning = table_path(table, scenario)
+        found: dict[Partition, tuple[Path, ...]] = {}
+        for checksums in self.checksums(run_id for run_id in wanted if self._has(manifest_path(run_id))).values():
+            for path in sorted(path for path in checksums if path.startswith(beginning)):
+                part = part_of(path)
+                found[part] = (*found.get(part, ()), self.path / path)
+        return dict(sorted(found.items()))
+
+    def fetch_manifests(self, runs: Iterable[str]) -> None:
+        """Fetch the manifests of those of these runs that are there."""
+        paths = (manifest_path(run_id) for run_id in runs if is_valid_name(run_id, RunId))
+        for path, content in self.remote.read(path for path in paths if not self._has(path)).items():
             target = self.path / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        return [run_id for run_id, path in files.items() if self._has(path)]
-
-    def fetch_table(self, table: str, runs: Collection[str] | None, scenario: str | None) -> None:
-        """Fetch the files of a table: of these runs, or of all (None), and of that scenario, or of any (None)."""
-        beginning = table_path(table, scenario)
-        self.fetch(self._existing(runs), lambda path: path.startswith(beginning))
 
     def fetch(self, runs: Iterable[str], is_wanted: Callable[[str], bool]) -> None:
         """Fetch those files of runs that are wanted and not here yet; `is_wanted` gets paths from the store's folder.
@@ -90,63 +122,40 @@ class RemoteCopy:
         }
         if not missing:
             return
-        self.files.fetch({path: self.path / path for path in missing})
+        self.remote.fetch({path: self.path / path for path in missing})
         for path, (run_id, checksum) in missing.items():
             if file_sha256(self.path / path) != checksum:
                 (self.path / path).unlink()
                 raise InputError(
                     "the file differs from its checksum",
-                    where=f"{self.url}/{path}",
-                    hint=push_advice(run_id, self.url),
+                    where=f"{self.location}/{path}",
+                    hint=push_advice(run_id, self.location),
                 )
 
     def checksums(self, runs: Iterable[str]) -> dict[str, Checksums]:
         """Return the checksums of runs, which name all their files. Raises InputError where a run has none."""
         wanted = list(runs)
         paths = {checksums_path(run_id): run_id for run_id in wanted if run_id not in self._checksums}
-        for path, content in self.files.read(paths).items():
-            self._checksums[paths[path]] = parse_checksums(self.url, paths[path], content.decode(errors="replace"))
+        for path, content in self.remote.read(paths).items():
+            self._checksums[paths[path]] = parse_checksums(self.location, paths[path], content.decode(errors="replace"))
         for run_id in wanted:
             if run_id not in self._checksums:
                 raise InputError(
                     "the run has no checksums, which name its files",
-                    where=f"{self.url}/{checksums_path(run_id)}",
+                    where=f"{self.location}/{checksums_path(run_id)}",
                     hint="publish it with `benchkit results push`, which writes them",
                 )
         return {run_id: self._checksums[run_id] for run_id in wanted}
 
-    def names_in(self, run_id: str, folder: str) -> list[str]:
-        """Return the names of a run's files in one of its folders, sorted; none is fetched."""
-        paths = (path.rpartition("/") for path in self.checksums([run_id])[run_id])
-        return sorted(name for of, _, name in paths if of == folder)
-
-    def part_urls(
-        self, table: str, runs: Collection[str] | None, scenario: str | None
-    ) -> dict[Partition, tuple[str, ...]]:
-        """Return the URLs of the files of a table by run, as checksums name them; none is fetched."""
-        beginning = table_path(table, scenario)
-        found: dict[Partition, tuple[str, ...]] = {}
-        for checksums in self.checksums(self._existing(runs)).values():
-            for path in sorted(path for path in checksums if path.startswith(beginning)):
-                part = part_of(path)
-                found[part] = (*found.get(part, ()), f"{self.url}/{path}")
-        return dict(sorted(found.items()))
-
     @contextlib.contextmanager
     def unverified(self, run_id: str) -> Iterator[Path]:
-        """Have a run's files as they are there, none verified, in a folder of their own during the block.
-
-        Missing ones stay missing.
-        """
+        """Yield a folder of its own with the files of a run as they are there: unverified, and without missing ones."""
         paths = {*self.checksums([run_id])[run_id], checksums_path(run_id)}
         folders = {path.rpartition("/")[0] for path in paths if path.startswith("tables/")}
-        there = [path for folder in (f"runs/{run_id}", *sorted(folders)) for path in self.files.listing(folder)]
+        there = [path for folder in (f"runs/{run_id}", *sorted(folders)) for path in self.remote.listing(folder)]
         with tempfile.TemporaryDirectory(prefix="benchkit-run-") as folder:
-            self.files.fetch({path: Path(folder, path) for path in there if path in paths})
+            self.remote.fetch({path: Path(folder, path) for path in there if path in paths})
             yield Path(folder)
-
-    def _existing(self, runs: Collection[str] | None) -> list[str]:
-        return self.fetch_manifests(self.run_names() if runs is None else runs)
 
     def _has(self, path: str) -> bool:
         return (self.path / path).is_file()

@@ -15,7 +15,7 @@ from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
 from benchkit.store.checksums import damaged_trials, update_checksums
 from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
-from benchkit.store.parquet_files import Rows, arrow_schema, arrow_table
+from benchkit.store.parquet_files import Rows, concat_rows
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
@@ -42,10 +42,8 @@ class RebuiltRun:
 
     trials: int
     """Number of trials whose rows were built from raw files."""
-    kept: Mapping[str, InputError]
-    """Trials whose raw files are damaged and whose rows stay as they were, each with the damage."""
-    lost: Mapping[str, InputError]
-    """Trials whose raw files are damaged and whose rows are damaged as well, each with the damage."""
+    damaged: Mapping[str, InputError]
+    """Trials whose raw files are damaged, each with the damage: undamaged rows of theirs stay as they were."""
 
 
 def reparse(
@@ -65,43 +63,30 @@ def reparse(
     such trials stay as they are.
     """
     manifest = run.manifest()
-    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
     history = list(run.history())
-    raw = _read_raw_files(store, run, history, tables, judge_trial)
-    if raw.damaged and not keep_damaged:
-        raise next(iter(raw.damaged.values()))
-    content = {table: _concat(table, [trial[table] for trial in raw.built]) for table in TRIAL_TABLES}
-    lost: dict[str, InputError] = {}
-    if raw.damaged:
-        stored = {table: _stored_rows(tables, table) for table in TRIAL_TABLES}
-        damaged = pa.array(raw.damaged, pa.string())
-        for table, rows in stored.items():
-            if rows is not None:
-                content[table] = _concat(table, [content[table], rows.filter(pc.is_in(rows["trial_id"], damaged))])
-        kept_ids = set(content[TrialRow.TABLE]["trial_id"].to_pylist())
-        is_incomplete = None in stored.values()
-        lost = {trial: error for trial, error in raw.damaged.items() if is_incomplete or trial not in kept_ids}
+    built, damaged = _read_raw_files(store, run, history, tables, judge_trial)
+    if damaged and not keep_damaged:
+        raise next(iter(damaged.values()))
+    content = {table: concat_rows(table, *(trial[table] for trial in built)) for table in TRIAL_TABLES}
+    if damaged:
+        ids = pa.array(damaged, pa.string())
+        for table in TRIAL_TABLES:
+            if (rows := _stored_rows(tables, table)) is not None:
+                content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], ids)))
     content[HostRow.TABLE] = _host_rows(manifest, history, _stored_rows(tables, HostRow.TABLE))
     content |= judge_run(manifest, content)
     tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
     for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
         tables.replace(table, content[table])
     update_checksums(store, run)
-    kept = {trial: error for trial, error in raw.damaged.items() if trial not in lost}
-    return RebuiltRun(len(raw.built), kept, lost)
-
-
-@dataclass(frozen=True)
-class _RawFiles:
-    built: Sequence[Mapping[str, Rows]]
-    """Rows of each trial by table."""
-    damaged: Mapping[str, InputError]
-    """Trials that cannot be read from raw files."""
+    return RebuiltRun(len(built), damaged)
 
 
 def _read_raw_files(
     store: Store, run: RunFolder, history: Sequence[JournalEvent], tables: RunTables, judge: JudgeTrial
-) -> _RawFiles:
+) -> tuple[list[Mapping[str, Rows]], dict[str, InputError]]:
+    """Return the rows of each trial by table, and the trials that cannot be read, each with the damage."""
     progress = read_progress(history)
     trials = _stored_rows(tables, TrialRow.TABLE)
     stored_ids = [] if trials is None else trials["trial_id"].to_pylist()
@@ -128,7 +113,7 @@ def _read_raw_files(
                 damaged[trial_id] = error
         else:
             built.append(judge(record, rows).by_table())
-    return _RawFiles(built, damaged)
+    return built, damaged
 
 
 def _interrupted_trials(
@@ -159,7 +144,7 @@ def _host_rows(manifest: Manifest, history: Iterable[JournalEvent], stored: pa.T
     if stored is not None:
         stages = zip(stored["host"].to_pylist(), stored["at"].to_pylist(), strict=True)
         parts.append(stored.filter(pa.array([stage not in known for stage in stages], pa.bool_())))
-    return _concat(HostRow.TABLE, parts)
+    return concat_rows(HostRow.TABLE, *parts)
 
 
 def _stored_rows(tables: RunTables, table: str) -> pa.Table | None:
@@ -183,7 +168,3 @@ def _read_trial(run: RunFolder, record: TrialRecord, *, interrupted: bool) -> Tr
             hint=f"restore these raw files from a backup; `benchkit results check {run.run_id} --repair` rebuilds the tables "
             "of the other trials and keeps the rows of this one",
         ) from None
-
-
-def _concat(table: str, parts: Sequence[Rows]) -> pa.Table:
-    return pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])

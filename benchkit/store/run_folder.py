@@ -21,17 +21,21 @@ from benchkit.store.durable_files import (
     PRIVATE,
     compress,
     decompress,
+    fsync,
     is_locked,
-    sync_folder,
     try_lock,
     write_atomically,
     write_synced,
 )
 from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
-from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST, REPORT
+from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST
+from benchkit.store.local_files import LocalFiles
 from benchkit.store.parquet_files import refuse_newer
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.validation import first_fault
+
+StoreFiles = LocalFiles | RemoteCopy
+"""The files of a store, wherever it is."""
 
 LARGE_BYTES = 64 << 10
 """Size above which raw files are compressed."""
@@ -53,25 +57,22 @@ class _Versioned(BaseModel):
 class RunFolder:
     """The folder of one run: its manifest, its journal and the raw files of its trials."""
 
-    def __init__(self, path: Path, remote: RemoteCopy | None = None) -> None:
-        """Use the existing folder at `path`; that of a copy, `remote`, has the files that were fetched so far."""
-        self.path = path
-        self._remote = remote
-
-    @property
-    def run_id(self) -> str:
+    def __init__(self, files: StoreFiles, run_id: str) -> None:
+        """Use the existing folder of a run among the files of its store."""
+        self.run_id = run_id
         """Id of the run."""
-        return self.path.name
+        self.path = files.path / "runs" / run_id
+        self._files = files
 
     @property
     def location(self) -> str:
         """Folder or URL of the run, as messages name it."""
-        return str(self.path) if self._remote is None else f"{self._remote.url}/runs/{self.run_id}"
+        return self._files.locate(self.path)
 
     @property
     def report(self) -> Path:
         """Default folder of the report of the run; of a run below a URL, one in the working directory."""
-        return self.path / REPORT if self._remote is None else Path(f"report-{self.run_id}")
+        return self._files.report(self.run_id)
 
     @property
     def manifest_file(self) -> Path:
@@ -90,8 +91,7 @@ class RunFolder:
 
     def manifest(self) -> Manifest:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
-        if self._remote is not None:
-            self._remote.fetch_manifests([self.run_id])
+        self._files.fetch_manifests([self.run_id])
         path = f"{self.location}/{MANIFEST}"
         try:
             text = read_regular(self.manifest_file)
@@ -169,14 +169,14 @@ class RunFolder:
                     write_synced(partial / f"{name}{COMPRESSED}", compress(content))
                 else:
                     write_synced(partial / name, content, PRIVATE if name == RECORD else BY_UMASK)
-            sync_folder(partial)
+            fsync(partial)
             if final.exists() and not (final / RECORD).exists():  # of an attempt that failed
                 shutil.rmtree(final)
             partial.rename(final)
         except OSError:  # such as a full disk
             shutil.rmtree(partial)
             raise
-        sync_folder(final.parent)
+        fsync(final.parent)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -247,10 +247,7 @@ class RunFolder:
 
     def raw_file_names(self, trial_id: str) -> list[str]:
         """Return the names of a trial's raw files as they are stored; none where it has no folder."""
-        if self._remote is not None:
-            return self._remote.names_in(self.run_id, f"runs/{self.run_id}/raw/{trial_id}")
-        folder = self.raw(trial_id)
-        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return self._files.raw_file_names(self.run_id, trial_id)
 
     def raw_file(self, trial_id: str, name: str) -> bytes:
         """Read one of a trial's raw files. Raises InputError if it is missing or cannot be read."""
@@ -272,12 +269,11 @@ class RunFolder:
         self._fetch(lambda name: name.endswith(f"/{RECORD}"))
 
     def _fetch(self, is_wanted: Callable[[str], bool]) -> None:
-        """Fetch files of a run below a URL that are wanted and not here yet; `is_wanted` gets paths from `path`."""
-        if self._remote is not None:
-            beginning = f"runs/{self.run_id}/"
-            self._remote.fetch(
-                [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))
-            )
+        """Fetch the files of the run that are wanted and not here yet; `is_wanted` gets paths from `path`."""
+        beginning = f"runs/{self.run_id}/"
+        self._files.fetch(
+            [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))
+        )
 
 
 def _unreadable_raw_file(where: str, error: OSError) -> InputError:

@@ -97,7 +97,7 @@ def run_on_runs(
 
     Workers reach the store by its path. An InputError of the function becomes the problem of its run.
     """
-    job = partial(_job, function, store.absolute_location)
+    job = partial(_job, function, store.files.absolute_location)
     return run_jobs(job, run_ids, workers, notify=notify, advance=advance)
 
 

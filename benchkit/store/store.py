@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
-from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder
-from benchkit.store.layout import MANIFEST, Partition, table_folders
+from benchkit.store.durable_files import PARTIAL, fsync, make_folders
+from benchkit.store.layout import MANIFEST, Partition, table_folders, table_path
+from benchkit.store.local_files import LocalFiles
 from benchkit.store.parquet_files import current_files
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import is_url
-from benchkit.store.run_folder import RunFolder
+from benchkit.store.run_folder import RunFolder, StoreFiles
 from benchkit.validation import is_valid_name
 
 ENVIRONMENT = "BENCHKIT_STORE"
@@ -66,45 +66,33 @@ def existing_store(option: str | Path | None = None) -> Path:
 class Store:
     """A folder of runs and tables."""
 
-    def __init__(self, path: Path, remote: RemoteCopy | None = None) -> None:
-        """Use the folder at `path`, which need not exist yet; it is where `remote`, if given, copies files to."""
-        self.path = path
-        self.remote = remote
-        """The store below a URL of which this is a copy: files are fetched before they are read. None: a folder."""
-
-    @property
-    def location(self) -> str:
+    def __init__(self, where: Path | RemoteCopy) -> None:
+        """Use a folder, which need not exist yet, or the copy of a store below a URL."""
+        self.files: StoreFiles = LocalFiles(where) if isinstance(where, Path) else where
+        """Where files are listed, and fetched before they are read."""
+        self.path = self.files.path
+        """Folder from which files are read."""
+        self.location = self.files.location
         """Folder or URL of the store, as messages name it."""
-        return str(self.path) if self.remote is None else self.remote.url
-
-    @property
-    def absolute_location(self) -> str:
-        """The same for a process in another folder."""
-        return str(self.path.resolve()) if self.remote is None else self.remote.url
-
-    @property
-    def site(self) -> Path:
-        """Default folder of a site of all runs; of a store below a URL, one in the working directory."""
-        return self.path / "site" if self.remote is None else Path("site")
 
     def folder(self, run_id: str) -> RunFolder:
         """Return the run of exactly this id, which must be there."""
-        return RunFolder(self.path / "runs" / run_id, self.remote)
+        return RunFolder(self.files, run_id)
 
     def create(self, manifest: Manifest) -> RunFolder:
         """Create the folder of a new run, with its manifest.
 
         Raises BenchkitError, and leaves none, if it cannot be written.
         """
-        folder = self.path / "runs" / manifest.run_id
-        run = RunFolder(folder)
+        run = self.folder(manifest.run_id)
+        folder = run.path
         try:
             make_folders(folder.parent)
             folder.mkdir()
             try:
                 make_folders(folder / "raw")
                 run.write_manifest(manifest)
-                sync_folder(folder.parent)
+                fsync(folder.parent)
             except OSError:  # such as a full disk
                 shutil.rmtree(folder)
                 raise
@@ -160,8 +148,7 @@ class Store:
         return run
 
     def _names(self, beginning: str = "") -> list[str]:
-        if self.remote is not None:
-            self.remote.fetch_manifests(self.remote.run_names(beginning))
+        self.files.fetch_listed_manifests(beginning)
         names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"[!.]*/{MANIFEST}"))
         return sorted(name for name in names if name.startswith(beginning))
 
@@ -172,9 +159,8 @@ class Store:
 
     def has(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id."""
-        if self.remote is not None:
-            self.remote.fetch_manifests([run_id])
-        return (self.path / "runs" / run_id / MANIFEST).is_file()
+        self.files.fetch_manifests([run_id])
+        return self.folder(run_id).manifest_file.is_file()
 
     def knows(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id, or rows of one in a table."""
@@ -184,9 +170,7 @@ class Store:
 
     def table_scenarios(self) -> set[str]:
         """Return the scenarios that have rows of trials."""
-        if self.remote is not None:
-            return {scenario for scenario, _ in self.remote.part_urls("trials", None, None)}
-        return {folder.name.removeprefix("scenario=") for folder in self.table("trials").glob("scenario=*")}
+        return self.files.table_scenarios()
 
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
@@ -226,23 +210,24 @@ class Store:
 
         `runs` and `scenario` select these runs or that scenario only.
         """
-        if self.remote is not None:
-            self.remote.fetch_table(table, runs, scenario)
-        found: dict[Partition, tuple[Path, ...]] = {}
-        for of_scenario in sorted(_partitions(self.table(table), "scenario", None if scenario is None else [scenario])):
-            for of_run in sorted(_partitions(of_scenario, "run_id", runs)):
-                if files := _parquet_files(of_run, table):
-                    found[_partition(of_scenario, "scenario", Name), _partition(of_run, "run_id", RunId)] = files
+        found = self.files.table_files(table, runs, scenario)
+        self._fetch_parts(table, found)
         return found
 
     def part_locations(
         self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
     ) -> dict[Partition, tuple[str, ...]]:
-        """Return the paths or URLs of the same files, without those whose rows a merged file has; none is fetched."""
-        if self.remote is not None:
-            return self.remote.part_urls(table, runs, scenario)
-        parts = self.parts(table, runs=runs, scenario=scenario)
-        return {part: tuple(map(str, current_files(table, files))) for part, files in parts.items()}
+        """Return the paths or URLs of the same files, without those whose rows a merged file has.
+
+        Nothing is fetched of a run with one file.
+        """
+        found = self.files.table_files(table, runs, scenario)
+        self._fetch_parts(table, (part for part, files in found.items() if len(files) > 1))
+        return {part: tuple(map(self.files.locate, current_files(table, files))) for part, files in found.items()}
+
+    def _fetch_parts(self, table: str, parts: Iterable[Partition]) -> None:
+        beginning = table_path(table, None)
+        self.files.fetch((run_id for _, run_id in parts), lambda path: path.startswith(beginning))
 
     def compact_file(self, table: str) -> Path:
         """Return the file with a copy of the rows of all runs."""
@@ -263,29 +248,8 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
         return option
     text = str(option) if option is not None else os.environ.get(ENVIRONMENT, "")
     if is_url(text):
-        remote = RemoteCopy(text)
-        return Store(remote.path, remote)
+        return Store(RemoteCopy(text))
     return Store(existing_store(option) if must_exist else store_path(option))
-
-
-def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
-    """Return the Parquet files of a run's part of a table, sorted.
-
-    The merged file takes its name before the files that it replaces are deleted. If that happened during the listing,
-    the listing may lack files of both kinds, and is repeated.
-    """
-    files = sorted(folder.glob("*.parquet"))
-    merged = folder / f"{table}.parquet"
-    return tuple(files if merged in files or not merged.exists() else sorted(folder.glob("*.parquet")))
-
-
-def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Path]:
-    """Return the folders of a partition key: those of the values, or all of them where these are None."""
-    if values is not None:
-        return [folder for folder in (path / f"{key}={value}" for value in values) if folder.is_dir()]
-    if not path.is_dir():
-        return []
-    return [Path(entry.path) for entry in os.scandir(path) if entry.name.startswith(f"{key}=") and entry.is_dir()]
 
 
 def _require_run_id(run: RunFolder) -> None:
@@ -296,15 +260,3 @@ def _require_run_id(run: RunFolder) -> None:
             why="ids have letters, digits, dots, dashes and underscores, and begin with a letter",
             hint="remove the folder from the store, or give it its name back",
         )
-
-
-def _partition(folder: Path, key: str, kind: Any) -> str:  # noqa: ANN401 - an annotated type
-    """Return the value of a partition key in the name of a folder. Raises InputError where benchkit gives none such."""
-    value = folder.name.removeprefix(f"{key}=")
-    if not is_valid_name(value, kind):
-        raise InputError(
-            f"the folder of a table has a name that benchkit gives to none: {value!r} as {key}",
-            where=str(folder),
-            hint="remove the folder from the store, or give it its name back",
-        )
-    return value

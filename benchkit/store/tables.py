@@ -29,7 +29,7 @@ from benchkit.models.base import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.models.run import SCHEMA_VERSION, Manifest
 from benchkit.store.checksums import update_checksums
-from benchkit.store.durable_files import PARTIAL, file_states, make_folders, sync_folder
+from benchkit.store.durable_files import PARTIAL, file_states, fsync, make_folders
 from benchkit.store.layout import Partition
 from benchkit.store.parquet_files import (
     REPLACES_KEY,
@@ -37,6 +37,7 @@ from benchkit.store.parquet_files import (
     Rows,
     arrow_schema,
     arrow_table,
+    concat_rows,
     current_files,
     read_file_schema,
     read_parquet,
@@ -82,7 +83,7 @@ def compact(store: Store) -> Compaction:
     for table, row in TABLES.items():
         if row.IS_LARGE:  # read run by run: a copy would cost more than it saves
             continue
-        copied = [with_keys(arrow_schema(table).empty_table(), ("", ""))]
+        copied = [empty_rows(table)]
         states = []
         for part in store.parts(table):
             try:
@@ -110,7 +111,7 @@ def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table
     if TABLES[table].IS_LARGE or not path.is_file():
         return None, frozenset()
     try:
-        stored, schema = read_file_schema(path), with_keys(arrow_schema(table).empty_table(), ("", "")).schema
+        stored, schema = read_file_schema(path), empty_rows(table).schema
         metadata = stored.metadata or {}
         if metadata.get(VERSION_KEY) != str(SCHEMA_VERSION).encode() or set(stored.names) != set(schema.names):
             return None, frozenset()
@@ -144,6 +145,11 @@ def _read_part(store: Store, table: str, part: Partition) -> tuple[pa.Table, str
     return with_keys(schema.empty_table(), part), None
 
 
+def empty_rows(table: str) -> pa.Table:
+    """Return a table without rows, with its partition keys as columns."""
+    return with_keys(arrow_schema(table).empty_table(), ("", ""))
+
+
 def with_keys(rows: pa.Table, part: Partition) -> pa.Table:
     """Return the rows with their partition keys as columns."""
     for name, value in zip(PARTITION_KEYS, part, strict=True):
@@ -174,7 +180,7 @@ class RunTables:
 
     def replace(self, table: str, *parts: Rows) -> None:
         """Replace all rows of the run in the table by these, in one file."""
-        content = pa.concat_tables([arrow_schema(table).empty_table(), *(arrow_table(table, part) for part in parts)])
+        content = concat_rows(table, *parts)
         folder = self.folder(table)
         make_folders(folder)
         merged = folder / f"{table}.parquet"
@@ -206,7 +212,7 @@ class RunTables:
     def rows(self, table: str) -> pa.Table:
         """Return all rows of the run in the table."""
         schema = arrow_schema(table)
-        return pa.concat_tables([schema.empty_table(), *(read_parquet(file, schema) for file in self._files(table))])
+        return concat_rows(table, *(read_parquet(file, schema) for file in self._files(table)))
 
     def trials(self) -> list[TrialRow]:
         """Return all rows of the run in `trials`."""
@@ -223,7 +229,7 @@ class RunTables:
 def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
     for path in files:
         path.unlink()
-    sync_folder(folder)
+    fsync(folder)
 
 
 def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
@@ -236,7 +242,7 @@ def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
     for run, manifest in store.survey()[0]:
         try:
             with run.try_lock() as is_ours:
-                if is_ours and RunTables(store, str(manifest.scenario["name"]), run.run_id).merge():
+                if is_ours and RunTables(store, manifest.scenario_name, run.run_id).merge():
                     merged += 1
                     update_checksums(store, run)
         except InputError as error:

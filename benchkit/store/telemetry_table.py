@@ -204,7 +204,7 @@ class _TelemetryBuilder:
 
     def add_disk_usage(self, watch: WatchRecord, record: TrialRecord) -> None:
         """Add the disk usage of the services' folders on one host, at the end of the window."""
-        end_s = np.asarray([(watch.window_ns[1] - watch.window_ns[0]) / 1e9])
+        end_s = np.asarray([watch.window_s])
         for service in record.services:
             if service.host == watch.host:
                 for folder, size in service.folder_bytes.items():

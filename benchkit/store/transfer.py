@@ -10,7 +10,6 @@ one, and two of the same run write the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ from pydantic_core import from_json
 from benchkit.errors import InputError
 from benchkit.files import file_sha256, read_regular
 from benchkit.store.checksums import changed_files, compute_checksums, read_checksums
-from benchkit.store.durable_files import PARTIAL, make_folders, sync_folder, try_lock, write_atomically
+from benchkit.store.durable_files import PARTIAL, fsync, make_folders, try_lock, write_atomically
 from benchkit.store.layout import (
     Checksums,
     checksums_path,
@@ -37,7 +36,8 @@ from benchkit.store.remote_files import RemoteFile, RemoteFiles
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 
-_UNFINISHED = frozenset({"running", "interrupted"})
+UNFINISHED = frozenset({"running", "interrupted"})
+"""Statuses of runs that may still change, and are not published."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
 
     Raises InputError for a damaged run, and where the folder has its id with another content.
     """
-    scenario = str(
-        Store(source.path, source).folder(run_id).manifest().scenario["name"]
-    )  # refuses what a newer benchkit wrote
+    scenario = RunFolder(source, run_id).manifest().scenario_name  # refuses what a newer benchkit wrote
     checksums = source.checksums([run_id])[run_id]
     for path in checksums:
         if path.startswith("tables/") and part_of(path)[0] != scenario:
-            raise InputError(f"the file is of another scenario than the run, {scenario}", where=f"{source.url}/{path}")
+            raise InputError(
+                f"the file is of another scenario than the run, {scenario}", where=f"{source.location}/{path}"
+            )
     if store.has(run_id):
         run = store.folder(run_id)
         _require_same(checksums, read_checksums(store, run) or compute_checksums(store, run), store.location)
@@ -120,13 +120,13 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
         wanted = {path for path, checksum in checksums.items() if not _is_in_place(store.path / path, checksum)}
         missing = [path for path in wanted if _sha256(staging / path) != checksums[path]]
         if missing:
-            source.files.fetch({path: staging / path for path in missing})
+            source.remote.fetch({path: staging / path for path in missing})
         for path in missing:
             if file_sha256(staging / path) != checksums[path]:
                 raise InputError(
                     "the file differs from its checksum",
-                    where=f"{source.url}/{path}",
-                    hint=f"nothing of the run is in your store; {push_advice(run_id, source.url)}",
+                    where=f"{source.location}/{path}",
+                    hint=f"nothing of the run is in your store; {push_advice(run_id, source.location)}",
                 )
         size = sum((staging / path).stat().st_size for path in missing)
         *others, manifest = _in_order(run_id, wanted)
@@ -141,7 +141,7 @@ def pull(source: RemoteCopy, run_id: str, store: Store) -> Transfer:
 
 def _require_ended(run: RunFolder) -> None:
     status = run.manifest().status
-    if status in _UNFINISHED:
+    if status in UNFINISHED:
         raise InputError(
             "the run has not ended",
             where=run.run_id,
@@ -177,7 +177,7 @@ def _verified_checksums(store: Store, run: RunFolder) -> Checksums:
     recorded = read_checksums(store, run)
     if recorded is None:
         return compute_checksums(store, run)
-    for path, what in changed_files(store, run, recorded).items():
+    for path, what in changed_files(store, recorded).items():
         raise InputError(
             f"a file of the run {what}",
             where=str(store.path / path),
@@ -240,10 +240,6 @@ def _sha256(path: Path) -> str | None:
 
 def _move(source: Path, target: Path) -> None:
     make_folders(target.parent)
-    handle = os.open(source, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    fsync(source)
     source.replace(target)
-    sync_folder(target.parent)
+    fsync(target.parent)

@@ -53,7 +53,6 @@ class Damage:
 class RunVerification:
     """The result of verifying a run."""
 
-    run_id: str
     damages: tuple[Damage, ...]
     checksums: int | None
     """Number of checksums verified; None for a run without, which never ended."""
@@ -65,7 +64,7 @@ def verify_run(store: Store, run: RunFolder) -> RunVerification:
     checksums = None
     try:
         checksums = read_checksums(store, run)
-        for path, what in changed_files(store, run, checksums or {}).items():
+        for path, what in changed_files(store, checksums or {}).items():
             damages[path] = Damage(path, what, _is_repairable(store, run, path))
     except InputError as error:
         damages["checksums"] = Damage(_relative(store, run.path), str(error.what), is_repairable=False)
@@ -76,11 +75,11 @@ def verify_run(store: Store, run: RunFolder) -> RunVerification:
     if all(damage.is_repairable or "/raw/" in damage.file for damage in damages.values()):
         for found in _misfits(store, run, damages):
             damages.setdefault(found.file, found)
-    return RunVerification(run.run_id, tuple(damages.values()), None if checksums is None else len(checksums))
+    return RunVerification(tuple(damages.values()), None if checksums is None else len(checksums))
 
 
-def restore_journal(run: RunFolder) -> int:
-    """Restore what the journal lacks from manifest and raw files, and return the number of lines that were appended.
+def restore_journal(run: RunFolder) -> None:
+    """Restore what the journal lacks from manifest and raw files.
 
     The run must be locked. Damaged lines are removed; the journal as it was stays beside it, as
     `journal.damaged.jsonl`.
@@ -96,7 +95,6 @@ def restore_journal(run: RunFolder) -> int:
     with run.journal() as journal:
         for event in lost:
             journal.append(event)
-    return len(lost)
 
 
 def _lost_events(run: RunFolder, manifest: Manifest) -> Iterator[JournalEvent]:
@@ -155,7 +153,7 @@ def _unreadable(store: Store, run: RunFolder) -> Iterator[Damage]:
     manifest_path = _relative(store, run.manifest_file)
     try:
         manifest = run.manifest()
-        tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+        tables = RunTables(store, manifest.scenario_name, run.run_id)
         folders = {table: tables.folder(table) for table in TABLES}
     except InputError as error:
         yield Damage(manifest_path, _sentence(error), is_repairable=False)
@@ -207,7 +205,7 @@ def _unreadable_raw_files(run: RunFolder, trial_id: str) -> Iterator[tuple[Path,
 def _misfits(store: Store, run: RunFolder, damaged_files: Collection[str]) -> Iterator[Damage]:
     """Yield the manifest where it lacks cells of the table `trials`, and the table where it lacks undamaged trials."""
     manifest = run.manifest()
-    tables = RunTables(store, str(manifest.scenario["name"]), run.run_id)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
     damaged = {path.split("/")[3] for path in damaged_files if path.startswith(f"runs/{run.run_id}/raw/")}
     try:
         ended = read_progress(run.history()).ended

@@ -112,7 +112,7 @@ def is_run_path(path: str, run_id: str) -> bool:
 
 
 def test_a_comparison_reads_its_run_alone_and_takes_at_most_twice_as_long(s3: S3, store: Store) -> None:
-    run_id = next(run.run_id for run in store.runs() if "nginx-vs-go" in str(run.manifest().scenario["name"]))
+    run_id = next(run.run_id for run in store.runs() if "nginx-vs-go" in run.manifest().scenario_name)
     environment = {**os.environ, **s3.environment}
     there, here = [], []
     for _ in range(TIMES):

@@ -88,7 +88,7 @@ class _Source:
         ids = pa.array([self._trial_id(run_id, trial, copy) for copy in range(self.copies) for trial in self.trials])
         factors = np.exp(rng.normal(0, SPREAD, len(ids)))
         for name, table in self.tables.items():
-            folder = store.table_folder(name, str(manifest.scenario["name"]), run_id)
+            folder = store.table_folder(name, manifest.scenario_name, run_id)
             folder.mkdir(parents=True)
             content = table.content
             if table.trials is not None:
@@ -159,7 +159,7 @@ def _copies(recorded: Store, run: RunFolder, run_bytes: float) -> int:
 
 def _tables(recorded: Store, run: RunFolder) -> dict[str, pa.Table]:
     """Return all tables of a recorded run that have rows."""
-    tables = RunTables(recorded, str(run.manifest().scenario["name"]), run.run_id)
+    tables = RunTables(recorded, run.manifest().scenario_name, run.run_id)
     rows = {name: tables.rows(name) for name in TABLES}
     return {name: content for name, content in rows.items() if content.num_rows}
 

@@ -16,9 +16,9 @@ from benchkit.comparison.stored_tables import Selection
 from benchkit.errors import InputError
 from benchkit.plugins.dask.executor import needs_extra
 from benchkit.store.layout import Partition
-from benchkit.store.parquet_files import VERSION_KEY, arrow_schema, refuse_newer
+from benchkit.store.parquet_files import VERSION_KEY, refuse_newer
 from benchkit.store.store import open_store
-from benchkit.store.tables import CELL_KEYS, read_rows, with_keys
+from benchkit.store.tables import CELL_KEYS, empty_rows, read_rows
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -34,7 +34,7 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
     """
     with needs_extra("dask", 'engine="dask"'):
         import dask.dataframe as dd
-    empty = _as_pandas(with_keys(arrow_schema(selection.table).empty_table(), ("", "")))
+    empty = _as_pandas(empty_rows(selection.table))
     parts = list(selection.parts())
     if not parts:
         frame: dd.DataFrame = dd.from_pandas(empty, npartitions=1)
@@ -44,7 +44,7 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
             _read_part,
             parts,
             trials,
-            location=selection.store.absolute_location,
+            location=selection.store.files.absolute_location,
             table=selection.table,
             meta=empty,
             label=selection.table,
@@ -93,15 +93,15 @@ def duckdb_relation(selection: Selection) -> duckdb.DuckDBPyRelation:
     with needs_extra("duckdb", 'engine="duckdb"'):
         import duckdb
     connection = duckdb.connect()
-    connection.register("arrow_rows", with_keys(arrow_schema(selection.table).empty_table(), ("", "")))
+    connection.register("arrow_rows", empty_rows(selection.table))
     connection.execute("CREATE TEMP TABLE empty_rows AS FROM arrow_rows")
     empty = connection.table("empty_rows")
     types = dict(zip(empty.columns, map(str, empty.types), strict=True))
     files = [file for files in selection.parts().values() for file in files]
     source, stored = "empty_rows", frozenset(types)
     if files:
-        if selection.store.remote is not None:
-            connection.register_filesystem(selection.store.remote.files.filesystem)
+        if (filesystem := selection.store.files.filesystem) is not None:
+            connection.register_filesystem(filesystem)
         listed = f"[{', '.join(map(_text, files))}]"
         source = f"read_parquet({listed}, hive_partitioning = true, hive_types_autocast = false, union_by_name = true)"
         try:

@@ -93,7 +93,7 @@ def _texts(
     if form == "benchstat":
         return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
     if form == "otava":
-        return {f"{data.manifest.scenario['name']}.csv": _otava(data, where)}
+        return {f"{data.manifest.scenario_name}.csv": _otava(data, where)}
     if form in {"bmf", "conbench", "openmetrics"}:
         return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
     latency = load("latency", store=where, run_id=found.run_id)
@@ -119,7 +119,7 @@ def _otava(data: RunData, store: Store) -> str:
     from benchkit.run_history.series import history
 
     metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]
-    name = str(data.manifest.scenario["name"])
+    name = data.manifest.scenario_name
     return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
 
 

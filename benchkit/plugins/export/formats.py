@@ -27,7 +27,7 @@ from benchkit.run_history.estimates import Estimate, estimates_of
 from benchkit.run_history.series import History
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples
 
-BENCHSTAT_METRICS = (
+EXPORTED_METRICS = (
     "rps",
     "latency_mean_s",
     P50,
@@ -55,7 +55,7 @@ def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exc
     omitted; `benchstat old.txt new.txt` compares runs, though without blocks.
     """
     excluded = tuple(exclusions)
-    metrics = [metric_named(name) for name in BENCHSTAT_METRICS if name in trials and trials[name].notna().any()]
+    metrics = [metric_named(name) for name in EXPORTED_METRICS if name in trials and trials[name].notna().any()]
     lines = [*_about(manifest)]
     lines += [f"Unit {_unit(metric)} better={metric.better}" for metric in metrics]
     rows = trials[is_comparable(trials)].sort_values(["block", "position", "trial_id"])
@@ -121,7 +121,7 @@ def _levels(before_last: float) -> Iterator[float]:
 
 def _about(manifest: Manifest) -> Iterator[str]:
     """Yield the keys that benchstat groups results by (those with equal keys are compared), and comments."""
-    yield f"scenario: {_one_line(str(manifest.scenario['name']))}"
+    yield f"scenario: {_one_line(manifest.scenario_name)}"
     yield f"scale: {manifest.scale}"
     for name, value in {"run": manifest.run_id, **manifest.versions}.items():
         yield f"# {_one_line(name)}: {_one_line(value)}"
@@ -142,7 +142,7 @@ def _benchmark(manifest: Manifest, cell_id: str) -> str:
 
     benchstat would read a last part that ends in a hyphen and a number as GOMAXPROCS; such a name gets another one.
     """
-    parts = re.split(r"[-_]", str(manifest.scenario["name"]))
+    parts = re.split(r"[-_]", manifest.scenario_name)
     name = "".join(part.capitalize() for part in parts)
     path = "/".join(re.sub(r"[\s/]+", "_", part) for part in cell_id.split(","))
     return f"Benchmark{name}/{path}{'-1' if re.search(r'-[0-9]+$', path) else ''}"
@@ -169,8 +169,6 @@ def merged_by_cell(
             found[cell_id] = hgrm(of_cell)
     return found
 
-
-EXPORTED_METRICS = BENCHSTAT_METRICS
 
 _PROMETHEUS_UNITS = {"sec": "seconds", "sec/req": "seconds", "req/s": "", "B": "bytes", "B/s": "bytes"}
 
@@ -203,7 +201,7 @@ def bencher_json(data: RunData) -> str:
     document: dict[str, dict[str, dict[str, float]]] = {}
     for metric, estimate in _estimates(data):
         measure = metric.replace("_", "-") + ("" if estimate.baseline is None else "-ratio")
-        name = f"{data.manifest.scenario['name']}/{estimate.cell_id}"
+        name = f"{data.manifest.scenario_name}/{estimate.cell_id}"
         document.setdefault(name, {})[measure] = _with_interval(estimate, data.alpha)
     return json.dumps(document, indent=2) + "\n"
 
@@ -234,7 +232,7 @@ def conbench_json(data: RunData) -> str:
                 "time_unit": "s",
                 "iterations": len(values),
             },
-            "tags": {"name": str(manifest.scenario["name"]), "metric": metric, "scale": manifest.scale, **levels},
+            "tags": {"name": manifest.scenario_name, "metric": metric, "scale": manifest.scale, **levels},
             "info": dict(manifest.versions),
             "context": {"benchmark_language": "HTTP"},
             "cluster_info": _cluster(manifest),
@@ -259,7 +257,7 @@ def openmetrics(data: RunData) -> str:
         unit = _PROMETHEUS_UNITS.get(described.unit, "") if estimate.baseline is None else "ratio"
         base = "benchkit_" + re.sub(r"_s(?=_|$)", "", metric)
         labels = {
-            "scenario": str(manifest.scenario["name"]),
+            "scenario": manifest.scenario_name,
             "scale": manifest.scale,
             "cell": estimate.cell_id,
             "run": manifest.run_id,

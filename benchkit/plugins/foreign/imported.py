@@ -227,7 +227,7 @@ def _not_imported(error: Exception, state: str) -> BenchkitError:
 
 
 def _require_place(manifest: Manifest, scenario: str | None, cell: ImportedCell) -> None:
-    where, name = manifest.run_id, str(manifest.scenario["name"])
+    where, name = manifest.run_id, manifest.scenario_name
     if not manifest.is_imported:
         raise InputError(
             "outputs cannot be added to a run that benchkit made", where=where, hint="omit --into: they become a run"

@@ -140,9 +140,9 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
     for name in dict.fromkeys(run.scenario for run in runs):
         of_scenario = [run for run in runs if run.scenario == name]
         history_of = _history(store, name) if len(of_scenario) >= MIN_HISTORY else None
-        view = _latest_view(store, [run for run, manifest in found if manifest.scenario["name"] == name])
+        view = _latest_view(store, [run for run, manifest in found if manifest.scenario_name == name])
         result = None if view is None else _result(view)
-        title = next(str(m.scenario.get("title") or name) for _, m in reversed(found) if m.scenario["name"] == name)
+        title = next(str(m.scenario.get("title") or name) for _, m in reversed(found) if m.scenario_name == name)
         scenarios.append(_scenario(name, title, of_scenario, history_of, result))
         figures.append(view)
         written += _write_scenario(folder, title, of_scenario, history_of, (view, result))
@@ -173,7 +173,7 @@ def _history(store: Store, scenario: str) -> History | None:
 def _run(manifest: Manifest, status: str, report: str | None) -> _Run:
     return _Run(
         run_id=manifest.run_id,
-        scenario=str(manifest.scenario["name"]),
+        scenario=manifest.scenario_name,
         scale=manifest.scale,
         started=f"{manifest.started_at:%Y-%m-%d %H:%M}",
         status=status,

@@ -39,7 +39,7 @@ class ReportFigure:
 def provenance(run: StoredRun) -> str:
     """Return the source of a figure's data, for its last line."""
     manifest = run.manifest
-    return f"{manifest.scenario['name']}, {manifest.scale} scale, run {manifest.run_id}"
+    return f"{manifest.scenario_name}, {manifest.scale} scale, run {manifest.run_id}"
 
 
 def more_in_table(count: int, what: str) -> str:

@@ -242,7 +242,7 @@ def build_reproduce(report: ReportInput) -> ReproduceContent | None:
     manifest = report.run.manifest
     if manifest.is_imported:
         return None
-    name = str(manifest.scenario["name"])
+    name = manifest.scenario_name
     scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
     return ReproduceContent(
         command=shlex.join(

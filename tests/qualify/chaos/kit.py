@@ -22,6 +22,7 @@ from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
+from benchkit.store.store import Store
 
 HERE = Path(__file__).parent
 SCENARIO = HERE / "scenario.yaml"
@@ -182,6 +183,10 @@ class Bench:
         (folder,) = self.runs()
         return folder
 
+    def stored_run(self) -> RunFolder:
+        """Return the only run of the store, as benchkit reads it."""
+        return Store(self.store).folder(self.folder().name)
+
     def events(self) -> list[dict[str, Any]]:
         """Return the lines of its journal, without an incomplete last one."""
         lines = (self.folder() / "journal.jsonl").read_text().splitlines(keepends=True)
@@ -189,7 +194,7 @@ class Bench:
 
     def progress(self) -> RunProgress:
         """Return its progress."""
-        return read_progress(RunFolder(self.folder()).history())
+        return read_progress(self.stored_run().history())
 
     def snapshot(self) -> dict[str, str]:
         """Return processes, ports, sysctls and files of every host, without the reports of watchdogs."""

@@ -14,7 +14,6 @@ import pytest
 from benchkit.lab.lab import Lab
 from benchkit.store.checksums import write_checksums
 from benchkit.store.durable_files import decompress
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from tests.qualify.chaos.interference import HeldLoadTool
 from tests.qualify.chaos.kit import SCENARIO, Bench, on_host
@@ -72,7 +71,7 @@ def test_secrets_do_not_leak_and_hostile_text_is_escaped_in_the_report(
     assert f"{lab.hosts[0].address}:8080" in listening
     assert not [each for each in listening if re.match(r"(0\.0\.0\.0|\*|\[::\]):", each)]
     plant_text(bench.folder(), HOSTILE_HTML)
-    write_checksums(Store(bench.folder().parents[1]), RunFolder(bench.folder()))
+    write_checksums(Store(bench.store), bench.stored_run())
     assert bench.cli("results", "reparse", "latest").code == 0
     page = Path(json.loads(bench.cli("report", "latest", "--json").out)["report"]).read_text()
     assert "&lt;script&gt;alert(1)" in page, "the text is shown"

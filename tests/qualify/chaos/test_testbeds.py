@@ -14,7 +14,6 @@ import pytest
 import benchkit
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import parse_shape
-from benchkit.store.run_folder import RunFolder
 from tests.qualify.chaos.conftest import write_inventory
 from tests.qualify.chaos.kit import SCENARIO, SOON_S, Bench, CommandServer, Running, diff_snapshots
 from tests.support.needs import separate_hosts
@@ -72,7 +71,7 @@ def test_the_blocks_that_were_interrupted_on_both_testbeds_are_repeated_whole(ra
     kill_within_two_blocks(rack.start(str(ON_TESTBEDS)))
     ended, unfinished = set(rack.progress().ended), unfinished_blocks(rack)
     interrupted = set().union(*unfinished.values())
-    records = RunFolder(rack.folder()).records()
+    records = rack.stored_run().records()
     assert {record.testbed for record in records if record.trial_id in interrupted} == {"a", "b"}
 
     done = rack.run("--resume", "latest")

@@ -54,7 +54,7 @@ RECORDINGS = (
 
 def run(recording: Recording, store: Path) -> str:
     """Return the run of a scenario that is done: one in the store, or a new one. Raises CalledProcessError."""
-    earlier = [each for each in open_store(store).runs() if each.manifest().scenario["name"] == recording.scenario]
+    earlier = [each for each in open_store(store).runs() if each.manifest().scenario_name == recording.scenario]
     done = [each.run_id for each in earlier if each.manifest().status == "done"]
     if done:
         return done[-1]

@@ -57,9 +57,9 @@ STEP = 1.05
 def record(source: Store, target: Store, names: list[str], without: Collection[str]) -> None:
     """Copy manifest, journal and tables of these runs, `without` some tables."""
     runs = [source.run(name) for name in names]
-    scenarios = {run.manifest().scenario["name"] for run in runs}
+    scenarios = {run.manifest().scenario_name for run in runs}
     for old in target.runs():
-        if old.manifest().scenario["name"] in scenarios:
+        if old.manifest().scenario_name in scenarios:
             target.remove(old)
     for run in runs:
         folder = target.path / run.path.relative_to(source.path)

@@ -51,7 +51,7 @@ def report(make_run: Callable[..., StoredRun], tmp_path_factory: pytest.TempPath
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Report of recorded runs, with claims, profiles, verdicts and hosts."""
     store = Store(RECORDED)
-    views = [read_run(store, run) for run in store.runs() if run.manifest().scenario["name"] in SHOWN]
+    views = [read_run(store, run) for run in store.runs() if run.manifest().scenario_name in SHOWN]
     assert len(views) == len(SHOWN)
     return write_report(views[0], tmp_path_factory.mktemp("recorded"), *views[1:])
 

@@ -89,7 +89,7 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     local = Store(tmp_path / "recorded")
     shutil.copytree(RECORDED, local.path)
     for recorded in local.runs():
-        if recorded.manifest().scenario["name"] not in {"quickstart", "nginx-vs-go"}:
+        if recorded.manifest().scenario_name not in {"quickstart", "nginx-vs-go"}:
             local.remove(recorded)
     pushed = benchkit_command("results", "push", "--all", url, "--store", str(local.path), "--json")
     assert pushed.code == 0, pushed.err
@@ -101,6 +101,8 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     pd.testing.assert_frame_equal(benchkit.runs(store=url), benchkit.runs(store=local.path))
     run = benchkit.find(scenario="quickstart", store=url)
     assert benchkit.history("quickstart", store=url) == benchkit.history("quickstart", store=local.path)
+    drawn = [benchkit.history_figure("quickstart", store=where) for where in (url, local.path)]
+    assert drawn[0].caption == drawn[1].caption
     there, here = (benchkit_command("compare", run[:-2], "--store", where) for where in (url, str(local.path)))
     assert there == here
     assert there.code == 0

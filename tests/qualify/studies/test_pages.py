@@ -42,7 +42,7 @@ def test_every_study_has_a_figure_of_its_claims_and_a_summary_in_chinese(recorde
 def test_every_recorded_scenario_is_on_one_page() -> None:
     named = [name for recorded in STUDIES.values() for name in recorded.study.scenarios]
     assert len(named) == len(set(named))
-    stored = {str(run.manifest().scenario["name"]) for run in STUDIES[OWN].store.runs()}
+    stored = {run.manifest().scenario_name for run in STUDIES[OWN].store.runs()}
     assert stored <= set(named)
 
 

@@ -92,7 +92,7 @@ def store_run(path: Path, manifest: Manifest, trials: pd.DataFrame) -> RunFolder
     """Store the run as benchkit does, and return its folder."""
     store = Store(path)
     run = store.create(manifest)
-    tables = RunTables(store, str(manifest.scenario["name"]), manifest.run_id)
+    tables = RunTables(store, manifest.scenario_name, manifest.run_id)
     schema = arrow_schema("trials")
     tables.replace("trials", pa.Table.from_pandas(trials[schema.names], schema=schema, preserve_index=False))
     tables.replace("factors", factor_rows(manifest.cells))

@@ -206,7 +206,7 @@ def keep(run: StoredRun, path: Path) -> Store:
     """Return a store with the run in it, one file per table, as after the end of a run."""
     store = Store(path)
     store.create(run.manifest)
-    tables = RunTables(store, str(run.manifest.scenario["name"]), run.manifest.run_id)
+    tables = RunTables(store, run.manifest.scenario_name, run.manifest.run_id)
     trials = run.trials.drop(columns=[name for name in run.trials if str(name).startswith("factor_")])
     frames = {"trials": trials, "hosts": run.hosts, "telemetry": run.telemetry, "verdicts": run.verdicts}
     for name, frame in frames.items():

@@ -58,7 +58,7 @@ def results_of_store(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.glob("runs/*")):
         run_id = path.name
         manifest = store.run(run_id).manifest()
-        rows = RunTables(store, str(manifest.scenario["name"]), run_id)
+        rows = RunTables(store, manifest.scenario_name, run_id)
         tables = {name: rows.rows(name).to_pandas() for name in ("trials", "hosts", "slices", "verdicts")}
         measured = [name for name in COMPARED if tables["trials"][name].notna().any()]
         claims = benchkit.claims(run_id, store=folder)

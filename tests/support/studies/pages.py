@@ -216,7 +216,7 @@ def summary_table(studies: Sequence[RecordedStudy]) -> str:
 
 def not_recorded(studies: Sequence[RecordedStudy]) -> str:
     """Return the sentence on shipped scenarios of which the store has no run."""
-    stored = {str(run.manifest().scenario["name"]) for run in studies[0].store.runs()}
+    stored = {run.manifest().scenario_name for run in studies[0].store.runs()}
     names = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - stored)
     shown = ", ".join(f"`{name}`" for name in names)
     return f"No run of these ships, so that their claims have no result here; some have figures below: {shown}."

@@ -95,7 +95,7 @@ class RecordedStudy:
     @cached_property
     def runs(self) -> dict[str, StoredRun]:
         """The recorded run of each of its scenarios that has one, in their order."""
-        found = {str(run.manifest().scenario["name"]): run for run in self.store.runs()}
+        found = {run.manifest().scenario_name: run for run in self.store.runs()}
         return {name: read_run(self.store, found[name]) for name in self.study.scenarios if name in found}
 
     @cached_property
