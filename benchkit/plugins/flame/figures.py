@@ -299,7 +299,6 @@ def _draw_icicle(
         subtitle=subtitle,
         source=source,
         legend=[(Patch(facecolor=each.light), name) for name, each in legend.items()],
-        legend_columns=5,
     )
     axes = figure.subplots()
     axes.set_xlim(0, 1)
