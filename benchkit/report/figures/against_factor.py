@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.figures.telemetry import WINDOW_SECONDS, counter_sums, rates, scale_over
 from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import numbers

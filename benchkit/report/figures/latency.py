@@ -19,7 +19,7 @@ from benchkit.comparison.notes import latency_note
 from benchkit.models.capacity import Objective
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (

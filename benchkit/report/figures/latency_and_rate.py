@@ -17,7 +17,7 @@ from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_
 from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
 from benchkit.report.layout import line_legend, row_text_size, sample_evenly, write_beside
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (

@@ -16,7 +16,7 @@ from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_tria
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
-from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
+from benchkit.report.figure import ReportFigure, name_extremes, provenance
 from benchkit.report.layout import row_text_size
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (

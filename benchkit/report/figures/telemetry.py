@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import line_legend, sample_evenly, write_corner
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (

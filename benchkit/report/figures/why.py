@@ -14,7 +14,7 @@ from benchkit.comparison.components import CellPart, Component, cell_parts_of, c
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.panels import (
     BAR,
     Declaration,

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 
 from benchkit import units
 from benchkit.report.figures.ratios import MAX_TOOL_ROWS, TOOLS
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_agreement, build_notes
