@@ -1,9 +1,9 @@
 """Four kinds of panel, drawn from tidy frames: points with intervals, distributions, series over time, stacked shares.
 
 A frame has a row for each mark; each function names the columns that it reads. `hue` is the number of the level, which
-gives colour, marker and dashes; marks of no level (None) are in ink. `exclusion` is the reason why a trial is excluded
-(None if it is not): such trials are drawn hollow or dotted, never hidden. `text` is shown when a reader points at the
-mark. What is drawn later lies over what was drawn before.
+gives colour, marker and dashes; marks of no level (None, or no such column) are in ink. `exclusion` is the reason why a
+trial is excluded (None if it is not): such trials are drawn hollow or dotted, never hidden. `text` is shown when a
+reader points at the mark. What is drawn later lies over what was drawn before.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Scale:
             return None
         if self.kind == "log" and high / low > _NARROW:
             has_room = 3 * math.log10(high / low) < self.ticks + 2
-            return LogLocator(subs=(1, 2, 5) if has_room else (1,), numticks=12 if has_room else self.ticks + 2)
+            return LogLocator(subs=(1, 2, 5) if has_room else (1,), numticks=12)
         if self.kind == "log":
             return MaxNLocator(nbins=self.ticks, steps=[1, 2, 2.5, 5, 10])
         if self.text is units.size:  # sizes have binary prefixes
@@ -366,7 +366,7 @@ def _bar(y: float, low: float, high: float, height: float) -> list[tuple[float, 
 
 def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
     """Yield the rows of each hue, those of no level last."""
-    hues = numbers(frame["hue"])
+    hues = _hues(frame)
     for hue in sorted(set(hues.dropna())):
         yield int(hue), frame[hues == hue]
     if hues.isna().any():
@@ -375,7 +375,12 @@ def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
 
 def _colours(frame: pd.DataFrame) -> list[str]:
     """Return the colour of each row."""
-    return [colour(None if math.isnan(hue) else int(hue)) for hue in numbers(frame["hue"])]
+    return [colour(None if math.isnan(hue) else int(hue)) for hue in _hues(frame)]
+
+
+def _hues(frame: pd.DataFrame) -> pd.Series[float]:
+    """Return the hue of each row; NaN for none."""
+    return numbers(frame.reindex(columns=["hue"])["hue"])
 
 
 def _hover(marks: Collection, frame: pd.DataFrame) -> None:

@@ -215,8 +215,8 @@ def _draw_times(run: StoredRun) -> Figure:
         for y, row in enumerate(rows)
         for label, time_s in row.percentiles.items()
     ]
-    points = pd.DataFrame(percentiles, columns=["y", "x", "text", "hollow"]).assign(hue=None)
-    spans = points.groupby("y", as_index=False).agg(low=("x", "min"), high=("x", "max")).assign(hue=None)
+    points = pd.DataFrame(percentiles, columns=["y", "x", "text", "hollow"])
+    spans = points.groupby("y", as_index=False).agg(low=("x", "min"), high=("x", "max"))
 
     def draw_percentiles(axes: Axes) -> None:
         draw_intervals(axes, spans, width=0.8)

@@ -63,7 +63,7 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
     def draw(axes: Axes) -> None:
         for first in _steps(series)[1:-1]:
             draw_reference(axes, first - 0.5, along="x")
-        draw_intervals(axes, used.drop(columns="text"), along="y", width=max(0.3, 0.8 * thinner))
+        draw_intervals(axes, used, along="y", width=max(0.3, 0.8 * thinner))
         draw_points(axes, used, area=max(4.0, 18 * thinner))
         draw_averages(axes, _levels(series))
         draw_marks(axes, unused, _UNUSED, area=18)
@@ -141,7 +141,7 @@ def _steps(series: HistorySeries) -> list[int]:
 
 
 def _levels(series: HistorySeries) -> pd.DataFrame:
-    """Return the level of each stretch between steps, and the line of each drift, interrupted between: x, y, hue."""
+    """Return the level of each stretch between steps, and the line of each drift, interrupted between: x, y."""
     places = {point.run_id: x for x, point in enumerate(series.points)}
     drifts = [
         (places[shift.last_good_run], places[shift.first_run], shift.ratio)
@@ -158,7 +158,7 @@ def _levels(series: HistorySeries) -> pd.DataFrame:
         if middle is not None:
             half = math.log(ratio) / 2
             rows += [(first, math.exp(middle - half)), (last, math.exp(middle + half)), (last, math.nan)]
-    return pd.DataFrame(rows, columns=["x", "y"]).assign(hue=None)
+    return pd.DataFrame(rows, columns=["x", "y"])
 
 
 def _mean_log(series: HistorySeries, start: int, end: int) -> float | None:

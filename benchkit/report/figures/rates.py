@@ -98,7 +98,7 @@ def _draw_rates(run: StoredRun) -> Figure:
         draw_bars(axes, means)
         ends = means[means["is_usable"]]
         marked = ends.assign(x=ends["high"], low=ends["y"] - BAR / 2, high=ends["y"] + BAR / 2)
-        draw_intervals(axes, marked.drop(columns="text"), along="y", width=2)
+        draw_intervals(axes, marked, along="y", width=2)
         draw_points(axes, _trial_points(run, by_y), area=2 * size, rim=0.06 * size)
         draw_intervals(axes, _interval_lines(by_y, intervals, 1 - run.data.alpha))
         for y, cell in by_y.items():
@@ -220,8 +220,8 @@ def _interval_lines(
         if cell.cell.cell_id in intervals:
             low, high = intervals[cell.cell.cell_id]
             text = f"{cell.cell.label}: {confidence:.0%} interval {units.rate(low)} to {units.requests_per_s(high)}"
-            lines.append((y, low, high, None, text))
-    return pd.DataFrame(lines, columns=["y", "low", "high", "hue", "text"])
+            lines.append((y, low, high, text))
+    return pd.DataFrame(lines, columns=["y", "low", "high", "text"])
 
 
 def _result_text(cell: CellSummary) -> str:

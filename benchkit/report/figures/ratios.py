@@ -111,7 +111,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
     def draw(axes: Axes) -> None:
         draw_bars(axes, _expected_ranges(ratio_rows, scale), height=0.8)
         draw_reference(axes, 1, along="x", style="-")
-        draw_intervals(axes, intervals.drop(columns="text"))
+        draw_intervals(axes, intervals)
         draw_points(axes, ratios, area=3 * size, rim=0.06 * size)
         draw_marks(axes, published, _PUBLISHED, area=3 * size)
 
@@ -205,7 +205,7 @@ def _expected_ranges(rows: Sequence[_RatioRow], scale: Scale) -> pd.DataFrame:
         for y, row in enumerate(rows)
         if row.expected is not None
     ]
-    bars = pd.DataFrame(ranges, columns=["y", "low", "high"]).assign(hue=None, opacity=0.12)
+    bars = pd.DataFrame(ranges, columns=["y", "low", "high"]).assign(opacity=0.12)
     return bars[bars["low"] < bars["high"]]
 
 
@@ -270,11 +270,8 @@ def _draw_tools(run: StoredRun) -> Figure:
     ]
     points = pd.concat([row.trials.assign(y=y) for y, row in tools.items()])
     medians = pd.DataFrame(
-        [
-            (row.median, y - _MEDIAN, y + _MEDIAN, None, f"{row.tool}: median {row.median_text}")
-            for y, row in tools.items()
-        ],
-        columns=["x", "low", "high", "hue", "text"],
+        [(row.median, y - _MEDIAN, y + _MEDIAN, f"{row.tool}: median {row.median_text}") for y, row in tools.items()],
+        columns=["x", "low", "high", "text"],
     )
     size = row_text_size(len(rows))
 

@@ -155,7 +155,7 @@ def _draw(run: StoredRun) -> Figure:
         draw_bars(axes, lengths)
         steps = lengths[~lengths["is_whole"]]
         joints = steps.assign(x=steps["end"], low=steps["y"] + BAR / 2, high=steps["y"] + 1 - BAR / 2, hue=None)
-        draw_intervals(axes, joints.drop(columns="text"), along="y", width=0.7)
+        draw_intervals(axes, joints, along="y", width=0.7)
 
     declaration = Declaration(title=WHY.title, notes=["CPU time of all servers"], source=provenance(run))
     least, most = min(0.0, float(lengths["low"].min())), max(0.0, float(lengths["high"].max()))
