@@ -50,7 +50,7 @@ def ticks(scale: Scale) -> list[str]:
     ("scale", "labels"),
     [
         (Scale(units.count, low=0, high=10), ["0", "2", "4", "6", "8", "10"]),
-        (Scale("{:g}".format, low=0.9, high=1.3, kind="log"), ["0.9", "1", "1.1", "1.2", "1.3"]),
+        (Scale("{:g}".format, low=0.88, high=1.32, kind="log"), ["0.9", "1", "1.1", "1.2", "1.3"]),
         (Scale("{:g}".format, low=0.4, high=6, kind="log"), ["0.5", "1", "2", "5"]),
         (Scale(units.seconds, low=0.0005, high=2, kind="log"), ["1 ms", "10 ms", "100 ms", "1 s"]),
         (Scale(units.size, low=0, high=900 * 2**20), ["0 B", "256 MiB", "512 MiB", "768 MiB"]),
