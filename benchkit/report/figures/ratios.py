@@ -112,7 +112,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
         draw_bars(axes, _expected_ranges(ratio_rows, scale), height=0.8)
         draw_reference(axes, 1, along="x", style="-")
         draw_intervals(axes, intervals)
-        draw_points(axes, ratios, area=3 * size, rim=0.06 * size)
+        draw_points(axes, ratios, area=4.5 * size, rim=0.06 * size)
         draw_marks(axes, published, _PUBLISHED, area=3 * size)
 
     declaration = Declaration(title=RATIOS.title, notes=[_relation(run)], source=provenance(run))
