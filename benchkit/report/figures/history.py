@@ -64,7 +64,7 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
         for first in _steps(series)[1:-1]:
             draw_reference(axes, first - 0.5, along="x")
         draw_intervals(axes, used, along="y", width=max(0.3, 0.8 * thinner))
-        draw_points(axes, used, area=max(4.0, 18 * thinner))
+        draw_points(axes, used, area=max(4.0, 30 * thinner))
         draw_averages(axes, _levels(series))
         draw_marks(axes, unused, _UNUSED, area=18)
 
