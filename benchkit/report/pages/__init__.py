@@ -1,1 +1,1 @@
-"""What a reader gets: the report page, the files of a report, and figures as notebooks show them."""
+"""Reports as readers get them: the page, the files of a report, and figures in notebooks."""
