@@ -116,11 +116,11 @@ def _draw_activity(run: StoredRun) -> Figure:
         for activity, values in zip(_ACTIVITIES, columns, strict=True)
     ]
     times = numbers(pd.concat(columns)["t_s"])
-    ends = _ends(times) if len(times) else (None, None)
+    first, last = _ends(times) if len(times) else (None, None)
     return draw_panels(
         declaration,
         panels,
-        Scale(units.count, WINDOW_SECONDS, *ends, whole=True),
+        Scale(units.count, WINDOW_SECONDS, first, last, whole=True),
         columns=len(_ACTIVITIES),
         height_in=_ROW_IN,
     )

@@ -64,7 +64,9 @@ def test_ticks_are_round_numbers(scale: Scale, labels: list[str]) -> None:
 
 def test_points_are_hollow_if_excluded_or_said_to_be(axes: Axes) -> None:
     points = pd.DataFrame({"x": [1, 2, 3], "y": 0, "hue": [0, 0, None], "text": "trial"})
-    draw_points(axes, points.assign(exclusion=[None, "invalid: cold", None], hollow=[False, False, True]))
+    reasons: list[str | None] = [None, "invalid: cold", None]
+    exclusion = pd.Series(reasons, dtype=object)
+    draw_points(axes, points.assign(exclusion=exclusion, hollow=[False, False, True]))
     marks = [each for each in axes.collections if isinstance(each, PathCollection)]
     found = {
         float(np.asarray(each.get_offsets())[0, 0]): (
