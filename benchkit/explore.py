@@ -23,7 +23,7 @@ from benchkit.errors import InputError
 from benchkit.models.metrics import P50
 from benchkit.models.rows import column_names
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.notebook_figure import NotebookFigure, notebook_figure, notebook_series
+from benchkit.report.pages.notebook_figure import NotebookFigure, notebook_figure, notebook_series
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import history
 from benchkit.safe_text import clean

@@ -71,7 +71,7 @@ def _draw(found: History, folder: Path) -> list[str]:
     import re
 
     from benchkit.report.figures.history import render_series
-    from benchkit.report.report_files import write_file
+    from benchkit.report.pages.report_files import write_file
 
     written = []
     for series in found.series:

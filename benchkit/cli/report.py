@@ -62,7 +62,7 @@ def report(
     were written of them. It needs no server; written again, only pages that changed are. With --all, the reports of all
     runs are written first: with all cores, or on a cluster of Dask.
     """
-    from benchkit.report.report_files import write_report
+    from benchkit.report.pages.report_files import write_report
     from benchkit.report.stored_run import read_run
     from benchkit.store.store import open_store
 
@@ -83,7 +83,7 @@ def report(
 
 def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None, store: str | None) -> None:
     """Write the reports of all runs of a store into their folders. Raises InputError where runs are named as well."""
-    from benchkit.report.report_files import write_run_report
+    from benchkit.report.pages.report_files import write_run_report
     from benchkit.store.store import Store, existing_store
 
     if runs:

@@ -202,7 +202,7 @@ def wait_idle_hosts(inventory: Inventory, seconds: float | None, limit: float, *
 
 def write_run_report(outcome: RunOutcome, store: Store) -> Path:
     """Write the report of a run beside it."""
-    from benchkit.report.report_files import write_report
+    from benchkit.report.pages.report_files import write_report
     from benchkit.report.stored_run import read_run
 
     return write_report(read_run(store, outcome.run), outcome.run.report)

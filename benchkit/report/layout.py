@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from matplotlib.artist import Artist
@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.patches import Patch
 
-from benchkit.report.style import colour, dashes, drawable, marker
+from benchkit.report.style import MarkStyle, colour, dashes, drawable, marker
 from benchkit.report.theme import INK, MUTED, SURFACE
 
 WIDTH_IN = 7.6
@@ -23,11 +23,8 @@ MAX_PANELS = 12
 
 _EDGE_IN, _TITLE_IN, _LINE_IN, _KEY_IN, _SOURCE_IN = 0.08, 0.25, 0.17, 0.20, 0.24
 _SUBTITLE_CHARACTERS, _LEGEND_CHARACTERS, _LABEL_CHARACTERS = 114, 105, 42
-_PANEL_COLUMNS = 3
-_PANEL_IN, _SINGLE_PANEL_IN = 2.35, 3.5
 _ROW_IN, _SMALLEST_ROW_IN, _ROWS_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.55
-_DECADE = 4.0
-"""Ratios that span a larger factor get the ticks of decades: 0.5, 1, 2, 5."""
+_LEGEND_COLUMNS = 5
 _EM = 0.62
 """Width of an average character of bold text over the font size, rounded up."""
 
@@ -40,8 +37,7 @@ def new_figure(
     title: str,
     subtitle: Sequence[str],
     source: str,
-    legend: Iterable[tuple[Artist, str]] = (),
-    legend_columns: int = 4,
+    legend: Sequence[tuple[Artist, str]] = (),
     used_width: float = 1.0,
 ) -> Figure:
     """Return a figure of the standard width with `height_in` inches for axes and their labels, which it has not yet.
@@ -50,7 +46,7 @@ def new_figure(
     """
     keys = [(handle, drawable(name)) for handle, name in legend]
     longest = max((len(name) for _, name in keys), default=0)
-    columns = max(1, min(legend_columns, len(keys), _LEGEND_CHARACTERS // (longest + 6)))
+    columns = max(1, min(_LEGEND_COLUMNS, len(keys), _LEGEND_CHARACTERS // (longest + 6)))
     lines = [line for text in subtitle for line in textwrap.wrap(drawable(text), _SUBTITLE_CHARACTERS)]
     legend_top_in = 2 * _EDGE_IN + _TITLE_IN + _LINE_IN * len(lines)
     top_in = legend_top_in + _KEY_IN * math.ceil(len(keys) / columns)
@@ -87,28 +83,29 @@ def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
     ]
 
 
-def panel_height(panels: int) -> float:
-    """Return the height of a number of panels, in inches."""
-    return _SINGLE_PANEL_IN if panels == 1 else _PANEL_IN * math.ceil(panels / _PANEL_COLUMNS)
+def mark_legend(names: Sequence[tuple[MarkStyle, str]]) -> list[tuple[Artist, str]]:
+    """Return the legend of marks without lines."""
+    return [
+        (
+            Line2D(
+                [],
+                [],
+                linestyle="",
+                marker=mark.shape,
+                markersize=7 * mark.size,
+                markerfacecolor=mark.fill,
+                markeredgecolor=mark.colour,
+                markeredgewidth=mark.edge,
+            ),
+            name,
+        )
+        for mark, name in names
+    ]
 
 
-def panel_grid(figure: Figure, names: Sequence[str], *, x_label: str = "", y_label: str = "") -> dict[str, Axes]:
-    """Add a panel for each name, in rows of three; all share the scales of the first."""
-    columns = min(_PANEL_COLUMNS, len(names))
-    cells = figure.add_gridspec(math.ceil(len(names) / columns), columns)
-    panels: dict[str, Axes] = {}
-    for i, name in enumerate(names):
-        first = next(iter(panels.values()), None)
-        axes = figure.add_subplot(cells[i // columns, i % columns], sharex=first, sharey=first)
-        axes.set_title(shorten(drawable(name), WIDTH_IN / columns - 0.4, 9.0))
-        is_lowest, is_leftmost = i + columns >= len(names), i % columns == 0
-        axes.tick_params(labelleft=is_leftmost, labelbottom=is_lowest)
-        if is_leftmost:
-            axes.set_ylabel(y_label)
-        if is_lowest:
-            axes.set_xlabel(x_label)
-        panels[name] = axes
-    return panels
+def part_legend(hues: Mapping[str, int]) -> list[tuple[Artist, str]]:
+    """Return the legend of stacked shares: the colour of each part."""
+    return [(Patch(facecolor=colour(hue)), part) for part, hue in hues.items()]
 
 
 def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sampled]:
@@ -144,23 +141,32 @@ def label_rows(axes: Axes, labels: Mapping[float, str], rows: float) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
-def spread_over_bar(y: float, marks: int, height: float) -> list[float]:
-    """Return the places of marks over the height of the bar at a row, the first on top."""
-    return [y + 0.76 * height * (i / (marks - 1) - 0.5) if marks > 1 else y for i in range(marks)]
-
-
-def write_beside(axes: Axes, y: float, text: str, rows: int) -> None:
-    """Write a text right of its row."""
+def write_beside(axes: Axes, y: float, text: str, rows: int, x: float | None = None) -> None:
+    """Write a text right of a value in its row; right of the panel without one."""
     axes.annotate(
         drawable(text),
-        (1, y),
-        xycoords=("axes fraction", "data"),
+        (1 if x is None else x, y),
+        xycoords=("axes fraction" if x is None else "data", "data"),
         xytext=(6, 0),
         textcoords="offset points",
         va="center",
         size=row_text_size(rows),
-        color=MUTED.light,
+        color=MUTED.light if x is None else INK.light,
         annotation_clip=False,
+    )
+
+
+def write_corner(axes: Axes, text: str) -> None:
+    """Write a text into the upper right corner of a panel, below a limit that is near the top."""
+    axes.annotate(
+        drawable(text),
+        (1, 1),
+        xycoords="axes fraction",
+        xytext=(-4, -14),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color=MUTED.light,
     )
 
 
@@ -190,21 +196,3 @@ def shorten(text: str, room_in: float, size: float) -> str:
 def text_width(characters: int, size: float) -> float:
     """Return the estimated width of a number of characters, in inches."""
     return _EM * size * characters / 72
-
-
-def ratio_axis(axes: Axes, points: Iterable[float], ends: Sequence[float] = ()) -> None:
-    """Make the axis logarithmic, over 1 and all points, and the ends of intervals unless those dwarf the points."""
-    points = [1.0, *points]
-    least, most = min(points), max(points)
-    low = max(min([least, *ends]), least / _DECADE) / 1.04
-    high = min(max([most, *ends]), most * _DECADE) * 1.04
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    if high / low > _DECADE:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    else:
-        ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.axvline(1, color=MUTED.light, linewidth=1, zorder=1)

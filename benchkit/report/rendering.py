@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from benchkit.report.figures.figure import ReportFigure
+from benchkit.report.figure import ReportFigure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import HOVER, style
 from benchkit.report.theme import FLAME_TONES, TONES

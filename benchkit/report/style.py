@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ParamSpec
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from matplotlib.collections import Collection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
+from matplotlib.lines import Line2D
 
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
 from benchkit.safe_text import REPLACEMENT, clean
@@ -77,25 +79,53 @@ def styled(draw: Callable[Params, Figure]) -> Callable[Params, Figure]:
     return drawn
 
 
-def colour(hue: int) -> str:
-    """Return the colour of the nth level; six of them, then they repeat with another marker and other dashes."""
-    return SERIES[hue % len(SERIES)].light
+def colour(hue: int | None) -> str:
+    """Return the colour of the nth level, ink for none; six, then they repeat with another marker and other dashes."""
+    return INK.light if hue is None else SERIES[hue % len(SERIES)].light
 
 
-def marker(hue: int) -> str:
+def marker(hue: int | None) -> str:
     """Return the marker of the nth level; seven of them, so that colour and marker repeat together only after 42."""
-    return MARKERS[hue % len(MARKERS)]
+    return MARKERS[(hue or 0) % len(MARKERS)]
 
 
-def dashes(hue: int) -> Any:  # noqa: ANN401 - matplotlib's line styles are text or tuples
+def dashes(hue: int | None) -> Any:  # noqa: ANN401 - matplotlib's line styles are text or tuples
     """Return the line style of the nth level: solid for the first six."""
-    return DASHES[hue // len(SERIES) % len(DASHES)]
+    return DASHES[(hue or 0) // len(SERIES) % len(DASHES)]
+
+
+@dataclass(frozen=True)
+class MarkStyle:
+    """Look of marks; hollow ones have the colour of the surface inside."""
+
+    shape: str
+    colour: str
+    size: float = 1.0
+    """Diameter relative to that of others."""
+    hollow: bool = False
+
+    @property
+    def is_line(self) -> bool:
+        """True for a shape without an inside, such as a cross."""
+        return self.shape not in Line2D.filled_markers
+
+    @property
+    def fill(self) -> str:
+        """Colour inside."""
+        return SURFACE.light if self.hollow else self.colour
+
+    @property
+    def edge(self) -> float:
+        """Width of the edge in points; filled marks have none."""
+        return 1.1 if self.hollow or self.is_line else 0.0
 
 
 def tick(text: str) -> str:
     """Return a number with its unit as an axis shows it: `20.0 ms` becomes `20 ms`."""
     number, _, unit = text.partition(" ")
-    return " ".join(filter(None, (number.rstrip("0").rstrip(".") if "." in number else number, unit)))
+    return " ".join(
+        filter(None, (number.rstrip("0").rstrip(".") if "." in number and "e" not in number else number, unit))
+    )
 
 
 def drawable(text: str) -> str:

@@ -17,7 +17,7 @@ from benchkit.errors import InputError
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.call_tree import Call, CallTree, call_tree, self_shares
 from benchkit.plugins.flame.selection import SelectedProfile, baseline_profile, compared_profile
-from benchkit.report.figures.figure import ReportFigure, provenance
+from benchkit.report.figure import ReportFigure, provenance
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten
 from benchkit.report.rendering import render_figure
 from benchkit.report.stored_run import StoredRun
@@ -299,7 +299,6 @@ def _draw_icicle(
         subtitle=subtitle,
         source=source,
         legend=[(Patch(facecolor=each.light), name) for name, each in legend.items()],
-        legend_columns=5,
     )
     axes = figure.subplots()
     axes.set_xlim(0, 1)

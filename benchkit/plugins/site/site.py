@@ -20,8 +20,8 @@ from benchkit.models.run import Manifest
 from benchkit.report import html
 from benchkit.report.figures.history import render_series
 from benchkit.report.figures.registry import get_figure
+from benchkit.report.pages.report_files import make_folder, write_error, write_file
 from benchkit.report.rendering import render
-from benchkit.report.report_files import make_folder, write_error, write_file
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import History, HistorySeries, history
 from benchkit.store.run_folder import RunFolder

@@ -57,7 +57,7 @@ def from_file(
     """
     from benchkit.cli.console import input_name, print_json, read_input
     from benchkit.errors import InputError
-    from benchkit.report.report_files import write_file
+    from benchkit.report.pages.report_files import write_file
 
     if query not in QUERIES:
         raise InputError(f"no treatment {query!r} of queries", why=f"one of: {', '.join(QUERIES)}")

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullFormatter, NullLocator
 
 from benchkit import units
 from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import line_legend, new_figure
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import known, numbers
-from benchkit.report.panels import HOLLOW, Scale, draw_averages, draw_points, notes
+from benchkit.report.panels import (
+    HOLLOW,
+    Declaration,
+    Panel,
+    Scale,
+    draw_averages,
+    draw_panels,
+    draw_points,
+    notes,
+)
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
 from benchkit.report.tables import Table
@@ -35,8 +43,6 @@ from benchkit.stats.samples import geometric_mean
 
 MAX_LINES = 12
 """Lines that a figure has at most; its caption names the number of the others."""
-_SIZE_TICKS = 5
-"""Ticks of a size at most; they are a power of two apart, as sizes are written with binary prefixes."""
 
 
 @dataclass(frozen=True)
@@ -101,42 +107,30 @@ def _draw_factor_panels(
     `bands` have the columns hue, x, low and high.
     """
     factor = numeric_factor(run) or ""
-    rows = math.ceil(len(panels) / columns)
-    has_exclusions = any(panel.has_exclusions for panel in panels)
-    figure = new_figure(
-        height_in * rows,
-        title=title,
-        subtitle=[notes(subtitle, HOLLOW if has_exclusions else None)],
-        source=provenance(run),
-        legend=line_legend(lines),
-    )
-    places = figure.add_gridspec(rows, columns)
-    levels = sorted({level for line in lines_along(run, factor) for level, _ in line.cells})
     no_bands = pd.DataFrame(columns=["hue", "x", "low", "high"], dtype=float)
-    for i, panel in enumerate(panels):
-        axes = figure.add_subplot(places[i // columns, i % columns])
+
+    def draw_panel(axes: Axes, panel: _FactorPanel) -> None:
         draw_averages(axes, panel.averages.merge(bands.get(panel.metric, no_bands), on=["hue", "x"], how="left"))
         texts = [
             f"{name}, {x:g}, block {block}: {panel.text(value)}"
             for name, x, block, value in panel.trials[["name", "x", "block", "value"]].itertuples(index=False)
         ]
         draw_points(axes, panel.trials.assign(y=panel.trials["value"], text=texts))
-        _set_factor_axes(axes, panel, factor, levels)
-    return figure
 
-
-def _set_factor_axes(axes: Axes, panel: _FactorPanel, factor: str, levels: Sequence[float]) -> None:
-    """Set up a panel: the levels below on a logarithmic scale, values from 0."""
-    axes.set_title(panel.heading)
-    axes.set_xscale("log")
-    axes.set_xlabel(factor)
-    axes.xaxis.set_major_locator(FixedLocator(list(levels)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    Scale(panel.text, low=0).apply(axes, "y")
-    if panel.text is units.size:
-        axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(axes.get_ylim()[1] / _SIZE_TICKS))))
+    declaration = Declaration(
+        title=title,
+        notes=[notes(subtitle, HOLLOW if any(panel.has_exclusions for panel in panels) else None)],
+        source=provenance(run),
+        legend=line_legend(lines),
+    )
+    levels = sorted({level for line in lines_along(run, factor) for level, _ in line.cells})
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_panel, panel=panel), Scale(panel.text, low=0), panel.heading) for panel in panels],
+        Scale("{:,.6g}".format, factor, kind="log", places=levels),
+        columns=columns,
+        height_in=height_in,
+    )
 
 
 _LOAD_METRICS = (
@@ -184,7 +178,7 @@ def _draw_load(run: StoredRun) -> Figure:
         title=f"Rate, CPU per request and memory against {numeric_factor(run)}",
         subtitle=notes("line: means", "point: one trial"),
         columns=len(panels),
-        height_in=3.4,
+        height_in=3.05,
         bands={metric: _bands(run, metric) for metric, _, _ in _LOAD_METRICS},
     )
 
@@ -303,7 +297,7 @@ def _draw_scheduler(run: StoredRun) -> Figure:
         title=SCHEDULER.title,
         subtitle=notes("line: mean of the profiles, else median", "point: one profile or trial"),
         columns=2,
-        height_in=2.8,
+        height_in=2.65,
         bands={},
     )
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.figures.telemetry import counter_sums, rates
-from benchkit.report.layout import line_legend, new_figure
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figures.telemetry import WINDOW_SECONDS, counter_sums, rates, scale_over
+from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import Scale, notes, shade_window
+from benchkit.report.panels import Declaration, Panel, Scale, draw_averages, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import colour, dashes, styled
+from benchkit.report.style import styled
 from benchkit.report.tables import Table, named, number, table
 
 _MOST_CELLS = 4
-_COLUMNS = 3
 _ROW_IN = 1.5
 _MAX_NAMED = 4
 
@@ -141,34 +141,25 @@ def _caption(run: StoredRun) -> str:
 
 @styled
 def _draw(run: StoredRun) -> Figure:
-    series = _series(run)
-    pictures = [picture for picture in _PICTURES if picture.heading in series]
-    cells = _cells(run)
-    rows = math.ceil(len(pictures) / _COLUMNS)
-    figure = new_figure(
-        _ROW_IN * rows + 0.4,
+    series, cells = _series(run), _cells(run)
+    hues = {view.cell_id: hue for hue, view in enumerate(cells)}
+
+    def draw_picture(axes: Axes, lines: pd.DataFrame) -> None:
+        shade_window(axes, numbers(run.measured["duration_s"]))
+        draw_averages(axes, lines.assign(x=lines["second"], y=lines["value"], hue=lines["cell_id"].map(hues)))
+
+    declaration = Declaration(
         title=AS_WATCHED.title,
-        subtitle=[notes("hosts of servers", "one line per cell", "mean over usable trials")],
+        notes=[notes("hosts of servers", "one line per cell", "mean over usable trials")],
         source=provenance(run),
         legend=line_legend({hue: view.label for hue, view in enumerate(cells)}),
     )
-    panels = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False)
-    for axes, picture in zip(panels.flat, pictures, strict=False):
-        of_picture = series[picture.heading]
-        shade_window(axes, numbers(run.measured["duration_s"]))
-        for hue, view in enumerate(cells):
-            line = of_picture[of_picture["cell_id"] == view.cell_id]
-            axes.plot(line["second"], line["value"], color=colour(hue), linestyle=dashes(hue))
-        axes.set_title(picture.heading)
-        highest = float(np.nanmax(of_picture["value"])) if of_picture["value"].notna().any() else 1.0
-        Scale(picture.text, low=0, high=1.1 * highest or 1.0, ticks=3).apply(axes, "y")
-        Scale(units.count, whole=True).apply(axes, "x")
-        axes.tick_params("x", labelbottom=True)
-    for axes in list(panels.flat)[len(pictures) :]:
-        axes.set_visible(False)
-    for axes in panels[-1]:
-        axes.set_xlabel("s from the start of the window")
-    return figure
+    panels = [
+        Panel(partial(draw_picture, lines=lines), scale_over(picture.text, lines["value"]), picture.heading)
+        for picture in _PICTURES
+        if (lines := series.get(picture.heading)) is not None
+    ]
+    return draw_panels(declaration, panels, Scale(units.count, WINDOW_SECONDS, whole=True), height_in=_ROW_IN)
 
 
 def _table(run: StoredRun) -> Table:

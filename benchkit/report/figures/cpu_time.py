@@ -8,32 +8,34 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
 from benchkit.models.base import level_texts
 from benchkit.models.claims import published_of
-from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import (
-    label_rows,
-    new_figure,
-    row_text_size,
-    rows_height,
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.layout import part_legend, row_text_size, write_beside
+from benchkit.report.panels import (
+    HOLLOW,
+    Declaration,
+    FigureRow,
+    Panel,
+    Scale,
+    draw_bars,
+    draw_intervals,
+    draw_points,
+    draw_rows,
+    draw_shares,
+    notes,
     spread_over_bar,
-    write_beside,
-    write_heading,
 )
-from benchkit.report.panels import HOLLOW, Scale, draw_points, draw_shares, notes, part_legend
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import colour, styled
-from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
+from benchkit.report.style import styled
 from benchkit.stats.cell_pairs import cells_with_levels
 
 MAX_CELLS = 40
 """Cells that are drawn at most, the first of the plan; the table has all."""
 _MAX_NAMED = 6
-_BAR = 0.62
 _REACH = 1.3
 """Multiple of the largest value that the axis shows, so that there is room for the medians beside the bars."""
 
@@ -76,26 +78,16 @@ def _cost_caption(run: StoredRun) -> str:
 @styled
 def _draw_cost(run: StoredRun) -> Figure:
     """Draw a panel for each cost, with a row for each cell, below the levels that it shares with others."""
-    costs, rows = _drawn_costs(run), list(_cost_rows(_cost_cells(run)[:MAX_CELLS]))
+    costs, placed = _drawn_costs(run), list(_cost_rows(_cost_cells(run)[:MAX_CELLS]))
+    rows = [FigureRow(y, name, is_heading=cell is None) for y, (name, cell) in enumerate(placed)]
+    cells = {y: cell for y, (_, cell) in enumerate(placed) if cell is not None}
     has_exclusions = any(run.values(_COSTS[per]).has_exclusions for per in costs)
-    figure = new_figure(
-        rows_height(len(rows)),
+    declaration = Declaration(
         title=COST.title,
-        subtitle=[notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None)],
+        notes=[notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None)],
         source=provenance(run),
     )
-    panels = figure.subplots(1, len(costs), squeeze=False, sharey=True)
-    cells = {y: cell for y, (_, cell) in enumerate(rows) if cell is not None}
-    for axes, per in zip(panels.flat, costs, strict=True):
-        label_rows(axes, {y: text for y, (text, cell) in enumerate(rows) if cell is not None}, len(rows))
-        axes.tick_params(labelleft=axes is panels[0, 0])
-        highest = _draw_cost_bars(axes, run, per, cells, row_text_size(len(rows)))
-        Scale(units.seconds, low=0, high=_REACH * highest, ticks=4).apply(axes, "x")
-        axes.set_xlabel(f"server CPU per {per}")
-    for y, (text, cell) in enumerate(rows):
-        if cell is None:
-            write_heading(panels[0, 0], y, text, len(rows))
-    return figure
+    return draw_rows(declaration, rows, [_cost_panel(run, per, cells, len(rows)) for per in costs])
 
 
 COST = ReportFigure(
@@ -132,42 +124,41 @@ def _cost_rows(cells: Sequence[CellView]) -> Iterator[tuple[str, CellView | None
             yield cell.hue_label if panel else cell.label, cell
 
 
-def _draw_cost_bars(axes: Axes, run: StoredRun, per: str, cells: Mapping[int, CellView], size: float) -> float:
-    """Draw the bar of each cell with its median beside it, and its trials over its height; return the highest value."""
-    values, points = run.values(_COSTS[per]), []
-    for y, cell in cells.items():
-        trials, median = values.by_cell.get(cell.cell_id), values.medians.get(cell.cell_id)
-        if trials is None:
-            continue
-        if median is not None:
-            axes.barh(y, median, height=_BAR, color=colour(cell.hue), alpha=0.28, linewidth=0)
-        texts = [
-            f"{cell.label}, block {block}: {units.seconds(value)} per {per}"
-            for block, value in zip(trials["block"], trials["value"], strict=True)
-        ]
-        points.append(
-            trials.assign(x=trials["value"], y=spread_over_bar(y, len(trials), _BAR), hue=cell.hue, text=texts)
+def _cost_panel(run: StoredRun, per: str, cells: Mapping[int, CellView], rows: int) -> Panel:
+    """Return the panel of a cost: the bar of each cell with its median beside it, and its trials over its height."""
+    values = run.values(_COSTS[per])
+    shown = {y: cell for y, cell in cells.items() if cell.cell_id in values.by_cell}
+    medians = {y: values.medians.get(cell.cell_id) for y, cell in shown.items()}
+    bars = pd.DataFrame(
+        [(y, 0.0, median, shown[y].hue, 0.28) for y, median in medians.items() if median is not None],
+        columns=["y", "low", "high", "hue", "opacity"],
+    )
+    points = pd.concat(
+        spread_over_bar(values.by_cell[cell.cell_id], y).assign(
+            hue=cell.hue,
+            text=[
+                f"{cell.label}, block {block}: {units.seconds(value)} per {per}"
+                for block, value in values.by_cell[cell.cell_id][["block", "value"]].itertuples(index=False)
+            ],
         )
-        axes.annotate(
-            "invalid" if median is None else units.seconds(median),
-            (float(trials["value"].max()), y),
-            xytext=(7, 0),
-            textcoords="offset points",
-            va="center",
-            size=size,
-        )
-    every = pd.concat(points)
-    draw_points(axes, every, area=2 * size, rim=0.06 * size)
-    return float(every["x"].max())
+        for y, cell in shown.items()
+    )
+    size = row_text_size(rows)
+
+    def draw(axes: Axes) -> None:
+        draw_bars(axes, bars)
+        draw_points(axes, points, area=2 * size, rim=0.06 * size)
+        for y, cell in shown.items():
+            text = units.seconds(medians[y]) if medians[y] is not None else "invalid"
+            write_beside(axes, y, text, rows, x=float(values.by_cell[cell.cell_id]["value"].max()))
+
+    reach = _REACH * float(points["x"].max())
+    return Panel(draw, Scale(units.seconds, f"server CPU per {per}", low=0, high=reach, ticks=4))
 
 
 _CONNECT, _PROCESSING, _FIRST_BYTE = "connect_mean_s", "processing_mean_s", "first_byte_mean_s"
-_PERCENTILES = ("latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_max_s")
-_TIME_TONES: Mapping[str, tuple[Tone, float]] = {
-    "connecting": (SERIES[1], 1.0),
-    "waiting": (SERIES[0], 1.0),
-    "receiving": (SERIES[4], 1.0),
-}
+_PERCENTILES = {"latency_p50_s": "p50", "latency_p90_s": "p90", "latency_p99_s": "p99", "latency_max_s": "maximum"}
+_TIME_HUES = {"connecting": 1, "waiting": 0, "receiving": 4}
 """Parts of a response time in their order, with their colours."""
 
 
@@ -177,7 +168,7 @@ class _ResponseTime:
 
     name: str
     parts: Mapping[str, float]
-    percentiles: Sequence[float]
+    percentiles: Mapping[str, float]
     is_published: bool
 
     @property
@@ -213,41 +204,44 @@ def _times_caption(run: StoredRun) -> str:
 def _draw_times(run: StoredRun) -> Figure:
     """Draw two panels with a row for each cell, followed by one for its published figures."""
     rows = _response_times(run)
-    has_published = any(row.is_published for row in rows)
-    figure = new_figure(
-        rows_height(len(rows)),
-        title=RESPONSE_TIMES.title,
-        subtitle=[notes("points: p50, p90, p99, maximum", "pale, hollow: published" if has_published else None)],
-        source=provenance(run),
-        legend=part_legend(_TIME_TONES),
-    )
-    bars, points = figure.subplots(1, 2)
-    label_rows(bars, {y: row.name for y, row in enumerate(rows)}, len(rows))
-    points.set_ylim(bars.get_ylim())
-    points.set_yticks([])
-    shares = [
+    parts = [
         (y, part, time_s / row.mean_s, f"{row.name}: {part} {units.seconds(time_s)}", row.is_published)
         for y, row in enumerate(rows)
         for part, time_s in row.parts.items()
     ]
-    draw_shares(bars, pd.DataFrame(shares, columns=["y", "part", "share", "text", "faint"]), _TIME_TONES)
-    bars.set_xlabel("share of the mean")
-    for y, row in enumerate(rows):
-        write_beside(bars, y, units.seconds(row.mean_s), len(rows))
-        points.plot(
-            row.percentiles,
-            [y] * len(row.percentiles),
-            color=MUTED.light,
-            linewidth=0.8,
-            marker="o",
-            markersize=4,
-            markerfacecolor=SURFACE.light if row.is_published else INK.light,
-            markeredgecolor=INK.light,
-        )
-    Scale(units.seconds, kind="log").apply(points, "x")
-    points.xaxis.set_major_locator(LogLocator(numticks=5))
-    points.set_xlabel("response time")
-    return figure
+    shares = pd.DataFrame(parts, columns=["y", "part", "share", "text", "faint"])
+    percentiles = [
+        (y, time_s, f"{row.name}: {label} {units.seconds(time_s)}", row.is_published)
+        for y, row in enumerate(rows)
+        for label, time_s in row.percentiles.items()
+    ]
+    points = pd.DataFrame(percentiles, columns=["y", "x", "text", "hollow"])
+    spans = points.groupby("y", as_index=False).agg(low=("x", "min"), high=("x", "max"))
+
+    def draw_percentiles(axes: Axes) -> None:
+        draw_intervals(axes, spans, width=0.8)
+        draw_points(axes, points, area=16, rim=0.4)
+
+    declaration = Declaration(
+        title=RESPONSE_TIMES.title,
+        notes=[
+            notes(
+                "points: p50, p90, p99, maximum",
+                "pale, hollow: published" if any(row.is_published for row in rows) else None,
+            )
+        ],
+        source=provenance(run),
+        legend=part_legend(_TIME_HUES),
+    )
+    panels = [
+        Panel(
+            lambda axes: draw_shares(axes, shares, _TIME_HUES),
+            Scale(units.share, "share of the mean", low=0, high=1, ticks=4),
+        ),
+        Panel(draw_percentiles, Scale(units.seconds, "response time", kind="log", ticks=3)),
+    ]
+    named_rows = [FigureRow(y, row.name, units.seconds(row.mean_s)) for y, row in enumerate(rows)]
+    return draw_rows(declaration, named_rows, panels)
 
 
 RESPONSE_TIMES = ReportFigure(
@@ -286,4 +280,5 @@ def _response_time(name: str, values: Mapping[str, float], *, is_published: bool
         return None
     waiting = min(values[_FIRST_BYTE], values[_PROCESSING])
     parts = {"connecting": values[_CONNECT], "waiting": waiting, "receiving": values[_PROCESSING] - waiting}
-    return _ResponseTime(name, parts, [values[each] for each in _PERCENTILES if values.get(each)], is_published)
+    percentiles = {label: values[metric] for metric, label in _PERCENTILES.items() if values.get(metric)}
+    return _ResponseTime(name, parts, percentiles, is_published)

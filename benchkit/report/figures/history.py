@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from benchkit import units
-from benchkit.models.columns import Metric
 from benchkit.models.metrics import metric_named
-from benchkit.report.layout import new_figure
+from benchkit.report.layout import mark_legend
+from benchkit.report.panels import (
+    Declaration,
+    Panel,
+    Scale,
+    draw_averages,
+    draw_intervals,
+    draw_marks,
+    draw_panels,
+    draw_points,
+    draw_reference,
+    notes,
+)
 from benchkit.report.rendering import RenderedFigure, render_figure
-from benchkit.report.style import colour, drawable, hover, marker, styled, tick
-from benchkit.report.theme import INK, MUTED
-from benchkit.run_history.series import History, HistorySeries, Point
+from benchkit.report.style import MarkStyle, colour, marker, styled
+from benchkit.report.theme import MUTED
+from benchkit.run_history.series import History, HistorySeries
 
-HEIGHT_IN = 3.2
 MAX_DATES = 6
 CLEAR_RUNS = 100
 """Runs whose points and intervals can be drawn at full size without covering each other."""
-WIDE = 3.0
-"""Largest value over the smallest from which on the axis is logarithmic with decades."""
+_MAX_HUES = 4
+"""Hosts and settings that the legend names."""
+_UNUSED = MarkStyle("x", MUTED.light)
 
 
 def render_series(history: History, series: HistorySeries) -> RenderedFigure:
@@ -46,125 +55,113 @@ def alt(history: History, series: HistorySeries) -> str:
 def draw_series(history: History, series: HistorySeries) -> Figure:
     """Draw the runs of a series in their order, used ones with intervals, and the levels between its steps."""
     metric = metric_named(history.metric)
-    used = [(x, point) for x, point in enumerate(series.points) if point.is_used]
-    unused = [(x, point) for x, point in enumerate(series.points) if not point.is_used]
-    figure = new_figure(
-        HEIGHT_IN,
-        title=f"{metric.title} of {series.title}",
-        subtitle=["point: one run with its 95 % interval, in the order of time"],
-        source=f"{history.scenario}, {series.scale} scale, {units.counted(len(series.points), 'run')}",
-        legend=_legend(series, has_unused=bool(unused)),
-    )
-    axes = figure.add_subplot()
-    _draw_points(axes, series, used, metric)
-    _draw_levels(axes, series)
-    if unused:
-        _draw_unused(axes, unused)
-    _label_axes(axes, series, metric)
-    return figure
-
-
-def _legend(series: HistorySeries, *, has_unused: bool) -> list[tuple[Line2D, str]]:
-    entries = [
-        (Line2D([], [], color=colour(i), marker=marker(i), ls="", markersize=5), f"hosts and settings {i + 1}")
-        for i in range(min(len(_hues(series)), 4))
-        if len(_hues(series)) > 1
-    ]
-    entries += [(Line2D([], [], color=INK.light, lw=1.6), "level")]
-    if series.shifts:
-        entries += [(Line2D([], [], color=MUTED.light, ls=(0, (4, 2))), "shift")]
-    if has_unused:
-        entries += [(Line2D([], [], color=MUTED.light, marker="x", ls="", markersize=5), "not used")]
-    return entries
-
-
-def _hues(series: HistorySeries) -> dict[int, int]:
-    return {segment.number: i for i, segment in enumerate(series.segments)}
-
-
-def _draw_points(axes: Axes, series: HistorySeries, used: Sequence[tuple[int, Point]], metric: Metric) -> None:
-    hues = _hues(series)
+    hues = {segment.number: hue for hue, segment in enumerate(series.segments)}
+    scale = _scale(history, series)
+    used, unused = _used_points(history, series, hues), _unused_points(series, scale)
     thinner = min(1.0, CLEAR_RUNS / len(series.points))
-    for number, hue in hues.items():
-        of_segment = [(x, point) for x, point in used if point.segment == number]
-        if not of_segment:
-            continue
-        places = [x for x, _ in of_segment]
-        values = [point.value or math.nan for _, point in of_segment]
-        axes.vlines(
-            places,
-            [point.low or math.nan for _, point in of_segment],
-            [point.high or math.nan for _, point in of_segment],
-            color=colour(hue),
-            linewidth=max(0.3, 0.8 * thinner),
-            alpha=0.6,
-        )
-        marks = axes.scatter(places, values, color=colour(hue), marker=marker(hue), s=max(4.0, 18 * thinner), zorder=3)
-        hover(marks, *(_text(series, point, metric) for _, point in of_segment))
 
+    def draw(axes: Axes) -> None:
+        for first in _steps(series)[1:-1]:
+            draw_reference(axes, first - 0.5, along="x")
+        draw_intervals(axes, used, along="y", width=max(0.3, 0.8 * thinner))
+        draw_points(axes, used, area=max(4.0, 30 * thinner))
+        draw_averages(axes, _levels(series))
+        draw_marks(axes, unused, _UNUSED, area=18)
 
-def _draw_levels(axes: Axes, series: HistorySeries) -> None:
-    """Draw the level of each stretch between steps, the line of a drift, and a line where a step begins."""
-    places = {point.run_id: x for x, point in enumerate(series.points)}
-    steps = [shift for shift in series.shifts if shift.kind == "step"]
-    for shift in steps:
-        axes.axvline(places[shift.first_run] - 0.5, color=MUTED.light, linestyle=(0, (4, 2)), linewidth=1, zorder=1)
-    bounds = [0, *(places[shift.first_run] for shift in steps), len(series.points)]
-    drifting = [range(places[s.last_good_run], places[s.first_run] + 1) for s in series.shifts if s.kind == "drift"]
-    for start, end in pairwise(bounds):
-        logs = [math.log(p.value) for p in series.points[start:end] if p.is_used and p.value]
-        if logs and not any(start <= place < end for drift in drifting for place in (drift[0], drift[-1])):
-            level = math.exp(sum(logs) / len(logs))
-            axes.plot([start - 0.4, end - 0.6], [level, level], color=INK.light, lw=1.6, zorder=4)
-    for drift, shift in zip(drifting, (s for s in series.shifts if s.kind == "drift"), strict=True):
-        logs = [math.log(p.value) for p in series.points[drift[0] : drift[-1] + 1] if p.is_used and p.value]
-        middle = sum(logs) / len(logs)
-        half = math.log(shift.ratio) / 2
-        ends = [math.exp(middle - half), math.exp(middle + half)]
-        axes.plot([drift[0], drift[-1]], ends, color=INK.light, lw=1.6, zorder=4)
-
-
-def _draw_unused(axes: Axes, unused: Sequence[tuple[int, Point]]) -> None:
-    """Mark runs without a usable interval at the lower edge, whatever their value is."""
-    marks = axes.scatter(
-        [x for x, _ in unused],
-        [0.02] * len(unused),
-        transform=axes.get_xaxis_transform(),
-        color=MUTED.light,
-        marker="x",
-        s=18,
-        zorder=3,
-        clip_on=False,
+    declaration = Declaration(
+        title=f"{metric.title} of {series.title}",
+        notes=[
+            notes(
+                "point: one run with its 95 % interval, in the order of time",
+                "line: level",
+                "dashed: shift" if any(shift.kind == "step" for shift in series.shifts) else None,
+                "cross: not used" if len(unused) else None,
+            )
+        ],
+        source=f"{history.scenario}, {series.scale} scale, {units.counted(len(series.points), 'run')}",
+        legend=mark_legend(
+            [
+                (MarkStyle(marker(hue), colour(hue)), f"hosts and settings {hue + 1}")
+                for hue in range(min(len(hues), _MAX_HUES))
+                if len(hues) > 1
+            ]
+        ),
     )
-    hover(marks, *(f"{point.run_id}: not used, {point.note}" for _, point in unused))
+    return draw_panels(declaration, [Panel(draw, scale)], _dates(series))
 
 
-def _label_axes(axes: Axes, series: HistorySeries, metric: Metric) -> None:
-    count = len(series.points)
-    axes.set_xlim(-0.8, count - 0.2)
+def _scale(history: History, series: HistorySeries) -> Scale:
+    """Return the scale of values, over all intervals."""
+    metric = metric_named(history.metric)
     ends = [end for point in series.points if point.is_used for end in (point.low, point.high) if end] or [0.5, 2.0]
     low, high = min(ends) / 1.01, max(ends) * 1.01
-    axes.set_ylim(low, high)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(
-        LogLocator(subs=(1, 2, 5)) if high / low > WIDE else MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10])
-    )
-    axes.yaxis.set_minor_formatter(NullFormatter())
     if series.baseline is None:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(metric.format(value))))
-        axes.set_ylabel(drawable(metric.title))
-    else:
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylabel("ratio to the baseline")
+        return Scale(metric.format, metric.title, low, high, kind="log")
+    return Scale("{:g}".format, "ratio to the baseline", low, high, kind="log")
+
+
+def _dates(series: HistorySeries) -> Scale:
+    """Return the scale of the order of runs, with the dates of some; with their times if they share a date."""
+    count = len(series.points)
     chosen = range(0, count, math.ceil(count / MAX_DATES))
-    dates = [f"{series.points[x].started_at:%Y-%m-%d}" for x in chosen]
-    if len(set(dates)) < len(dates):
-        dates = [f"{series.points[x].started_at:%m-%d %H:%M}" for x in chosen]
-    axes.set_xticks(list(chosen), dates)
-    axes.grid(visible=False, axis="x")
+    dates = {place: f"{series.points[place].started_at:%Y-%m-%d}" for place in chosen}
+    if len(set(dates.values())) < len(dates):
+        dates = {place: f"{series.points[place].started_at:%m-%d %H:%M}" for place in chosen}
+    return Scale(lambda place: dates.get(round(place), ""), low=-0.8, high=count - 0.2, places=chosen)
 
 
-def _text(series: HistorySeries, point: Point, metric: Metric) -> str:
-    shown = units.ratio if series.baseline is not None else metric.format
-    about = " ".join(filter(None, (point.code or "", *(f"{k}={v}" for k, v in point.tags.items()))))
-    return f"{point.run_id} {about}: {shown(point.value)} ({shown(point.low)} to {shown(point.high)})"
+def _used_points(history: History, series: HistorySeries, hues: dict[int, int]) -> pd.DataFrame:
+    """Return the used runs: x, y, low, high, hue, text."""
+    shown = units.ratio if series.baseline is not None else metric_named(history.metric).format
+    rows = []
+    for x, point in enumerate(series.points):
+        if point.is_used:
+            about = " ".join(filter(None, (point.code or "", *(f"{k}={v}" for k, v in point.tags.items()))))
+            text = f"{point.run_id} {about}: {shown(point.value)} ({shown(point.low)} to {shown(point.high)})"
+            ends = (point.low or None, point.high or None)
+            rows.append((x, point.value or None, *ends, hues.get(point.segment), text))
+    return pd.DataFrame(rows, columns=["x", "y", "low", "high", "hue", "text"])
+
+
+def _unused_points(series: HistorySeries, scale: Scale) -> pd.DataFrame:
+    """Return a mark at the lower edge for each run without a usable interval, whatever its value is: x, y, text."""
+    low, high = scale.low or 1.0, scale.high or 1.0
+    rows = [
+        (x, low * (high / low) ** 0.02, f"{point.run_id}: not used, {point.note}")
+        for x, point in enumerate(series.points)
+        if not point.is_used
+    ]
+    return pd.DataFrame(rows, columns=["x", "y", "text"])
+
+
+def _steps(series: HistorySeries) -> list[int]:
+    """Return the places at which levels begin, and the end of the series."""
+    places = {point.run_id: x for x, point in enumerate(series.points)}
+    return [0, *(places[shift.first_run] for shift in series.shifts if shift.kind == "step"), len(series.points)]
+
+
+def _levels(series: HistorySeries) -> pd.DataFrame:
+    """Return the level of each stretch between steps, and the line of each drift, interrupted between: x, y."""
+    places = {point.run_id: x for x, point in enumerate(series.points)}
+    drifts = [
+        (places[shift.last_good_run], places[shift.first_run], shift.ratio)
+        for shift in series.shifts
+        if shift.kind == "drift"
+    ]
+    rows: list[tuple[float, float]] = []
+    for start, end in pairwise(_steps(series)):
+        level = _mean_log(series, start, end)
+        if level is not None and not any(start <= place < end for first, last, _ in drifts for place in (first, last)):
+            rows += [(start - 0.4, math.exp(level)), (end - 0.6, math.exp(level)), (end - 0.6, math.nan)]
+    for first, last, ratio in drifts:
+        middle = _mean_log(series, first, last + 1)
+        if middle is not None:
+            half = math.log(ratio) / 2
+            rows += [(first, math.exp(middle - half)), (last, math.exp(middle + half)), (last, math.nan)]
+    return pd.DataFrame(rows, columns=["x", "y"])
+
+
+def _mean_log(series: HistorySeries, start: int, end: int) -> float | None:
+    """Return the mean logarithm of the used runs from one place to before another; None without any."""
+    logs = [math.log(point.value) for point in series.points[start:end] if point.is_used and point.value]
+    return sum(logs) / len(logs) if logs else None

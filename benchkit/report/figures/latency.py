@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
@@ -19,23 +19,24 @@ from benchkit.comparison.notes import latency_note
 from benchkit.models.capacity import Objective
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
-from benchkit.report.figures.figure import ReportFigure, more_in_table
-from benchkit.report.layout import sample_evenly
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     DOTTED,
     Declaration,
+    Panel,
     Scale,
-    draw_limits,
     draw_lines,
     draw_panels,
     draw_points,
+    draw_reference,
     notes,
+    shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
 from benchkit.report.tables import Entry, Table, named, number, table
-from benchkit.report.theme import GRID
 
 Reals = npt.NDArray[np.float64]
 
@@ -137,14 +138,15 @@ def _draw_percentiles(run: StoredRun) -> Figure:
             notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
             latency_note(run.measured),
         ],
-        legend={view.hue: view.hue_label for view in cells},
-        x=Scale(lambda nines: next((name for x, name in names.items() if math.isclose(x, nines)), "")),
-        y=Scale(units.seconds, "latency", low / widen, high * widen, kind="log"),
+        source=provenance(run),
+        legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
-    figure = draw_panels(run, declaration, panels, draw_panel)
-    figure.axes[0].xaxis.set_major_locator(FixedLocator(list(names)))
-    figure.axes[0].margins(x=0.04)
-    return figure
+    scale = Scale(units.seconds, "latency", low / widen, high * widen, kind="log")
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_panel, panel=panel), scale, panel) for panel in panels],
+        Scale(lambda nines: names.get(nines, ""), places=list(names)),
+    )
 
 
 PERCENTILE_CURVES = ReportFigure(
@@ -245,29 +247,34 @@ def _over_time_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_over_time(run: StoredRun) -> Figure:
-    cells = {run.labels[cell_id]: cell_id for cell_id in sample_evenly(_cells_with_series(run))}
-    series = _series(run)
-    shown = series[series["cell_id"].isin(list(cells.values()))]
+    cells, series = sample_evenly(_cells_with_series(run)), _series(run)
+    shown = series[series["cell_id"].isin(cells)]
     exclusion = shown["trial_id"].map(run.values(P99).exclusions)
     lines = pd.concat(
         shown.assign(x=shown["t_s"], y=numbers(shown[metric]), hue=hue, exclusion=exclusion)
         for metric, hue in _TIME_HUES.items()
     )
 
-    def draw_cell(axes: Axes, name: str) -> None:
+    def draw_cell(axes: Axes, cell_id: str) -> None:
         if (shape := _shape(run)) is not None:
-            axes.axvspan(*shape, color=GRID.light, linewidth=0, zorder=0)
-        draw_limits(axes, _objective_limits(run))
-        draw_lines(axes, lines[lines["cell_id"] == cells[name]])
+            shade(axes, *shape)
+        for hue, limit_s in _objective_limits(run).items():
+            draw_reference(axes, limit_s, hue=hue)
+        draw_lines(axes, lines[lines["cell_id"] == cell_id])
 
     declaration = Declaration(
         title=OVER_TIME.title,
         notes=[notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None)],
-        legend={hue: PERCENTILES[metric].label for metric, hue in _TIME_HUES.items()},
-        x=Scale(units.count, "s from the first request", 0, float(lines["x"].max()), whole=True),
-        y=Scale(units.seconds, "latency", float(lines["y"].min()) / 1.3, float(lines["y"].max()) * 1.3, kind="log"),
+        source=provenance(run),
+        legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _TIME_HUES.items()}),
     )
-    return draw_panels(run, declaration, list(cells), draw_cell)
+    low, high = float(lines["y"].min()) / 1.3, float(lines["y"].max()) * 1.3
+    scale = Scale(units.seconds, "latency", low, high, kind="log")
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_cell, cell_id=cell_id), scale, run.labels[cell_id]) for cell_id in cells],
+        Scale(units.count, "s from the first request", 0, float(lines["x"].max()), whole=True),
+    )
 
 
 def _over_time_table(run: StoredRun) -> Table:

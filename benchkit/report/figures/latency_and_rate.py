@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import median
 
 import pandas as pd
@@ -16,23 +17,24 @@ from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_
 from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
-from benchkit.report.figures.figure import ReportFigure, more_in_table
-from benchkit.report.layout import sample_evenly
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     HOLLOW,
     Declaration,
+    Panel,
     Scale,
     draw_averages,
-    draw_limits,
     draw_panels,
     draw_points,
+    draw_reference,
     notes,
+    shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import styled
 from benchkit.report.tables import Entry, Table, named, number, prose, table
-from benchkit.report.theme import GRID, MUTED
 
 _MAX_NAMED = 8
 _RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
@@ -75,16 +77,13 @@ def _against_rate_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_against_rate(run: StoredRun) -> Figure:
-    shown = {_curves_name(curves): curves for curves in sample_evenly(_rate_curves(run))}
-
-    def draw_curves(axes: Axes, name: str) -> None:
-        curves = shown[name]
+    def draw_curves(axes: Axes, curves: RateCurves) -> None:
         if curves.capacity is not None:
-            capacity = curves.capacity
-            axes.axvspan(capacity.low, capacity.high or capacity.rps, color=GRID.light, linewidth=0, zorder=0)
+            shade(axes, curves.capacity.low, curves.capacity.high or curves.capacity.rps)
         if curves.knee is not None:
-            axes.axvline(curves.knee, color=MUTED.light, linestyle=":", linewidth=1.0, zorder=1)
-        draw_limits(axes, _curve_limits(curves))
+            draw_reference(axes, curves.knee, along="x", style=":")
+        for hue, limit_s in _curve_limits(curves).items():
+            draw_reference(axes, limit_s, hue=hue)
         averages = [
             (point.rate, point.value, point.low, point.high, _RATE_HUES[metric])
             for metric, points in curves.points.items()
@@ -102,11 +101,18 @@ def _draw_against_rate(run: StoredRun) -> Figure:
                 HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
             )
         ],
-        legend={hue: PERCENTILES[metric].label for metric, hue in _RATE_HUES.items()},
-        x=Scale(units.rate, "requests per second, target", low=0, ticks=4),
-        y=Scale(units.seconds, "latency", kind="log"),
+        source=provenance(run),
+        legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _RATE_HUES.items()}),
     )
-    return draw_panels(run, declaration, list(shown), draw_curves)
+    scale = Scale(units.seconds, "latency", kind="log")
+    return draw_panels(
+        declaration,
+        [
+            Panel(partial(draw_curves, curves=curves), scale, _curves_name(curves))
+            for curves in sample_evenly(_rate_curves(run))
+        ],
+        Scale(units.rate, "requests per second, target", low=0, ticks=4),
+    )
 
 
 def _against_rate_table(run: StoredRun) -> Table:
@@ -228,27 +234,26 @@ def _draw_throughput(run: StoredRun) -> Figure:
             )
         ],
     )
+
+    def draw_panel(axes: Axes, panel: str) -> None:
+        draw_points(axes, marks[marks["panel"] == panel], area=20)
+
     declaration = Declaration(
         title=THROUGHPUT.title,
         notes=[
             notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
             latency_note(run.measured),
         ],
-        legend={view.hue: view.hue_label for view in cells},
-        x=Scale(units.rate, "requests per second", 0, float(points["x"].max()) * 1.08, ticks=4),
-        y=Scale(
-            units.seconds,
-            f"{percentile.label} latency",
-            float(points["y"].min()) / 1.6,
-            float(points["y"].max()) * 1.6,
-            kind="log",
-        ),
+        source=provenance(run),
+        legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
-
-    def draw_panel(axes: Axes, panel: str) -> None:
-        draw_points(axes, marks[marks["panel"] == panel], area=20)
-
-    return draw_panels(run, declaration, sample_evenly(panels_of(cells)), draw_panel)
+    low, high = float(points["y"].min()) / 1.6, float(points["y"].max()) * 1.6
+    scale = Scale(units.seconds, f"{percentile.label} latency", low, high, kind="log")
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_panel, panel=panel), scale, panel) for panel in sample_evenly(panels_of(cells))],
+        Scale(units.rate, "requests per second", 0, float(points["x"].max()) * 1.08, ticks=4),
+    )
 
 
 THROUGHPUT = ReportFigure(

@@ -4,49 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.report.figures.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import (
-    label_rows,
-    line_legend,
-    new_figure,
-    row_text_size,
-    rows_height,
-    sample_evenly,
-    spread_over_bar,
-    write_heading,
-)
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.layout import line_legend, row_text_size, sample_evenly, write_beside
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
+    BAR,
     DOTTED,
     HOLLOW,
     Declaration,
+    FigureRow,
+    Panel,
     Scale,
-    bar,
+    count_rows,
+    draw_bars,
     draw_intervals,
     draw_lines,
     draw_panels,
     draw_points,
+    draw_rows,
     notes,
+    spread_over_bar,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import colour, hover, styled
+from benchkit.report.style import styled
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.tables import Entry, Table, named, number, table
-from benchkit.report.theme import INK, MUTED, SERIES
+from benchkit.report.theme import SERIES
 from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
 from benchkit.stats.samples import take_samples
 
-_BAR = 0.64
 _MAX_WRITTEN = 60
 """Rows up to which the means are written beside the bars."""
 _MAX_NAMED = 8
@@ -56,15 +50,6 @@ _MAX_REACH = 1.5
 """Multiple of the highest rate that the axis shows at most, so that a wide interval does not dwarf the bars."""
 _LARGEST_LOG = 700.0
 """Logarithm near the largest number that a double holds."""
-
-
-@dataclass(frozen=True)
-class _RateRow:
-    """A row of the figure: a cell, or the heading of those that follow."""
-
-    y: float
-    text: str
-    cell: CellSummary | None
 
 
 def _rates_alt(run: StoredRun) -> str:
@@ -100,42 +85,42 @@ def _rates_caption(run: StoredRun) -> str:
 def _draw_rates(run: StoredRun) -> Figure:
     """Draw a row for each cell; a row without a rate says why."""
     cells = summarise(run)
-    legend = _colour_legend(cells)
-    rows = list(_rate_rows(cells, has_legend=bool(legend)))
-    lines = math.ceil(max(row.y for row in rows) + 1)
+    legend, intervals = _colour_legend(cells), rate_intervals(run)
+    placed = list(_rate_rows(cells, has_legend=bool(legend)))
+    rows, by_y = [row for row, _ in placed], {row.y: cell for row, cell in placed if cell is not None}
+    lines = count_rows(rows)
     size = row_text_size(lines)
-    intervals = rate_intervals(run)
-    has_exclusions = run.values("rps").has_exclusions
-    figure = new_figure(
-        rows_height(lines),
+    highest = float(numbers(run.measured["rps"]).max()) or 1.0
+    reach = min(max([highest, *(high for _, high in intervals.values())]), _MAX_REACH * highest)
+
+    def draw(axes: Axes) -> None:
+        means = _mean_bars(by_y)
+        draw_bars(axes, means)
+        ends = means[means["is_usable"]]
+        marked = ends.assign(x=ends["high"], low=ends["y"] - BAR / 2, high=ends["y"] + BAR / 2)
+        draw_intervals(axes, marked, along="y", width=2)
+        draw_points(axes, _trial_points(run, by_y), area=2 * size, rim=0.06 * size)
+        draw_intervals(axes, _interval_lines(by_y, intervals, 1 - run.data.alpha))
+        for y, cell in by_y.items():
+            if len(rows) <= _MAX_WRITTEN or cell.mean_rps is None:
+                _, high = intervals.get(cell.cell.cell_id, (0.0, 0.0))
+                write_beside(axes, y, _result_text(cell), lines, x=min(max([high, *cell.rps]), reach))
+
+    declaration = Declaration(
         title=RATES.title,
-        subtitle=[
+        notes=[
             notes(
                 "bar: mean of the trials",
                 "point: one trial",
                 f"line: {1 - run.data.alpha:.0%} interval" if intervals else None,
-                HOLLOW if has_exclusions else None,
+                HOLLOW if run.values("rps").has_exclusions else None,
             )
         ],
         source=provenance(run),
         legend=line_legend(legend),
     )
-    axes = figure.subplots()
-    label_rows(axes, {row.y: row.text for row in rows if row.text and (row.cell or legend)}, lines)
-    by_y = {row.y: row.cell for row in rows if row.cell is not None}
-    _draw_means(axes, by_y)
-    draw_points(axes, _trial_points(run, by_y), area=2 * size, rim=0.06 * size)
-    draw_intervals(axes, _interval_lines(by_y, intervals, 1 - run.data.alpha))
-    for row in rows:
-        if row.cell is None and not legend:
-            write_heading(axes, row.y, row.text, lines)
-        if row.cell is not None and (len(rows) <= _MAX_WRITTEN or row.cell.mean_rps is None):
-            _write_result(axes, row.y, row.cell, size, beyond=intervals.get(row.cell.cell.cell_id, (0.0, 0.0))[1])
-    highest = float(numbers(run.measured["rps"]).max()) or 1.0
-    reach = min(max([highest, *(high for _, high in intervals.values())]), _MAX_REACH * highest)
-    Scale(units.rate, low=0, high=1.14 * reach, ticks=6).apply(axes, "x")
-    axes.set_xlabel("requests per second")
-    return figure
+    scale = Scale(units.rate, "requests per second", low=0, high=1.14 * reach, ticks=6)
+    return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
 RATES = ReportFigure(
@@ -176,41 +161,37 @@ def _colour_legend(cells: Sequence[CellSummary]) -> dict[int, str]:
     return hues if is_long and len(hues) <= len(SERIES) else {}
 
 
-def _rate_rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[_RateRow]:
-    """Yield cells under the heading of their panel, from the top; with a legend beside it, without names."""
+def _rate_rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[tuple[FigureRow, CellSummary | None]]:
+    """Yield cells with their rows below the heading of their panel; with a legend the panel is named beside them."""
     y = 0.0
     panels: dict[str, list[CellSummary]] = {}
     for cell in cells:
         panels.setdefault(cell.cell.panel, []).append(cell)
     for panel, members in panels.items():
         if has_legend:
-            yield _RateRow(y + (len(members) - 1) / 2, panel, None)
+            yield FigureRow(y + (len(members) - 1) / 2, panel), None
         elif panel:
-            yield _RateRow(y, panel, None)
+            yield FigureRow(y, panel, is_heading=True), None
             y += 1
         for cell in members:
             name = cell.cell.hue_label if panel else cell.cell.label
-            yield _RateRow(y, "" if has_legend else name, cell)
+            yield FigureRow(y, "" if has_legend else name), cell
             y += 1
         y += _GAP if has_legend else 0
 
 
-def _draw_means(axes: Axes, rows: Mapping[float, CellSummary]) -> None:
-    """Draw bars from zero to the mean with a marked end; a cell without any usable trial has only a faint bar."""
-    means = [(y, cell, cell.mean_rps, colour(cell.cell.hue)) for y, cell in rows.items() if cell.mean_rps is not None]
-    bars = PolyCollection(
-        [bar(y, 0, rps, _BAR) for y, _, rps, _ in means],
-        facecolors=[mpl.colors.to_rgba(tone, 0.28 if cell.is_usable else 0.08) for _, cell, _, tone in means],
-    )
-    hover(bars, *(f"{cell.cell.label}: mean {units.requests_per_s(rps)}" for _, cell, rps, _ in means))
-    usable = [(y, rps, tone) for y, cell, rps, tone in means if cell.is_usable]
-    ends = LineCollection(
-        [[(rps, y - _BAR / 2), (rps, y + _BAR / 2)] for y, rps, _ in usable],
-        colors=[tone for _, _, tone in usable],
-        linewidths=2,
-    )
-    axes.add_collection(bars)
-    axes.add_collection(ends)
+def _mean_bars(rows: Mapping[float, CellSummary]) -> pd.DataFrame:
+    """Return the bars of the means, faint for a cell without any usable trial."""
+    bars = [
+        (y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, _mean_text(cell, rps))
+        for y, cell in rows.items()
+        if (rps := cell.mean_rps) is not None
+    ]
+    return pd.DataFrame(bars, columns=["y", "low", "high", "hue", "opacity", "is_usable", "text"])
+
+
+def _mean_text(cell: CellSummary, rps: float) -> str:
+    return f"{cell.cell.label}: mean {units.requests_per_s(rps)}"
 
 
 def _trial_points(run: StoredRun, rows: Mapping[float, CellSummary]) -> pd.DataFrame:
@@ -218,9 +199,7 @@ def _trial_points(run: StoredRun, rows: Mapping[float, CellSummary]) -> pd.DataF
     by_cell = run.values("rps").by_cell
     return pd.concat(
         [
-            trials.assign(
-                x=trials["value"],
-                y=spread_over_bar(y, len(trials), _BAR),
+            spread_over_bar(trials, y).assign(
                 hue=cell.cell.hue,
                 text=[
                     f"{cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
@@ -245,15 +224,10 @@ def _interval_lines(
     return pd.DataFrame(lines, columns=["y", "low", "high", "text"])
 
 
-def _write_result(axes: Axes, y: float, cell: CellSummary, size: float, beyond: float) -> None:
+def _result_text(cell: CellSummary) -> str:
     if cell.mean_rps is not None:
-        text = units.rate(cell.mean_rps) if cell.is_usable else f"{units.rate(cell.mean_rps)}, invalid"
-        place, tone = max(*cell.rps, beyond), INK if cell.is_usable else MUTED
-    else:
-        reason = "not supported on these hosts" if cell.cell.unsupported is not None else "no trial ended with a rate"
-        place, text, tone = 0.0, reason, MUTED
-    offset = (7, 0) if cell.rps else (4, 0)
-    axes.annotate(text, (place, y), xytext=offset, textcoords="offset points", va="center", size=size, color=tone.light)
+        return units.rate(cell.mean_rps) if cell.is_usable else f"{units.rate(cell.mean_rps)}, invalid"
+    return "not supported on these hosts" if cell.cell.unsupported is not None else "no trial ended with a rate"
 
 
 MAX_SLICED_CELLS = len(SERIES)
@@ -304,25 +278,24 @@ def _draw_slices(run: StoredRun) -> Figure:
     )
     blocks = {f"block {block}": block for block in sample_evenly(list(_slices(run)["block"].unique()))}
 
-    def draw_block(axes: Axes, name: str) -> None:
-        of_block = points[points["block"] == blocks[name]]
+    def draw_block(axes: Axes, block: object) -> None:
+        of_block = points[points["block"] == block]
         draw_lines(axes, of_block)
         draw_points(axes, of_block.assign(exclusion=None), area=5.0)
 
     declaration = Declaration(
         title=SLICES.title,
         notes=[notes("point: one slice of one cell", DOTTED if run.values("rps").has_exclusions else None)],
-        legend={hue: run.labels[cell_id] for cell_id, hue in hues.items()},
-        x=Scale(
-            units.count,
-            "s from the first slice",
-            0,
-            1.02 * max(float(_slices(run)["started_s"].max()), 0.1),
-            whole=True,
-        ),
-        y=Scale(units.rate, "requests per second", 0, 1.05 * float(_slices(run)["rps"].max())),
+        source=provenance(run),
+        legend=line_legend({hue: run.labels[cell_id] for cell_id, hue in hues.items()}),
     )
-    return draw_panels(run, declaration, list(blocks), draw_block)
+    scale = Scale(units.rate, "requests per second", 0, 1.05 * float(_slices(run)["rps"].max()))
+    latest = max(float(_slices(run)["started_s"].max()), 0.1)
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_block, block=block), scale, name) for name, block in blocks.items()],
+        Scale(units.count, "s from the first slice", 0, 1.02 * latest, whole=True),
+    )
 
 
 def _slices_table(run: StoredRun) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -16,28 +16,35 @@ from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_tria
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
-from benchkit.report.figures.figure import ReportFigure, name_extremes, provenance
-from benchkit.report.layout import (
-    label_rows,
-    new_figure,
-    ratio_axis,
-    row_text_size,
-    rows_height,
-    write_beside,
-    write_heading,
-)
+from benchkit.report.figure import ReportFigure, name_extremes, provenance
+from benchkit.report.layout import row_text_size
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import draw_points, notes
+from benchkit.report.panels import (
+    Declaration,
+    FigureRow,
+    Panel,
+    Scale,
+    draw_bars,
+    draw_intervals,
+    draw_marks,
+    draw_points,
+    draw_reference,
+    draw_rows,
+    notes,
+)
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import colour, hover, marker, styled
+from benchkit.report.style import MarkStyle, styled
 from benchkit.report.summary import cell_names, ratio_with_interval
-from benchkit.report.theme import GRID, INK, SURFACE
+from benchkit.report.theme import INK
 from benchkit.safe_text import clean
 from benchkit.stats.cell_pairs import scenario_baseline
 
 MAX_RATIOS = 40
 """Ratios that are drawn at most: those farthest from 1. The table has all."""
 _MAX_NAMED = 6
+_REACH = 4.0
+"""Factor beyond the marks that the axis of ratios shows at most, so that a wide interval does not dwarf them."""
+_PUBLISHED = MarkStyle("D", INK.light, hollow=True)
 
 
 @dataclass(frozen=True)
@@ -89,23 +96,27 @@ def _ratios_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_ratios(run: StoredRun) -> Figure:
-    rows = _ratio_rows(run)
+    ratio_rows = _ratio_rows(run)
+    rows = [
+        FigureRow(y, row.text, is_heading=True)
+        if row.ratio is None
+        else FigureRow(y, row.text, ratio_with_interval(row.ratio))
+        for y, row in enumerate(ratio_rows)
+    ]
+    ratios, published = _ratio_marks(ratio_rows), _published_marks(ratio_rows)
+    intervals = ratios.dropna(subset=["low", "high"])
+    scale = _ratio_scale("ratio, logarithmic", [*ratios["x"], *published["x"]], [*intervals["low"], *intervals["high"]])
     size = row_text_size(len(rows))
-    figure = new_figure(rows_height(len(rows)), title=RATIOS.title, subtitle=[_relation(run)], source=provenance(run))
-    axes = figure.subplots()
-    ratios = [row.ratio for row in rows if row.ratio]
-    marks = [value for value in (*(each.ratio for each in ratios), *(row.published for row in rows)) if value]
-    ratio_axis(axes, marks, [end for each in ratios for end in (each.low, each.high) if end])
-    label_rows(axes, {y: row.text for y, row in enumerate(rows) if row.ratio is not None}, len(rows))
-    for y, row in enumerate(rows):
-        if row.ratio is None:
-            write_heading(axes, y, row.text, len(rows))
-            continue
-        _draw_claim(axes, y, row, size)
-        _draw_ratio(axes, y, row, row.ratio, size)
-        write_beside(axes, y, ratio_with_interval(row.ratio), len(rows))
-    axes.set_xlabel("ratio, logarithmic")
-    return figure
+
+    def draw(axes: Axes) -> None:
+        draw_bars(axes, _expected_ranges(ratio_rows, scale), height=0.8)
+        draw_reference(axes, 1, along="x", style="-")
+        draw_intervals(axes, intervals)
+        draw_points(axes, ratios, area=4.5 * size, rim=0.06 * size)
+        draw_marks(axes, published, _PUBLISHED, area=3 * size)
+
+    declaration = Declaration(title=RATIOS.title, notes=[_relation(run)], source=provenance(run))
+    return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
 RATIOS = ReportFigure(
@@ -162,32 +173,49 @@ def _relation(run: StoredRun) -> str:
     return f"{title} relative to the cell that differs in {cell_id(levels)} alone"
 
 
-def _draw_claim(axes: Axes, y: float, row: _RatioRow, size: float) -> None:
-    """Draw the expected range of a claim as a band, the published ratio as a diamond."""
-    if row.expected is not None:
-        low, high = axes.get_xlim()
-        least, most = max(row.expected[0] or low, low), min(row.expected[1] or high, high)
-        if least < most:
-            axes.broken_barh(
-                [(least, most - least)], (y - 0.4, 0.8), color=GRID.light, alpha=0.7, linewidth=0, zorder=0
-            )
-    if row.published is not None:
-        mark = axes.plot(
-            [row.published], [y], marker="D", ms=0.6 * size, mfc=SURFACE.light, mec=INK.light, mew=1, ls="", zorder=4
+def _ratio_marks(rows: Sequence[_RatioRow]) -> pd.DataFrame:
+    """Return the known ratios as points with intervals; hollow where no difference is shown and no claim is decided."""
+    marks = [
+        (
+            y,
+            row.ratio.ratio,
+            row.ratio.low,
+            row.ratio.high,
+            row.hue,
+            not row.is_settled,
+            f"{row.text}: {ratio_with_interval(row.ratio)}, {units.counted(row.ratio.blocks, 'block')}",
         )
-        hover(mark[0], f"{row.text}: published {row.published:g}")
+        for y, row in enumerate(rows)
+        if row.ratio is not None and row.ratio.ratio is not None
+    ]
+    return pd.DataFrame(marks, columns=["y", "x", "low", "high", "hue", "hollow", "text"])
 
 
-def _draw_ratio(axes: Axes, y: float, row: _RatioRow, ratio: Ratio, size: float) -> None:
-    if ratio.ratio is None:
-        return
-    tone = INK.light if row.hue is None else colour(row.hue)
-    shape = "o" if row.hue is None else marker(row.hue)
-    if ratio.low is not None and ratio.high is not None:
-        axes.plot([ratio.low, ratio.high], [y, y], color=tone, linewidth=1.6, solid_capstyle="butt", zorder=2)
-    fill = tone if row.is_settled else SURFACE.light
-    mark = axes.plot([ratio.ratio], [y], marker=shape, ms=0.6 * size, mfc=fill, mec=tone, mew=1.2, ls="", zorder=3)
-    hover(mark[0], f"{row.text}: {ratio_with_interval(ratio)}, {units.counted(ratio.blocks, 'block')}")
+def _published_marks(rows: Sequence[_RatioRow]) -> pd.DataFrame:
+    marks = [
+        (y, row.published, f"{row.text}: published {row.published:g}") for y, row in enumerate(rows) if row.published
+    ]
+    return pd.DataFrame(marks, columns=["y", "x", "text"])
+
+
+def _expected_ranges(rows: Sequence[_RatioRow], scale: Scale) -> pd.DataFrame:
+    """Return the expected ranges of claims as pale bars, up to the ends of the axis where they have no limit."""
+    ranges = [
+        (y, max(row.expected[0] or 0, scale.low or 0), min(row.expected[1] or math.inf, scale.high or math.inf))
+        for y, row in enumerate(rows)
+        if row.expected is not None
+    ]
+    bars = pd.DataFrame(ranges, columns=["y", "low", "high"]).assign(opacity=0.12)
+    return bars[bars["low"] < bars["high"]]
+
+
+def _ratio_scale(label: str, marks: Iterable[float], ends: Sequence[float] = ()) -> Scale:
+    """Return the scale over 1 and all marks, and over the ends of intervals unless those dwarf the marks."""
+    marks = [1.0, *marks]
+    least, most = min(marks), max(marks)
+    low = max(min([least, *ends]), least / _REACH) / 1.04
+    high = min(max([most, *ends]), most * _REACH) * 1.04
+    return Scale("{:g}".format, label, low, high, kind="log", ticks=6)
 
 
 MAX_TOOL_ROWS = 80
@@ -234,31 +262,32 @@ def _tools_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_tools(run: StoredRun) -> Figure:
-    rows = list(_tool_rows(run))
+    tool_rows = list(_tool_rows(run))
+    tools = {y: row for y, row in enumerate(tool_rows) if isinstance(row, _ToolRow)}
+    rows = [
+        FigureRow(y, row.tool, row.median_text) if isinstance(row, _ToolRow) else FigureRow(y, row, is_heading=True)
+        for y, row in enumerate(tool_rows)
+    ]
+    points = pd.concat([row.trials.assign(y=y) for y, row in tools.items()])
+    medians = pd.DataFrame(
+        [(row.median, y - _MEDIAN, y + _MEDIAN, f"{row.tool}: median {row.median_text}") for y, row in tools.items()],
+        columns=["x", "low", "high", "text"],
+    )
     size = row_text_size(len(rows))
-    figure = new_figure(
-        rows_height(len(rows)),
+
+    def draw(axes: Axes) -> None:
+        draw_reference(axes, 1, along="x", style="-")
+        for _, of_row in points.groupby("y"):  # each with hover texts of its own
+            draw_points(axes, of_row, area=2 * size, rim=0.06 * size)
+        draw_intervals(axes, medians, along="y")
+
+    declaration = Declaration(
         title=TOOLS.title,
-        subtitle=[notes("point: one trial", "line: median of the tool", "1: median of the tools")],
+        notes=[notes("point: one trial", "line: median of the tool", "1: median of the tools")],
         source=provenance(run),
     )
-    axes = figure.subplots()
-    tools = {y: row for y, row in enumerate(rows) if isinstance(row, _ToolRow)}
-    points = pd.concat([row.trials.assign(y=y) for y, row in tools.items()])
-    ratio_axis(axes, points["x"])
-    label_rows(axes, {y: row.tool for y, row in tools.items()}, len(rows))
-    for _, of_row in points.groupby("y"):
-        draw_points(axes, of_row, area=2.4 * size, rim=0.4)
-    for y, row in enumerate(rows):
-        if isinstance(row, _ToolRow):
-            write_beside(axes, y, row.median_text, len(rows))
-            ends = [y - _MEDIAN, y + _MEDIAN]
-            line = axes.plot([row.median, row.median], ends, color=INK.light, linewidth=1.6, zorder=4)
-            hover(line[0], f"{row.tool}: median {row.median_text}")
-        else:
-            write_heading(axes, y, row, len(rows))
-    axes.set_xlabel("relative to the median of the tools, logarithmic")
-    return figure
+    scale = _ratio_scale("relative to the median of the tools, logarithmic", points["x"])
+    return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
 TOOLS = ReportFigure(

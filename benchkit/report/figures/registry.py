@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchkit.errors import InputError
 from benchkit.registry import Registry
+from benchkit.report.figure import ReportFigure
 from benchkit.report.figures import (
     against_factor,
     as_watched,
@@ -16,7 +17,6 @@ from benchkit.report.figures import (
     verdicts,
     why,
 )
-from benchkit.report.figures.figure import ReportFigure
 
 _ALL = (
     rates.RATES,

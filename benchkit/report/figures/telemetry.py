@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,19 +13,30 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import line_legend, new_figure, sample_evenly
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import line_legend, sample_evenly, write_corner
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import DOTTED, Declaration, Scale, draw_lines, draw_panels, notes, shade_window
+from benchkit.report.panels import (
+    DOTTED,
+    Declaration,
+    Panel,
+    Scale,
+    draw_lines,
+    draw_panels,
+    draw_reference,
+    notes,
+    shade_window,
+)
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import drawable, styled
+from benchkit.report.style import styled
 from benchkit.report.tables import Entry, Table, named, number, table
-from benchkit.report.theme import MUTED
 from benchkit.safe_text import clean
 
 _CPU = "cpu_s_total"
 """CPU of services and generators; the total of a host in a lab would include all else that runs on the machine."""
-_ROW_IN, _AXIS_IN = 1.25, 0.35
+_ROW_IN = 1.25
+WINDOW_SECONDS = "s from the start of the window"
+"""Label of the axis of time."""
 
 
 @dataclass(frozen=True)
@@ -65,41 +77,59 @@ def _activity_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_activity(run: StoredRun) -> Figure:
+    """Draw a row of panels for each cell, with a column for each activity."""
     cells = sample_evenly(_measured_cells(run))
     columns = [_activity_rates(run, activity) for activity in _ACTIVITIES]
     names = [str(name) for values in columns for name in sorted(values["name"].unique())]
     hues = {name: hue for hue, name in enumerate(dict.fromkeys(names))}
-    figure = new_figure(
-        _ROW_IN * len(cells) + _AXIS_IN,
+
+    def draw_cell(axes: Axes, view: CellView, values: pd.DataFrame) -> None:
+        trials = run.trials_of(view.cell_id)
+        shade_window(axes, numbers(trials["duration_s"]))
+        of_cell = values[values["trial_id"].isin(list(trials["trial_id"]))]
+        draw_lines(
+            axes,
+            of_cell.assign(
+                x=of_cell["t_s"],
+                y=of_cell["value"],
+                hue=of_cell["name"].map(hues),
+                exclusion=of_cell["trial_id"].map(run.values("rps").exclusions),
+            ),
+        )
+
+    declaration = Declaration(
         title=HOST_ACTIVITY.title,
-        subtitle=[
+        notes=[
             notes(*(activity.heading for activity in _ACTIVITIES)),
             notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
         ],
         source=provenance(run),
         legend=line_legend({hue: name for name, hue in hues.items()}),
     )
-    panels = figure.subplots(len(cells), len(_ACTIVITIES), sharex="col", sharey="col", squeeze=False)
-    for column, (activity, values) in enumerate(zip(_ACTIVITIES, columns, strict=True)):
-        lines = values.assign(
-            x=values["t_s"],
-            y=values["value"],
-            hue=values["name"].map(hues),
-            exclusion=values["trial_id"].map(run.values("rps").exclusions),
+    panels = [
+        Panel(
+            partial(draw_cell, view=view, values=values),
+            scale_over(activity.text, values["value"]),
+            view.label if activity is _ACTIVITIES[0] else "",
         )
-        for row, view in enumerate(cells):
-            trials = run.trials_of(view.cell_id)
-            shade_window(panels[row, column], numbers(trials["duration_s"]))
-            draw_lines(panels[row, column], lines[lines["trial_id"].isin(list(trials["trial_id"]))])
-        highest = float(np.nanmax(values["value"])) if values["value"].notna().any() else 1.0
-        Scale(activity.text, low=0, high=highest * 1.1 or 1.0, ticks=3).apply(panels[0, column], "y")
-        times = _ends(values["t_s"]) if len(values) else (None, None)
-        Scale(units.count, low=times[0], high=times[1], whole=True).apply(panels[0, column], "x")
-    for row, view in enumerate(cells):
-        panels[row, 0].set_title(drawable(view.label))
-    for axes in panels[-1]:
-        axes.set_xlabel("s from the start of the window")
-    return figure
+        for view in cells
+        for activity, values in zip(_ACTIVITIES, columns, strict=True)
+    ]
+    times = numbers(pd.concat(columns)["t_s"])
+    first, last = _ends(times) if len(times) else (None, None)
+    return draw_panels(
+        declaration,
+        panels,
+        Scale(units.count, WINDOW_SECONDS, first, last, whole=True),
+        columns=len(_ACTIVITIES),
+        height_in=_ROW_IN,
+    )
+
+
+def scale_over(text: Callable[[float], str], values: pd.Series[float]) -> Scale:
+    """Return the scale of a low panel, from 0 to all values of a series over time."""
+    highest = float(np.nanmax(values)) if values.notna().any() else 1.0
+    return Scale(text, low=0, high=1.1 * highest or 1.0, ticks=3)
 
 
 def host_activity_table(run: StoredRun) -> Table:
@@ -217,30 +247,20 @@ def _queues_caption(run: StoredRun) -> str:
 
 @styled
 def _draw_queues(run: StoredRun) -> Figure:
-    by_label = {view.label: view for view in sample_evenly(_watched_cells(run))}
+    cells = sample_evenly(_watched_cells(run))
     times = run.telemetry["t_s"][run.telemetry["metric"] == QUEUE]
     limits = _deepest(run)[LIMIT]
-    deepest = _deepest(run).loc[[view.cell_id for view in by_label.values()]]
+    deepest = _deepest(run).loc[[view.cell_id for view in cells]]
 
-    def draw_cell(axes: Axes, name: str) -> None:
-        view = by_label[name]
+    def draw_cell(axes: Axes, view: CellView) -> None:
         samples = run.telemetry_of(view.cell_id)
         shade_window(axes, numbers(run.trials_of(view.cell_id)["duration_s"]))
         depths = samples[samples["metric"] == QUEUE].groupby(["trial_id", "t_s"])["value"].max().reset_index()
         exclusion = depths["trial_id"].map(run.values("rps").exclusions)
         draw_lines(axes, depths.assign(x=depths["t_s"], y=depths["value"], hue=view.hue, exclusion=exclusion))
         if not np.isnan(limits[view.cell_id]):
-            axes.axhline(float(limits[view.cell_id]), color=MUTED.light, linestyle="--", linewidth=0.9)
-        axes.annotate(
-            _overflow_text(run, view),
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(-4, -14),  # below the limit, which is near the top
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            color=MUTED.light,
-        )
+            draw_reference(axes, float(limits[view.cell_id]))
+        write_corner(axes, _overflow_text(run, view))
 
     declaration = Declaration(
         title=ACCEPT_QUEUES.title,
@@ -248,11 +268,15 @@ def _draw_queues(run: StoredRun) -> Figure:
             "depth of the deepest queue over time, one line per trial",
             notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
         ],
-        legend={},
-        x=Scale(units.count, "s from the start of the window", *_ends(times), whole=True),
-        y=Scale(units.count, "connections waiting", 0, 1.6 * max(1.0, float(np.nanmax(deepest))), kind="symlog"),
+        source=provenance(run),
     )
-    return draw_panels(run, declaration, list(by_label), draw_cell)
+    highest = 1.6 * max(1.0, float(np.nanmax(deepest)))
+    scale = Scale(units.count, "connections waiting", 0, highest, kind="symlog")
+    return draw_panels(
+        declaration,
+        [Panel(partial(draw_cell, view=view), scale, view.label) for view in cells],
+        Scale(units.count, WINDOW_SECONDS, *_ends(times), whole=True),
+    )
 
 
 def accept_queue_table(run: StoredRun) -> Table:

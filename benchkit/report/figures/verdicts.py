@@ -3,103 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
-from matplotlib.artist import Artist
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
-from benchkit.judge.verdicts.summary import checks_by_trial, count_verdicts, verdict_label
-from benchkit.report.figures.figure import ReportFigure, provenance
-from benchkit.report.layout import (
-    WIDTH_IN,
-    label_rows,
-    new_figure,
-    row_text_size,
-    rows_height,
-    text_width,
-    write_beside,
-)
-from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import hover, styled
-from benchkit.report.theme import INK, MUTED, SERIES, SURFACE, Tone
-from benchkit.safe_text import clean
-
-TrialState = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
-
-TRIAL_STATES: tuple[TrialState, ...] = ("valid", "suspect", "invalid", "failed", "missing", "not judged")
-
-_VERDICTS: Mapping[object, TrialState] = {"valid": "valid", "suspect": "suspect", "invalid": "invalid"}
-
-_WORST_FIRST: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect", "not judged", "valid")
-"""Order in which one of several trials of a cell in a block is shown for all of them."""
-
-
-@dataclass(frozen=True)
-class TrialOutcome:
-    """Outcome of a cell in a block, with its description."""
-
-    state: TrialState
-    description: str
-
-
-@dataclass(frozen=True)
-class TrialMatrix:
-    """Supported cells in the order of the plan, by the blocks that were started."""
-
-    cells: tuple[str, ...]
-    blocks: tuple[int, ...]
-    outcomes: Mapping[tuple[str, int], TrialOutcome]
-    """Outcome of each cell in the blocks that were planned with it; `missing` if the journal has none."""
-
-    def of_cell(self, cell_id: str) -> list[TrialOutcome | None]:
-        """Return the outcomes of a cell, block by block; None for a block that was planned without it."""
-        return [self.outcomes.get((cell_id, block)) for block in self.blocks]
-
-
-@cached_per_run
-def trial_matrix(run: StoredRun) -> TrialMatrix:
-    """Return the outcomes of a run's measured trials; if a block has a cell more than once, the worst."""
-    outcomes: dict[tuple[str, int], TrialOutcome] = {}
-    for place, outcome in (*_ended(run), *_not_ended(run)):
-        known = outcomes.setdefault(place, outcome)
-        if _WORST_FIRST.index(outcome.state) < _WORST_FIRST.index(known.state):
-            outcomes[place] = outcome
-    blocks = tuple(sorted({block for _, block in outcomes}))
-    cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
-    missing = TrialOutcome("missing", "missing: not run")
-    planned = ((cell, block) for cell in cells for block in blocks if run.manifest.block_has(block, cell))
-    return TrialMatrix(cells, blocks, dict.fromkeys(planned, missing) | outcomes)
-
-
-def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
-    checks = checks_by_trial(run.verdicts)
-    columns = (run.measured[name] for name in ("cell_id", "block", "verdict", "trial_id"))
-    for cell_id, block, verdict, trial_id in zip(*columns, strict=True):
-        state = _VERDICTS.get(verdict, "not judged")
-        yield (str(cell_id), int(block)), TrialOutcome(state, verdict_label(state, checks.get(str(trial_id), ())))
-
-
-def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
-    """Yield the trials that failed or were skipped, those of the profile pass (after all blocks) excepted."""
-    progress = run.progress
-    kinds: tuple[tuple[TrialState, str, Mapping[str, str]], ...] = (
-        ("failed", "failed", progress.failed),
-        ("missing", "skipped", progress.skipped),
-    )
-    for state, word, reasons in kinds:
-        for trial_id, reason in reasons.items():
-            position = progress.positions.get(trial_id)
-            if position is None or position.block > run.manifest.blocks:
-                continue
-            if position.round == progress.rounds.get(position.block, 1):
-                yield (position.cell_id, position.block), TrialOutcome(state, f"{word}: {clean(reason)}")
-
+from benchkit.judge.verdicts.summary import count_verdicts
+from benchkit.report.figure import ReportFigure, provenance
+from benchkit.report.layout import WIDTH_IN, mark_legend, row_text_size, rows_height, text_width
+from benchkit.report.panels import Declaration, FigureRow, Panel, Scale, draw_marks, draw_rows, notes
+from benchkit.report.stored_run import StoredRun
+from benchkit.report.style import MarkStyle, styled
+from benchkit.report.theme import INK, MUTED, SERIES
+from benchkit.report.trial_matrix import TRIAL_STATES, TrialMatrix, TrialState, trial_matrix
 
 MAX_CELLS, MAX_BLOCKS = 60, 120
 """Cells and blocks that are drawn at most: the cells with the worst outcomes, the first blocks."""
@@ -116,29 +34,15 @@ _MAX_HOVER = 160
 """Characters of a hover text at most: the reason of a failure may take lines, and the table of failures has it."""
 
 
-@dataclass(frozen=True)
-class _MarkStyle:
-    """Shape and tone of a state; each alone identifies it, and alarms are larger and darker."""
-
-    marker: str
-    tone: Tone
-    size: float = 1.0
-    hollow: bool = False
-
-    @property
-    def edge(self) -> float:
-        """Width of the edge."""
-        return 1.2 if self.hollow or self.marker == "_" else 0.0
-
-
-_MARK_STYLES: Mapping[TrialState, _MarkStyle] = {
-    "valid": _MarkStyle("o", MUTED, 0.45),
-    "suspect": _MarkStyle("^", SERIES[1]),
-    "invalid": _MarkStyle("X", SERIES[3]),
-    "failed": _MarkStyle("D", INK, 0.8, hollow=True),
-    "missing": _MarkStyle("_", MUTED),
-    "not judged": _MarkStyle("o", MUTED, 0.6, hollow=True),
+_MARK_STYLES: Mapping[TrialState, MarkStyle] = {
+    "valid": MarkStyle("o", MUTED.light, 0.45),
+    "suspect": MarkStyle("^", SERIES[1].light),
+    "invalid": MarkStyle("X", SERIES[3].light),
+    "failed": MarkStyle("D", INK.light, 0.8, hollow=True),
+    "missing": MarkStyle("_", MUTED.light),
+    "not judged": MarkStyle("o", MUTED.light, 0.6, hollow=True),
 }
+"""Look of each state: shape and tone each identify it, and alarms are larger and darker."""
 
 
 def _is_available(run: StoredRun) -> bool:
@@ -174,32 +78,37 @@ def _caption(run: StoredRun) -> str:
 @styled
 def _draw(run: StoredRun) -> Figure:
     matrix = trial_matrix(run)
-    cells = _drawn(matrix)
-    blocks = matrix.blocks[:MAX_BLOCKS]
-    height_in = rows_height(len(cells))
-    counts = {cell: _text(_alarms(matrix, cell)) for cell in cells}
-    texts = max(len(run.labels[cell]) for cell in cells) + max(map(len, counts.values()))
-    labels_in = min(_MOST_LABELS_IN, 0.5 + text_width(texts, row_text_size(len(cells))))
+    cells, blocks = _drawn(matrix), matrix.blocks[:MAX_BLOCKS]
+    rows = [FigureRow(y, run.labels[cell], _text(_alarms(matrix, cell))) for y, cell in enumerate(cells)]
+    texts = max(len(row.name) for row in rows) + max(len(row.beside) for row in rows)
+    labels_in = min(_MOST_LABELS_IN, 0.5 + text_width(texts, row_text_size(len(rows))))
     block_in = min(_WIDEST_BLOCK_IN, (WIDTH_IN - labels_in) / len(blocks))
-    figure = new_figure(
-        height_in,
+    size_pt = min(_LARGEST_PT, 72 * _MARK * min(rows_height(len(rows)) / len(rows), block_in))
+    marks = _marks(matrix, cells, run.labels)
+
+    def draw(axes: Axes) -> None:
+        for state, look in _MARK_STYLES.items():
+            draw_marks(axes, marks[marks["state"] == state], look, area=size_pt**2)
+
+    states = _states(matrix)
+    declaration = Declaration(
         title=VERDICTS.title,
-        subtitle=["row: a cell \N{MIDDLE DOT} column: a block \N{MIDDLE DOT} mark: one trial"],
+        notes=[notes("row: a cell", "column: a block", "mark: one trial")],
         source=provenance(run),
-        legend=_legend(matrix),
-        legend_columns=len(TRIAL_STATES),
-        used_width=(labels_in + block_in * len(blocks)) / WIDTH_IN,
+        legend=mark_legend(
+            [(look, f"{units.count(states[state])} {state}") for state, look in _MARK_STYLES.items() if states[state]]
+        ),
     )
-    axes = figure.subplots()
-    _draw_marks(axes, matrix, cells, run.labels, min(_LARGEST_PT, 72 * _MARK * min(height_in / len(cells), block_in)))
-    label_rows(axes, {y: run.labels[cell] for y, cell in enumerate(cells)}, len(cells))
-    for y, text in enumerate(counts.values()):
-        write_beside(axes, y, text, len(cells))
-    axes.set_xlim(0.5, len(blocks) + 0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=min(20, len(blocks)), integer=True, min_n_ticks=1))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _block_number(value, blocks)))
-    axes.set_xlabel("block")
-    return figure
+    scale = Scale(
+        lambda place: _block_number(place, blocks),
+        "block",
+        low=0.5,
+        high=len(blocks) + 0.5,
+        ticks=min(20, len(blocks)),
+        whole=True,
+    )
+    used_width = (labels_in + block_in * len(blocks)) / WIDTH_IN
+    return draw_rows(declaration, rows, [Panel(draw, scale)], used_width=used_width)
 
 
 VERDICTS = ReportFigure(
@@ -244,53 +153,14 @@ def _block_number(place: float, blocks: Sequence[int]) -> str:
     return str(blocks[i]) if 0 <= i < len(blocks) else ""
 
 
-def _draw_marks(
-    axes: Axes, matrix: TrialMatrix, cells: Sequence[str], labels: Mapping[str, str], size_pt: float
-) -> None:
-    """Draw a collection for each state, its marks row by row."""
+def _marks(matrix: TrialMatrix, cells: Sequence[str], labels: Mapping[str, str]) -> pd.DataFrame:
+    """Return a mark for each trial, row by row: x, y, state, text."""
     blocks = matrix.blocks[:MAX_BLOCKS]
-    for state in TRIAL_STATES:
-        marks = [
-            (x, y, f"{labels[cell]}, block {block}: {outcome.description}")
-            for y, cell in enumerate(cells)
-            for x, (block, outcome) in enumerate(zip(blocks, matrix.of_cell(cell), strict=False), start=1)
-            if outcome is not None and outcome.state == state
-        ]
-        if not marks:
-            continue
-        mark = _MARK_STYLES[state]
-        across, down, texts = zip(*marks, strict=True)
-        drawn = axes.scatter(
-            across,
-            down,
-            s=(mark.size * size_pt) ** 2,
-            marker=mark.marker,
-            color=SURFACE.light if mark.hollow else mark.tone.light,
-            edgecolors=None if mark.marker == "_" else mark.tone.light,
-            linewidths=mark.edge,
-            zorder=3,
-            clip_on=False,
-        )
-        drawn.set_in_layout(False)
-        hover(drawn, *(text if len(text) <= _MAX_HOVER else f"{text[:_MAX_HOVER]}…" for text in texts))
-
-
-def _legend(matrix: TrialMatrix) -> list[tuple[Artist, str]]:
-    states = _states(matrix)
-    return [
-        (
-            Line2D(
-                [],
-                [],
-                linestyle="",
-                marker=mark.marker,
-                markersize=7 * mark.size,
-                markerfacecolor=SURFACE.light if mark.hollow else mark.tone.light,
-                markeredgecolor=mark.tone.light,
-                markeredgewidth=mark.edge,
-            ),
-            f"{units.count(states[state])} {state}",
-        )
-        for state, mark in _MARK_STYLES.items()
-        if states[state]
+    marks = [
+        (x, y, outcome.state, f"{labels[cell]}, block {block}: {outcome.description}")
+        for y, cell in enumerate(cells)
+        for x, (block, outcome) in enumerate(zip(blocks, matrix.of_cell(cell), strict=False), start=1)
+        if outcome is not None
     ]
+    texts = [text if len(text) <= _MAX_HOVER else f"{text[:_MAX_HOVER]}…" for *_, text in marks]
+    return pd.DataFrame(marks, columns=["x", "y", "state", "text"]).assign(text=texts)

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchkit import units
 from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
-from benchkit.report.figures.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import label_rows, new_figure, rows_height, write_beside, write_heading
+from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.panels import (
+    BAR,
+    Declaration,
+    FigureRow,
+    Panel,
+    Scale,
+    draw_bars,
+    draw_intervals,
+    draw_rows,
+)
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import hover, styled, tick
+from benchkit.report.style import styled
 from benchkit.report.tables import Entry, Table, named, number, table
-from benchkit.report.theme import INK, MUTED, SERIES
 from benchkit.stats.cell_pairs import ComparedCells
 
 MAX_PAIRS = 6
@@ -27,18 +36,23 @@ MAX_CAUSES = 3
 """Causes that the caption names."""
 MAX_PARTS = 7
 """Parts that are drawn of each difference, the largest; the others are one bar."""
-_BAR = 0.62
-_MORE, _LESS = SERIES[1].light, SERIES[2].light
+_MORE, _LESS = 1, 2
+"""Hues of parts that take more, and less."""
 
 
 @dataclass(frozen=True)
 class _Bar:
     """A row of the waterfall: a heading, the whole of a cell, or a part from `start` on. Seconds per request."""
 
-    text: str
+    name: str
     start: float | None = None
     length: float = 0.0
     is_whole: bool = False
+
+    @property
+    def length_text(self) -> str:
+        """Its length, that of a part with a sign."""
+        return units.seconds(self.length) if self.is_whole else signed(self.length, units.seconds)
 
 
 @cached_per_run
@@ -131,35 +145,43 @@ def _caption(run: StoredRun) -> str:
 def _draw(run: StoredRun) -> Figure:
     """Draw a row for each cell and each part between the two."""
     bars = _bars(run)
-    figure = new_figure(
-        rows_height(len(bars)), title=WHY.title, subtitle=["CPU time of all servers"], source=provenance(run)
-    )
-    axes = figure.subplots()
-    label_rows(axes, {y: each.text for y, each in enumerate(bars) if each.start is not None}, len(bars))
-    for y, each in enumerate(bars):
-        if each.start is None:
-            write_heading(axes, y, each.text, len(bars))
-        else:
-            _draw_bar(axes, y, each)
-            write_beside(axes, y, _length_text(each), len(bars))
-    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(units.seconds(value))))
-    axes.set_xlabel("CPU time per request")
-    return figure
+    rows = [
+        FigureRow(y, each.name, is_heading=True) if each.start is None else FigureRow(y, each.name, each.length_text)
+        for y, each in enumerate(bars)
+    ]
+    lengths = _lengths(bars)
+
+    def draw(axes: Axes) -> None:
+        draw_bars(axes, lengths)
+        steps = lengths[~lengths["is_whole"]]
+        joints = steps.assign(x=steps["end"], low=steps["y"] + BAR / 2, high=steps["y"] + 1 - BAR / 2, hue=None)
+        draw_intervals(axes, joints, along="y", width=0.7)
+
+    declaration = Declaration(title=WHY.title, notes=["CPU time of all servers"], source=provenance(run))
+    least, most = min(0.0, float(lengths["low"].min())), max(0.0, float(lengths["high"].max()))
+    low = least - 0.05 * (most - least) if least < 0 else 0.0
+    scale = Scale(units.seconds, "CPU time per request", low, most + 0.05 * (most - least), ticks=6)
+    return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
-def _draw_bar(axes: Axes, y: int, each: _Bar) -> None:
-    tone = INK.light if each.is_whole else _MORE if each.length > 0 else _LESS
-    drawn = axes.barh([y], [each.length], left=[each.start or 0.0], height=_BAR, color=tone, linewidth=0, zorder=2)
-    hover(drawn.patches[0], f"{each.text}: {_length_text(each)}")
-    if not each.is_whole:
-        end = (each.start or 0.0) + each.length
-        axes.plot([end, end], [y + _BAR / 2, y + 1 - _BAR / 2], color=MUTED.light, linewidth=0.7, zorder=1)
-
-
-def _length_text(each: _Bar) -> str:
-    return units.seconds(each.length) if each.is_whole else signed(each.length, units.seconds)
+def _lengths(bars: Sequence[_Bar]) -> pd.DataFrame:
+    """Return the bars of all rows but headings, from where each begins to its end."""
+    lengths = [
+        (
+            y,
+            min(each.start, end),
+            max(each.start, end),
+            end,
+            each.is_whole,
+            None if each.is_whole else _MORE if each.length > 0 else _LESS,
+            f"{each.name}: {each.length_text}",
+        )
+        for y, each in enumerate(bars)
+        if each.start is not None
+        for end in [each.start + each.length]
+    ]
+    columns = ["y", "low", "high", "end", "is_whole", "hue", "text"]
+    return pd.DataFrame(lengths, columns=columns).assign(opacity=1.0)
 
 
 def _table(run: StoredRun) -> Table | None:

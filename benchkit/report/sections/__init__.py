@@ -1,1 +1,1 @@
-"""Sections of a report: a file each of the same shape, listed in `registry` in the order of reading."""
+"""Sections of a report: a file each of the same shape; `benchkit.report.pages.page` lists them in their order."""

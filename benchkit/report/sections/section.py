@@ -1,4 +1,4 @@
-"""The shape of every section of a report, and the section of figures; `benchkit.report.page` lists all sections."""
+"""The shape of every section of a report, and the section of figures; `benchkit.report.pages.page` lists all."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from benchkit.judge.verdicts.summary import (
     group_skipped_checks,
 )
 from benchkit.models.metrics import metric_named
-from benchkit.report.figures.verdicts import TrialState, trial_matrix
 from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import cell_names
 from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
+from benchkit.report.trial_matrix import TrialState, trial_matrix
 from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.store.profile_tables import PROFILE_NOTES

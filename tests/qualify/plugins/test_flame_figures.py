@@ -23,9 +23,9 @@ from benchkit.plugins.flame.figures import boxes, change_tone, short_name
 from benchkit.profiles.merge import merge_profiles
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
+from benchkit.report.pages.report_files import draw_figures
 from benchkit.report.rendering import render
-from benchkit.report.report_files import draw_figures
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.report.theme import KERNEL
 from benchkit.store.parquet_files import arrow_table, empty_frame

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchkit.plugins.site.site import write_site
-from benchkit.report.report_files import write_report
+from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.store.store import Store
 from tests.support.paths import ROOT

@@ -18,8 +18,8 @@ from ruamel.yaml import YAML
 from benchkit import units
 from benchkit.models.run import HostRecord
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.page import page
-from benchkit.report.report_files import draw_figures
+from benchkit.report.pages.page import page
+from benchkit.report.pages.report_files import draw_figures
 from benchkit.report.stored_run import StoredRun
 from tests.support.report.fixtures import watched
 from tests.support.report.reading import attributes, one, parse, table_records, texts

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.collections import PathCollection
 
 from benchkit.report.figures.registry import get_figure
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.services import build_profiles

@@ -10,6 +10,8 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
 
 from benchkit.comparison.compare import compare_cells
 from benchkit.models.run import CellRecord
@@ -128,6 +130,12 @@ def test_a_run_without_claims_or_a_second_cell_has_no_section(make_run: MakeRun)
     assert build_ratios(ReportInput(make_run({"stack": ["go"]}), ())) is None
 
 
+def drawn_marks(axes: Axes) -> list[float]:
+    """Return the ratios of all marks."""
+    marks = [each for each in axes.collections if isinstance(each, PathCollection)]
+    return [x for each in marks for x in np.asarray(each.get_offsets())[:, 0].tolist()]
+
+
 def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -> None:
     run = with_control(make_run(STACKS, blocks=8, scenario={"claims": CLAIMS}))
     figure = RATIOS.draw(run)
@@ -135,9 +143,9 @@ def test_the_figure_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -
     assert {"nginx", "node", "go (control)", "holds", "refuted"} <= set(shown)
     assert {"Claim: nginx costs a half", "Claim: Node is no slower"} <= set(shown)
     assert "RPS relative to go" in shown
-    lines = [(line, np.asarray(line.get_xdata(), dtype=float).tolist()) for line in figure.axes[0].get_lines()]
-    assert [0.48] in [x for line, x in lines if line.get_marker() == "D"]
-    ends = [x for line, x in lines if line.get_linestyle() == "-"]
+    assert 0.48 in drawn_marks(figure.axes[0])
+    (lines,) = [each for each in figure.axes[0].collections if isinstance(each, LineCollection)]
+    ends = [np.asarray(line)[:, 0].tolist() for line in lines.get_segments()]
     for ratio in run.comparisons[0].ratios:
         assert any(end == pytest.approx([ratio.low, ratio.high]) for end in ends)
     assert "diamond the published ratio" in RATIOS.caption(run)
@@ -163,9 +171,9 @@ def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
 def test_the_ratios_farthest_from_1_are_drawn(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
     (axes,) = RATIOS.draw(run).axes
-    marks = [line for line in axes.get_lines() if line.get_marker() not in {"None", ""}]
+    marks = drawn_marks(axes)
     assert len(marks) == MAX_RATIOS
-    drawn_ratios = sorted(abs(math.log(float(np.asarray(mark.get_xdata())[0]))) for mark in marks)
+    drawn_ratios = sorted(abs(math.log(mark)) for mark in marks)
     every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
     assert drawn_ratios == pytest.approx(every[-MAX_RATIOS:])
     assert RATIOS.caption(run).endswith("The 40 ratios farthest from 1 are drawn; the table has all 99.")

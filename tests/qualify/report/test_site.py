@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 
 from benchkit.plugins.site.site import write_site
 from benchkit.report.figures.history import alt, render_series
-from benchkit.report.report_files import write_run_report
+from benchkit.report.pages.report_files import write_run_report
 from benchkit.run_history.series import history
 from benchkit.store.store import Store
 from tests.support.comparison.fixtures import STARTED, manifest_of, store_run, trials_of

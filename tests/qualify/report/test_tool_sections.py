@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from benchkit import units
 from benchkit.report.figures.ratios import MAX_TOOL_ROWS, TOOLS
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_agreement, build_notes
@@ -84,7 +85,7 @@ def _points(figure: Figure) -> dict[float, list[float]]:
     """Return the ratios of trials, by their row."""
     found: dict[float, list[float]] = {}
     for artist in figure.axes[0].collections:
-        for x, y in np.asarray(artist.get_offsets()).tolist():
+        for x, y in np.asarray(artist.get_offsets()).tolist() if isinstance(artist, PathCollection) else ():
             found.setdefault(y, []).append(x)
     return found
 
@@ -98,7 +99,8 @@ def test_the_figure_has_every_trial_relative_to_the_median_of_tools(make_run: Ma
     centre = rates.median().median()
     for row, tool in enumerate(["wrk", "hey", "ab"], start=1):
         assert sorted(drawn[row]) == pytest.approx(sorted(rates.get_group(tool) / centre))
-    medians = [float(np.asarray(line.get_xdata())[0]) for line in figure.axes[0].get_lines()]
+    (lines,) = [each for each in figure.axes[0].collections if isinstance(each, LineCollection)]
+    medians = [float(np.asarray(line)[0, 0]) for line in lines.get_segments()]
     for tool in ("wrk", "hey", "ab"):
         assert any(median == pytest.approx(rates.get_group(tool).median() / centre) for median in medians)
     shown = [text.get_text() for text in figure.findobj(Text)]

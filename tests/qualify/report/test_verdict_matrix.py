@@ -11,11 +11,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 
-from benchkit.report.figures.verdicts import MAX_BLOCKS, MAX_CELLS, VERDICTS, TrialOutcome, trial_matrix
+from benchkit.report.figures.verdicts import MAX_BLOCKS, MAX_CELLS, VERDICTS
 from benchkit.report.rendering import render
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_verdicts
 from benchkit.report.stored_run import StoredRun
+from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
 from benchkit.store.progress import RunProgress, read_progress
 from tests.support.report.reading import cells, drawn_texts
 from tests.support.report.variants import ids, judged, trial

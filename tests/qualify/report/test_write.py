@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.report.report_files import write_error, write_report
+from benchkit.report.pages.report_files import write_error, write_report
 from benchkit.report.stored_run import StoredRun
 from tests.support.paths import TESTS
 
@@ -19,7 +19,7 @@ FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")
 
 DRAW = """
 import importlib.util, pathlib, sys
-from benchkit.report.report_files import write_report
+from benchkit.report.pages.report_files import write_report
 spec = importlib.util.spec_from_file_location("synthetic", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)

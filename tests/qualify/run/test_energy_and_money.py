@@ -20,7 +20,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.processes import ProcessSpec
 from benchkit.lab.lab import Lab
-from benchkit.report.report_files import write_report
+from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from benchkit.plugins.foreign.imported import OutputFile, import_run, read_cell
-from benchkit.report.report_files import write_run_report
+from benchkit.report.pages.report_files import write_run_report
 from benchkit.run.judge import rebuild_run
 from benchkit.store.run_jobs import RunResult, Workers, run_on_runs
 from benchkit.store.store import Store

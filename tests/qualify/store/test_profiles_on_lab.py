@@ -28,7 +28,7 @@ from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables

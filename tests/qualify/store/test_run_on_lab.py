@@ -17,7 +17,7 @@ from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.stored_run import read_run
 from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome

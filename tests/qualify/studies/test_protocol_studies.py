@@ -10,7 +10,7 @@ import pytest
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.trial import TrialRecord
-from benchkit.report.report_files import write_report
+from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import read_run
 from tests.qualify.studies.conftest import RunStudy, StudyRun
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 
 from benchkit.comparison.notes import latency_note
 from benchkit.report.figures.latency import stored_percentiles
@@ -145,11 +146,10 @@ def test_bars_are_shares_of_the_mean_and_published_rows_follow_their_cell(divide
     figure = get_figure("connection-times")
     bars, points = figure.draw(divided).axes
     assert [label.get_text() for label in bars.get_yticklabels()] == ["nginx", "published", "go"]
-    ends: list[list[float]] = [
-        [float(np.asarray(path.vertices)[:, 0].max()) for path in part.get_paths()] for part in bars.collections
-    ]
-    assert np.allclose(ends, [[0.25, 0.32 / 0.517, 0.25], [0.75, 0.482 / 0.517, 0.75], [1.0, 1.0, 1.0]])
-    assert [len(np.asarray(line.get_xdata())) for line in points.get_lines()] == [4, 1, 4]
+    ends = [float(np.asarray(path.vertices)[:, 0].max()) for path in bars.collections[0].get_paths()]
+    assert np.allclose(ends, [0.25, 0.75, 1.0, 0.32 / 0.517, 0.482 / 0.517, 1.0, 0.25, 0.75, 1.0])
+    filled, hollow = [each for each in points.collections if isinstance(each, PathCollection)]
+    assert [len(np.asarray(marks.get_offsets())) for marks in (filled, hollow)] == [8, 1]
     assert "published 61.9 % of 517 ms" in figure.alt(divided)
     assert "Pale bars and hollow points are what the study published." in figure.caption(divided)
     assert render(figure, divided).png.startswith(b"\x89PNG")

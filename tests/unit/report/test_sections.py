@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from benchkit import units
 from benchkit.report.figures.rates import RATES
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.sections.results import build_published
 from benchkit.report.sections.section import ReportInput

@@ -16,7 +16,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
-from benchkit.report.report_files import make_folder
+from benchkit.report.pages.report_files import make_folder
 from benchkit.run.check import check_store
 from benchkit.store.durable_files import write_atomically
 from benchkit.store.journal import ClocksSet, HostFactsRead, Journal, RunStarted, TrialEnded, read_journal

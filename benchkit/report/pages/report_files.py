@@ -10,7 +10,7 @@ from pathlib import Path
 from benchkit.errors import BenchkitError
 from benchkit.registry import describe_failure
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.page import page
+from benchkit.report.pages.page import page
 from benchkit.report.rendering import Drawing, render
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.store.run_folder import RunFolder

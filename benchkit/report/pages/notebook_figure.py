@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from markupsafe import escape
 from matplotlib.figure import Figure
 
-from benchkit.report.figures.figure import ReportFigure
+from benchkit.report.figure import ReportFigure
 from benchkit.report.figures.history import alt, draw_series, render_series
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
