@@ -12,15 +12,11 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Covers, Errors, Latency, LoadResult, Note
 from benchkit.models.metrics import PERCENTILES
 
 LatencySeries = Literal["raw", "corrected"]
 """raw: as measured; corrected: with the samples that the tool added for coordinated omission."""
-
-Covers = Literal["request", "connect+request"]
-"""Part of a request that a latency covers."""
-
 
 LatencyFrom = Literal["sent", "due"]
 """Instant from which a latency counts: when the request was sent, or when it was due at the target rate."""

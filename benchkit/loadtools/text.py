@@ -10,13 +10,14 @@ import codecs
 import csv
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar, overload
 
 from pydantic import Field
 
 from benchkit.errors import ParseError
-from benchkit.models.load_result import Errors, Latency, Note
+from benchkit.models.load_result import Covers, Errors, Latency, LoadResult, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -50,6 +51,7 @@ _NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0
 _COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
 _SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
+_PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,6})?")
 _SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)([^0-9\s.,]{0,3})")
 
 SECONDS: Mapping[str, float] = {
@@ -64,6 +66,18 @@ SECONDS: Mapping[str, float] = {
     "h": 3600.0,
 }
 """Seconds in a unit of time, by the abbreviations that load tools print."""
+BINARY_SIZES: Mapping[str, float] = {
+    "B": 1,
+    **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)},
+    "kB": 1024,
+}
+"""Bytes in a unit of size, for the tools whose KB are 1024."""
+DECIMAL_SIZES: Mapping[str, float] = {
+    "B": 1,
+    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGTP", 1)},
+    "KB": 1000,
+}
+"""Bytes in a unit of size, for the tools whose kB are 1000."""
 
 
 def decode(data: bytes) -> str:
@@ -111,8 +125,12 @@ def line_with(*patterns: str) -> re.Pattern[str]:
 
 def has_line(*patterns: str) -> Callable[[str], bool]:
     """Return the recogniser of texts with a line that begins as one of `patterns`."""
-    line = line_with(*patterns)
-    return lambda text: line.search(text) is not None
+    return has_any(line_with(*patterns))
+
+
+def has_any(*marks: re.Pattern[str]) -> Callable[[str], bool]:
+    """Return the recogniser of texts in which one of these patterns is found."""
+    return lambda text: any(mark.search(text) for mark in marks)
 
 
 def parse_number(token: str | None) -> float | None:
@@ -150,6 +168,12 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
 
 
+def parse_quantity(token: str | None, units: Mapping[str, float]) -> float | None:
+    """Return a number with its unit in the base unit, as `parse_scaled` does, without its step."""
+    scaled = parse_scaled(token, units)
+    return None if scaled is None else scaled[0]
+
+
 def parse_duration(token: str) -> float | None:
     """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
     if match := _CLOCK.fullmatch(token):
@@ -159,7 +183,7 @@ def parse_duration(token: str) -> float | None:
     if match is None:
         return None
     unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
-    return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
+    return None if unit is None else of_unit(float(match[1]), unit)
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -174,9 +198,36 @@ def implied_duration(requests: int | None, rate: float | None) -> float | None:
     return float(f"{requests / rate:.9g}") if requests and rate else None
 
 
+@overload
+def of_unit(value: float, unit: float) -> float: ...
+@overload
+def of_unit(value: float | None, unit: float) -> float | None: ...
 def of_unit(value: float | None, unit: float) -> float | None:
     """Return `value` times `unit`, without the noise of binary fractions; None stays None."""
     return None if value is None else float(f"{value * unit:.15g}")
+
+
+def all_of_unit(values: Mapping[str, float | None], unit: float) -> dict[str, float]:
+    """Return the values that are stated, each times `unit`."""
+    return {name: of_unit(value, unit) for name, value in values.items() if value is not None}
+
+
+def latency_by_name(times: Mapping[str, float | None], covers: Covers) -> Latency:
+    """Return uncorrected times in seconds by their names: `min`, `mean`, `stdev`, `max`, and percentiles as `99.9`."""
+    return Latency(
+        min_s=times.get("min"),
+        mean_s=times.get("mean"),
+        stdev_s=times.get("stdev"),
+        max_s=times.get("max"),
+        percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name) and time is not None},
+        covers=covers,
+        corrected=False,
+    )
+
+
+def count_non_2xx(statuses: Mapping[str, int]) -> int:
+    """Return the answers with another status than 2xx, from counts by status."""
+    return sum(number for code, number in statuses.items() if code[0] != "2")
 
 
 Action = Callable[[re.Match[str]], None]
@@ -184,13 +235,31 @@ Rules = Sequence[tuple[re.Pattern[str], Action]]
 """Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
 
 
-class Reader:
-    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes."""
+T = TypeVar("T")
+
+
+class Reader(ABC):
+    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes.
+
+    Attributes of this class are figures of `LoadResult`, by its names; None where the text does not state them.
+    """
 
     tool: ClassVar[str]
+    _own: ClassVar[re.Pattern[str]] = re.compile("")
+    """Text that each output of the tool has somewhere."""
     _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
     """Text removed from the end of a line: none, or `REMARK` where no line of the tool has one."""
     _rules: Rules = ()
+
+    tool_version: str | None = None
+    target: str | None = None
+    duration_s: float | None = None
+    requests: int | None = None
+    rps: float | None = None
+    connections: int | None = None
+    threads: int | None = None
+    bytes_total: float | None = None
+    bytes_per_s: float | None = None
 
     def __init__(self) -> None:
         """Start before the first line."""
@@ -204,6 +273,37 @@ class Reader:
         """True where no line end follows the current line: its last figure may lack digits."""
         self.starts_mid_number = False
         """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
+
+    @abstractmethod
+    def has_figures(self) -> bool:
+        """Return whether the lines had figures that tell an output of the tool from other text."""
+
+    @abstractmethod
+    def result(self) -> LoadResult:
+        """Return the result by the figures that were read."""
+
+    def read(self, text: str) -> LoadResult:
+        """Return the result of a text. Raises ParseError for a text of another kind, and for several runs."""
+        lines = self.read_lines(text)
+        if not self._own.search(text) or not self.has_figures():
+            raise not_output_of(self.tool, lines)
+        return self.result()
+
+    def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
+        """Return the figures that this class has, with those of `others`, and a note for each line that is unread."""
+        stated = {
+            "tool": self.tool,
+            "tool_version": self.tool_version,
+            "target": self.target,
+            "duration_s": self.duration_s,
+            "requests": self.requests,
+            "rps": self.rps,
+            "connections": self.connections,
+            "threads": self.threads,
+            "bytes_total": self.bytes_total,
+            "bytes_per_s": self.bytes_per_s,
+        }
+        return LoadResult.model_validate(stated | others | {"notes": (*notes, *unread_notes(self.unread))})
 
     def set_once(self, line: str, **values: object) -> None:
         """Set attributes that a run prints once; `None` is a figure that could not be read.
@@ -221,6 +321,18 @@ class Reader:
         self.stated |= values.keys()
         for name, value in values.items():
             setattr(self, name, value)
+
+    def add_once(self, figures: dict[str, T], name: str, figure: T | None, line: str) -> None:
+        """Add a figure to others of its kind; `None` is one that could not be read.
+
+        Raises ParseError where there is one with this name.
+        """
+        if name in figures:
+            raise several_runs(self.tool, line)
+        if figure is None:
+            self.unread.append(line)
+        else:
+            figures[name] = figure
 
     def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
         """Return the action that sets attributes once, each from the next group of the line by its reader.

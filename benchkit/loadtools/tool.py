@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
 from benchkit.models.load import Load
-from benchkit.models.load_result import LoadResult
+from benchkit.models.load_result import Covers, LoadResult
 from benchkit.models.protocol import HttpProtocol, has_streams, is_http2
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class RequestRows:
 
     name: str
     """Name by which the reducer knows the rows."""
-    covers: Literal["request", "connect+request"] = "connect+request"
+    covers: Covers = "connect+request"
     """Part of a request that their times cover."""
     has_status: bool = True
     """False: rows do not state the status of the answer."""
