@@ -17,7 +17,16 @@ from pydantic import ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput
-from benchkit.loadtools.text import Figure, csv_rows, latency_of, no_end_mark, parse_number, several_runs, unread_notes
+from benchkit.loadtools.text import (
+    Figure,
+    count_non_2xx,
+    csv_rows,
+    latency_of,
+    no_end_mark,
+    parse_number,
+    several_runs,
+    unread_notes,
+)
 from benchkit.models.load_result import LoadResult, Note
 
 _POINT = re.compile(
@@ -90,7 +99,7 @@ class _Points:
             bytes_total=self.sums["data_received"] or None,
             latency=latency_of(self.times, 1e-9, resolution_s=1e-9).model_copy(update={"covers": "request"}),
             status=dict(sorted(self.statuses.items())),
-            non_2xx=sum(n for code, n in self.statuses.items() if code[0] != "2"),
+            non_2xx=count_non_2xx(self.statuses),
             failed=self.sums["http_req_failed"],
             dropped=self.sums["dropped_iterations"] or None,
             complete=complete,
