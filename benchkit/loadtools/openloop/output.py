@@ -22,6 +22,7 @@ from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     QUOTED,
     Count,
+    Figure,
     errors_of,
     has_line,
     line_with,
@@ -59,7 +60,7 @@ class _Handshakes(Frozen):
 class _Summary(Frozen):
     openloop: Literal[1]
     """Version of the summary."""
-    duration_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    duration_s: Figure
     requests: Count
     bytes: Count
     errors: Mapping[str, Count]

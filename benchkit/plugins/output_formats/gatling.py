@@ -16,6 +16,7 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated
@@ -29,13 +30,13 @@ from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     Figure,
     Reader,
+    all_of_unit,
     errors_of,
+    has_any,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
-    of_unit,
     several_runs,
-    unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -100,7 +101,7 @@ class _GatlingReader(Reader):
         """Figures of all requests under "Global Information"."""
         self.failed: float | None = None
         self.percentiles: dict[str, float] = {}
-        self.errors: dict[str, int] = {}
+        self.errors: Counter[str] = Counter()
         self.progress: tuple[float, float] | None = None
         """Requests and failures so far."""
         self.elapsed: int | None = None
@@ -120,11 +121,8 @@ class _GatlingReader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.figures and self.progress is None:
-            raise not_output_of("gatling", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.figures) or self.progress is not None
 
     def read_line(self, line: str) -> None:
         """Restore the mark `>` of a row, which is removed as that of a quotation."""
@@ -143,12 +141,12 @@ class _GatlingReader(Reader):
     def read_global(self, match: re.Match[str]) -> None:
         if self.has_global:
             raise several_runs("gatling", match[0])
-        self.has_global, self.section, self.errors = True, "Global", {}
+        self.has_global, self.section, self.errors = True, "Global", Counter()
 
     def read_section(self, match: re.Match[str]) -> None:
         self.section = match[1]
         if match[1] == "Requests":
-            self.errors = {}
+            self.errors = Counter()
 
     def read_end(self, _match: re.Match[str]) -> None:
         self.ended = self.has_global and bool(self.figures)
@@ -180,7 +178,7 @@ class _GatlingReader(Reader):
 
     def read_error(self, match: re.Match[str]) -> None:
         if self.section == "Errors":
-            self.errors[match[1]] = self.errors.get(match[1], 0) + int(match[2].replace(",", ""))
+            self.errors[match[1]] += int(match[2].replace(",", ""))
 
     def result(self) -> LoadResult:
         figures = self.figures
@@ -188,18 +186,16 @@ class _GatlingReader(Reader):
         if not figures and self.progress is not None:
             requests, failed = self.progress
         count, rate = None if requests is None else int(requests), figures.get("rate")
-        times = {name: figures.get(name) for name in ("min", "mean", "max", "stdev")}
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
-        return LoadResult(
-            tool="gatling",
+        return self.load_result(
             duration_s=self.elapsed if self.has_global else None,
             requests=count,
             rps=rate,
-            latency=_latency(times, self.percentiles),
+            latency=_latency(figures | self.percentiles),
             errors=_errors(self.errors, failed),
             failed=None if failed is None else int(failed),
             complete=complete,
-            notes=tuple(self._notes(requests, failed)),
+            notes=self._notes(requests, failed),
         )
 
     def _notes(self, requests: float | None, failed: float | None) -> Iterator[Note]:
@@ -209,25 +205,16 @@ class _GatlingReader(Reader):
             yield Note(code="whole-seconds", message="the duration is rounded down to whole seconds")
         if not self.has_global:
             yield Note(code="progress", message="the text has only what Gatling prints during a run")
-        yield from unread_notes(self.unread)
 
 
 FAILURES_INCLUDED = Note(code="failures-counted", message="failed requests (KO) are in Gatling's rate and latencies")
 
 
-def _latency(times: Mapping[str, float | None], percentiles: Mapping[str, float]) -> Latency:
-    """Return the latency of times in milliseconds."""
-    seconds = {name: of_unit(ms, 1e-3) for name, ms in times.items()}
-    return Latency(
-        min_s=seconds["min"],
-        mean_s=seconds["mean"],
-        stdev_s=seconds["stdev"],
-        max_s=seconds["max"],
-        percentiles={name: time for name, ms in percentiles.items() if (time := of_unit(ms, 1e-3)) is not None},
-        resolution_s=1e-3 if any(time is not None for time in seconds.values()) else None,
-        covers="connect+request",
-        corrected=False,
-    )
+def _latency(times: Mapping[str, float | None]) -> Latency:
+    """Return the latency of times in milliseconds, by the names of `latency_by_name`."""
+    latency = latency_by_name(all_of_unit(times, 1e-3), "connect+request")
+    is_empty = latency.min_s is latency.mean_s is latency.stdev_s is latency.max_s is None
+    return latency if is_empty else latency.model_copy(update={"resolution_s": 1e-3})
 
 
 def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
@@ -279,6 +266,8 @@ def _of_document(stats: _GatlingStats) -> LoadResult:
         "stdev": stats.standard_deviation.total,
     }
     is_known = len(values) == len(_DEFAULT_RANKS)
+    if is_known:
+        times |= dict(zip(_DEFAULT_RANKS, values, strict=True))
     notes = [RANKS_ASSUMED if is_known else RANKS_UNKNOWN]
     if failed:
         notes.append(FAILURES_INCLUDED)
@@ -289,9 +278,7 @@ def _of_document(stats: _GatlingStats) -> LoadResult:
         duration_s=implied_duration(requests, rate),
         requests=requests,
         rps=rate,
-        latency=_latency(times, dict(zip(_DEFAULT_RANKS, values, strict=True)) if is_known else {})
-        if requests
-        else Latency(covers="connect+request", corrected=False),
+        latency=_latency(times if requests else {}),
         errors=_errors({}, failed),
         failed=failed,
         notes=tuple(notes),
@@ -305,11 +292,11 @@ def parse(text: str) -> LoadResult:
     if (script := [match for match in _SCRIPT.finditer(text) if match[0].endswith("stats: ")]) and _JSON.search(text):
         return _of_document(read_document(_first_object(text[script[0].end() :]), _GatlingStats, "gatling"))
     document = find_document(text, _JSON, "gatling")
-    if document is not None and _TREE.match(document):
+    if document is None:
+        return _GatlingReader().read(text)
+    if _TREE.match(document):
         return _of_document(read_document(document, _GatlingTree, "gatling").stats)
-    if document is not None:
-        return _of_document(read_document(document, _GatlingStats, "gatling"))
-    return _GatlingReader().read(text)
+    return _of_document(read_document(document, _GatlingStats, "gatling"))
 
 
 def _first_object(text: str) -> str:
@@ -328,7 +315,7 @@ _MARK = line_with(
 )
 FORMAT = OutputFormat(
     "gatling",
-    lambda text: any(mark.search(text) for mark in (_MARK, _JSON, _BINARY_LOG, _TEXT_LOG)),
+    has_any(_MARK, _JSON, _BINARY_LOG, _TEXT_LOG),
     parse,
     (
         line_with(r"Simulation \S+ started\.\.\."),
