@@ -213,8 +213,8 @@ FAILURES_INCLUDED = Note(code="failures-counted", message="failed requests (KO) 
 def _latency(times: Mapping[str, float | None]) -> Latency:
     """Return the latency of times in milliseconds, by the names of `latency_by_name`."""
     latency = latency_by_name(all_of_unit(times, 1e-3), "connect+request")
-    is_empty = latency.min_s is latency.mean_s is latency.stdev_s is latency.max_s is None
-    return latency if is_empty else latency.model_copy(update={"resolution_s": 1e-3})
+    has_times = any(times.get(name) is not None for name in ("min", "mean", "stdev", "max"))
+    return latency.model_copy(update={"resolution_s": 1e-3 if has_times else None})
 
 
 def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:

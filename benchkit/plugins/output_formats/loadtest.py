@@ -16,6 +16,7 @@ Meaning of the figures, read from its source (lib/latency.js, result.js; lib/loa
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from benchkit.loadtools.output_format import OutputFormat
@@ -23,31 +24,31 @@ from benchkit.loadtools.text import (
     Reader,
     errors_of,
     has_line,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_number,
+    parse_quantity,
     several_runs,
-    unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 _LOGGED = re.compile(r"^(?:\[[^\]]{1,80}\]\s+)?(?:INFO|WARN|ERROR|NOTICE)\b\s*")
 _FIGURES = {
-    "Target URL": "url",
+    "Target URL": "target",
     "Max requests": None,
     "Max time (s)": None,
     "Target rps": "target_rps",
-    "Requests per second": "rate",
-    "Effective rps": "rate",
-    "Concurrency level": "clients",
-    "Concurrent clients": "clients",
+    "Requests per second": "rps",
+    "Effective rps": "rps",
+    "Concurrency level": "connections",
+    "Concurrent clients": "connections",
     "Running on cores": None,
     "Agent": None,
     "Completed requests": "requests",
     "Total errors": "errors",
-    "Total time": "time",
+    "Total time": "duration_s",
     "Mean latency": "mean",
 }
 """Labels in front of figures, each with the name of its attribute."""
@@ -64,18 +65,13 @@ _PAIR = re.compile(_KEY % r"(-?\w+)" + "([0-9]{1,18})(?![0-9.])")
 
 
 class _LoadtestReader(Reader):
-    """Figures of loadtest by its own labels; times in seconds."""
+    """Figures of loadtest; times in seconds."""
 
     tool = "loadtest"
 
-    url: str | None = None
     target_rps: float | None = None
-    clients: int | None = None
-    requests: int | None = None
     errors: int | None = None
-    time: float | None = None
     mean: float | None = None
-    rate: float | None = None
     longest: float | None = None
     shortest: float | None = None
 
@@ -83,17 +79,17 @@ class _LoadtestReader(Reader):
         super().__init__()
         self.seen: dict[str, str] = {}
         self.percentiles: dict[str, float] = {}
-        self.kinds: dict[str, int] = {}
+        self.kinds: Counter[str] = Counter()
         self._rules = ((_LINE, self.read_figure), (_PERCENTILE, self.read_percentile), (_ERROR, self.read_kind))
 
     def read(self, text: str) -> LoadResult:
         if _is_returned(text):
             self.read_returned(text)
             return self.result()
-        lines = self.read_lines(text)
-        if not self.stated & {"requests", "mean", "rate", "longest"}:
-            raise not_output_of("loadtest", lines)
-        return self.result()
+        return super().read(text)
+
+    def has_figures(self) -> bool:
+        return bool(self.stated & {"requests", "mean", "rps", "longest"})
 
     def read_line(self, line: str) -> None:
         super().read_line(_LOGGED.sub("", line))
@@ -107,16 +103,16 @@ class _LoadtestReader(Reader):
         for match in _RETURNED_FIGURE.finditer(_RETURNED_MAP.sub("", text)):
             figures.setdefault(match[1], match[2] or match[3])  # the settings of the next run may follow
         number = {name: parse_number(token) for name, token in figures.items()}
-        self.url = figures.get("url")
-        self.clients = parse_count(figures.get("concurrency"))
+        self.target = figures.get("url")
+        self.connections = parse_count(figures.get("concurrency"))
         self.target_rps = number.get("requestsPerSecond")
-        self.kinds = {name: int(count) for name, count in maps.get("errorCodes", {}).items()}
+        self.kinds.update({name: int(count) for name, count in maps.get("errorCodes", {}).items()})
         stated = {
             "requests": parse_count(figures.get("totalRequests")),
             "errors": parse_count(figures.get("totalErrors")),
-            "time": number.get("elapsedSeconds", number.get("totalTimeSeconds")),
+            "duration_s": number.get("elapsedSeconds", number.get("totalTimeSeconds")),
             "mean": of_unit(number.get("meanLatencyMs"), 1e-3),
-            "rate": number.get("effectiveRps", number.get("rps")),
+            "rps": number.get("effectiveRps", number.get("rps")),
             "longest": of_unit(number.get("maxLatencyMs"), 1e-3),
             "shortest": of_unit(number.get("minLatencyMs"), 1e-3),
         }
@@ -128,21 +124,20 @@ class _LoadtestReader(Reader):
 
     def read_figure(self, match: re.Match[str]) -> None:
         name, token = _FIGURES[match[1]], match[2].strip()
-        if name == "rate" and match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
+        if name == "rps" and match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
             name = "target_rps"  # early versions have the target rate, under this name, among the settings
         if name is None or self.seen.get(name) == token:
             return  # early versions print the total time twice
         self.seen |= {match[1]: token, name: token}
-        if name == "url":
-            self.set_once(match[0], url=None if self.unterminated else token)
-        elif name in {"requests", "errors", "clients"}:
+        if name == "target":
+            self.set_once(match[0], target=None if self.unterminated else token)
+        elif name in {"requests", "errors", "connections"}:
             self.set_once(match[0], **{name: None if self.unterminated else parse_count(token)})
-        elif name == "time":
-            self.set_once(match[0], time=parse_number(token.removesuffix(" s")) if token.endswith(" s") else None)
+        elif name == "duration_s":
+            self.set_once(match[0], duration_s=parse_number(token.removesuffix(" s")) if token.endswith(" s") else None)
         elif name == "mean":
-            ms = parse_number(token.removesuffix(" ms")) if token.endswith(" ms") else None
             if not token.startswith("NaN"):
-                self.set_once(match[0], mean=of_unit(ms, 1e-3))
+                self.set_once(match[0], mean=parse_quantity(token.replace(" ", ""), {"ms": 1e-3}))
         else:
             self.set_once(match[0], **{name: None if self.unterminated else parse_number(token)})
 
@@ -162,7 +157,7 @@ class _LoadtestReader(Reader):
 
     def read_kind(self, match: re.Match[str]) -> None:
         if "longest" in self.stated:
-            self.kinds[match[1]] = self.kinds.get(match[1], 0) + int(match[2])
+            self.kinds[match[1]] += int(match[2])
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -172,30 +167,18 @@ class _LoadtestReader(Reader):
     def result(self) -> LoadResult:
         is_measured = self.requests != 0 and not self.seen.get("mean", "").startswith("NaN")
         others = {name: number for name, number in self.kinds.items() if name not in self.statuses}
-        counted = sum(self.kinds.values()) == self.errors
-        return LoadResult(
-            tool="loadtest",
-            target=self.url,
-            duration_s=self.time,
-            requests=self.requests,
-            rps=self.rate,
-            connections=self.clients,
-            latency=Latency(
-                min_s=self.shortest if is_measured else None,
-                mean_s=self.mean if is_measured else None,
-                max_s=self.longest if is_measured else None,
-                percentiles=self.percentiles if is_measured else {},
-                resolution_s=1e-3,
-                covers="connect+request",
-                corrected=False,
-            ),
+        counted = self.kinds.total() == self.errors
+        times = {"min": self.shortest, "mean": self.mean, "max": self.longest, **self.percentiles}
+        latency = latency_by_name(times if is_measured else {}, "connect+request")
+        return self.load_result(
+            latency=latency.model_copy(update={"resolution_s": 1e-3}),
             errors=errors_of(others, sum(self.statuses.values())) if counted and "-1" not in others else Errors(),
             status=self.statuses,
             failed=self.errors,
             complete=not self.unread
-            and {"requests", "time", "rate", "longest"} <= self.stated
+            and {"requests", "duration_s", "rps", "longest"} <= self.stated
             and (counted or not self.errors or "-1" in others),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -206,7 +189,6 @@ class _LoadtestReader(Reader):
             )
         if self.statuses:
             yield Note(code="status-of-errors", message="only the statuses of failed requests are counted")
-        yield from unread_notes(self.unread)
 
 
 def _is_returned(text: str) -> bool:

@@ -94,12 +94,6 @@ class _RewrkReader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        result = super().read(text)
-        if not self.stated & _PARTS:
-            raise ParseError("this output of rewrk has no figures", why=self.failure, hint="did its run end?")
-        return result
-
     def has_figures(self) -> bool:
         return bool(self.stated & {"target", *_PARTS})
 
@@ -129,6 +123,8 @@ class _RewrkReader(Reader):
         self.errors[match[2]] += int(match[1])
 
     def result(self) -> LoadResult:
+        if not self.stated & _PARTS:
+            raise ParseError("this output of rewrk has no figures", why=self.failure, hint="did its run end?")
         latency = latency_by_name(self.times or {}, "request")
         return self.load_result(
             duration_s=implied_duration(self.requests, self.rps),
