@@ -27,14 +27,14 @@ from benchkit.loadtools.text import (
     Figure,
     Reader,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
     parse_duration,
     parse_number,
     several_runs,
     unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.plugins.output_formats.fortio import FortioDocument, is_of_nighthawk, read_fortio
 
 _REQUEST = "benchmark_http_client.request_to_response"
@@ -79,11 +79,10 @@ def _time(token: str) -> float | None:
 
 @dataclass
 class _Statistic:
-    """Times of one statistic; a size has none."""
+    """Times of one statistic by the names of `latency_by_name`; a size has none."""
 
     samples: int
     times: dict[str, float] = field(default_factory=dict)
-    percentiles: dict[str, float] = field(default_factory=dict)
 
 
 class _NighthawkReader(Reader):
@@ -115,10 +114,10 @@ class _NighthawkReader(Reader):
             (_CSV, self.read_csv),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.statistics and not self.counters:
-            raise not_output_of("nighthawk", lines)
+    def has_figures(self) -> bool:
+        return bool(self.statistics or self.counters)
+
+    def result(self) -> LoadResult:
         return _result(
             self.statistics,
             {name: value for name, (value, _) in self.counters.items()},
@@ -149,16 +148,16 @@ class _NighthawkReader(Reader):
     def read_first_heading(self, match: re.Match[str]) -> None:
         self._start(match[1], int(match[2]))
         self._add("mean", match[3], match[0])
-        self._add("pstdev", match[4], match[0])
+        self._add("stdev", match[4], match[0])
 
     def read_old_samples(self, match: re.Match[str]) -> None:
         self._start(self.previous, int(match[1]))
 
     def read_old_figure(self, match: re.Match[str]) -> None:
-        self._add(match[1], match[2], match[0])
+        self._add(match[1].removeprefix("p"), match[2], match[0])
 
     def read_figures(self, match: re.Match[str]) -> None:
-        for name, token in zip(("min", "mean", "max", "pstdev"), match.groups(), strict=True):
+        for name, token in zip(("min", "mean", "max", "stdev"), match.groups(), strict=True):
             self._add(name, token, match[0])
 
     def _add(self, name: str, token: str, line: str) -> None:
@@ -169,14 +168,8 @@ class _NighthawkReader(Reader):
             self.unread.append(line)
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        share, time = float(match[1]), _time(match[3])
-        if time is None:
-            if _DAMAGED_TIME.match(match[3]):
-                self.unread.append(match[0])
-        elif share in {0, 1}:
-            self.current.times["max" if share else "min"] = time
-        else:
-            self.current.percentiles[_key(share)] = time
+        share = float(match[1])
+        self._add(_key(share) if 0 < share < 1 else "max" if share else "min", match[3], match[0])
 
     def read_counter(self, match: re.Match[str]) -> None:
         if self.counting:
@@ -211,7 +204,8 @@ def _result(
     per_second = {name.removeprefix("client."): rate for name, rate in rates.items()}
     answers = {name: number for name, number in plain.items() if _ANSWERS.match(name)}
     known = bool(answers) or any(name.startswith(_PREFIXES) for name in plain)
-    times = statistics.get(_REQUEST, _Statistic(0))
+    times = statistics[_REQUEST].times if _REQUEST in statistics else {}
+    step = 1e-6 if TEXT_LIMITS in notes and times.keys() & {"min", "mean", "max", "stdev"} else None
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
     summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
@@ -223,16 +217,7 @@ def _result(
         requests=requests,
         rps=rate,
         bytes_total=plain.get("upstream_cx_rx_bytes_total"),
-        latency=Latency(
-            min_s=times.times.get("min"),
-            mean_s=times.times.get("mean"),
-            stdev_s=times.times.get("pstdev"),
-            max_s=times.times.get("max"),
-            percentiles=times.percentiles,
-            resolution_s=1e-6 if TEXT_LIMITS in notes and times.times else None,
-            covers="request",
-            corrected=False,
-        ),
+        latency=latency_by_name(times, "request").model_copy(update={"resolution_s": step}),
         errors=Errors(connect=connect, read=resets) if known and complete else Errors(),
         non_2xx=sum(n for name, n in answers.items() if "2xx" not in name) if known and complete else None,
         failed=connect + resets + above if known and complete else None,
@@ -324,13 +309,10 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
 def _of_json(statistic: _NighthawkStatistic) -> _Statistic:
     if not statistic.count:
         return _Statistic(0)
-    named = {name: _seconds(getattr(statistic, name)) for name in ("min", "mean", "max", "pstdev")}
-    shares = ((each.percentile, _seconds(each.duration)) for each in statistic.percentiles)
-    return _Statistic(
-        statistic.count,
-        {name: time for name, time in named.items() if time is not None},
-        {_key(share): time for share, time in shares if time is not None and 0 < share < 1},
-    )
+    texts = {"min": statistic.min, "mean": statistic.mean, "stdev": statistic.pstdev, "max": statistic.max}
+    texts |= {_key(each.percentile): each.duration for each in statistic.percentiles if 0 < each.percentile < 1}
+    times = {name: _seconds(text) for name, text in texts.items()}
+    return _Statistic(statistic.count, {name: time for name, time in times.items() if time is not None})
 
 
 def _of_fortio(document: FortioDocument) -> LoadResult:
@@ -338,26 +320,17 @@ def _of_fortio(document: FortioDocument) -> LoadResult:
     times, duration = document.DurationHistogram, document.ActualDuration / 1e9
     answered = (document.RetCodes or {}).get("200", 0)
     requests = round(document.ActualQPS * duration)
-    connections = document.NumThreads or None
+    figures = {"min": times.Min, "mean": times.Avg, "stdev": times.StdDev, "max": times.Max}
+    percentiles = {f"{each.Percentile:g}": each.Value for each in times.Percentiles or ()}
     return LoadResult(
         tool="nighthawk",
         target=document.URL,
         duration_s=duration or None,
         requests=requests,
         rps=document.ActualQPS,
-        connections=connections,
+        connections=document.NumThreads or None,
         bytes_total=document.BytesReceived,
-        latency=Latency(
-            min_s=times.Min,
-            mean_s=times.Avg,
-            stdev_s=times.StdDev,
-            max_s=times.Max,
-            percentiles={f"{each.Percentile:g}": each.Value for each in times.Percentiles or ()},
-            covers="request",
-            corrected=False,
-        )
-        if times.Count and times.Avg
-        else Latency(covers="request", corrected=False),
+        latency=latency_by_name(figures | percentiles if times.Count and times.Avg else {}, "request"),
         non_2xx=0 if answered == requests else None,
         failed=0 if answered == requests else None,
         notes=(_FORTIO_LIMITS, *_target_rate(document.RequestedQPS)),
