@@ -10,14 +10,13 @@ import codecs
 import csv
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, TypeVar, overload
+from typing import Annotated, overload
 
 from pydantic import Field
 
 from benchkit.errors import ParseError
-from benchkit.models.load_result import Covers, Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Covers, Errors, Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -164,8 +163,7 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     unit = units[match[3]]
     # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 *
     # 1024).
-    value = float(match[1]) * unit
-    return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
+    return of_unit(float(match[1]), unit), unit * math.pow(10, -len(match[2] or ""))
 
 
 def parse_quantity(token: str | None, units: Mapping[str, float]) -> float | None:
@@ -228,159 +226,6 @@ def latency_by_name(times: Mapping[str, float | None], covers: Covers) -> Latenc
 def count_non_2xx(statuses: Mapping[str, int]) -> int:
     """Return the answers with another status than 2xx, from counts by status."""
     return sum(number for code, number in statuses.items() if code[0] != "2")
-
-
-Action = Callable[[re.Match[str]], None]
-Rules = Sequence[tuple[re.Pattern[str], Action]]
-"""Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
-
-
-T = TypeVar("T")
-
-
-class Reader(ABC):
-    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes.
-
-    Attributes of this class are figures of `LoadResult`, by its names; None where the text does not state them.
-    """
-
-    tool: ClassVar[str]
-    _own: ClassVar[re.Pattern[str]] = re.compile("")
-    """Text that each output of the tool has somewhere."""
-    _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    """Text removed from the end of a line: none, or `REMARK` where no line of the tool has one."""
-    _rules: Rules = ()
-
-    tool_version: str | None = None
-    target: str | None = None
-    duration_s: float | None = None
-    requests: int | None = None
-    rps: float | None = None
-    connections: int | None = None
-    threads: int | None = None
-    bytes_total: float | None = None
-    bytes_per_s: float | None = None
-
-    def __init__(self) -> None:
-        """Start before the first line."""
-        self.stated: set[str] = set()
-        """Attributes that the text stated, whether or not their figure could be read."""
-        self.once_read: set[str] = set()
-        """Lines with figures that a run prints once."""
-        self.unread: list[str] = []
-        """Lines that the tool printed, with a figure that could not be read."""
-        self.unterminated = False
-        """True where no line end follows the current line: its last figure may lack digits."""
-        self.starts_mid_number = False
-        """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
-
-    @abstractmethod
-    def has_figures(self) -> bool:
-        """Return whether the lines had figures that tell an output of the tool from other text."""
-
-    @abstractmethod
-    def result(self) -> LoadResult:
-        """Return the result by the figures that were read."""
-
-    def read(self, text: str) -> LoadResult:
-        """Return the result of a text. Raises ParseError for a text of another kind, and for several runs."""
-        lines = self.read_lines(text)
-        if not self._own.search(text) or not self.has_figures():
-            raise not_output_of(self.tool, lines)
-        return self.result()
-
-    def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
-        """Return the figures that this class has, with those of `others`, and a note for each line that is unread."""
-        stated = {
-            "tool": self.tool,
-            "tool_version": self.tool_version,
-            "target": self.target,
-            "duration_s": self.duration_s,
-            "requests": self.requests,
-            "rps": self.rps,
-            "connections": self.connections,
-            "threads": self.threads,
-            "bytes_total": self.bytes_total,
-            "bytes_per_s": self.bytes_per_s,
-        }
-        return LoadResult.model_validate(stated | others | {"notes": (*notes, *unread_notes(self.unread))})
-
-    def set_once(self, line: str, **values: object) -> None:
-        """Set attributes that a run prints once; `None` is a figure that could not be read.
-
-        Raises ParseError where one of them was set before: figures of two runs are never mixed. The same line again,
-        with figures, is a quotation.
-        """
-        if self.stated & values.keys():
-            if line in self.once_read and any(c.isdigit() for c in line):
-                return
-            raise several_runs(self.tool, line)
-        self.once_read.add(line)
-        if None in values.values():
-            self.unread.append(line)
-        self.stated |= values.keys()
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def add_once(self, figures: dict[str, T], name: str, figure: T | None, line: str) -> None:
-        """Add a figure to others of its kind; `None` is one that could not be read.
-
-        Raises ParseError where there is one with this name.
-        """
-        if name in figures:
-            raise several_runs(self.tool, line)
-        if figure is None:
-            self.unread.append(line)
-        else:
-            figures[name] = figure
-
-    def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes once, each from the next group of the line by its reader.
-
-        `whole`: none is read where the text ends within the last figure.
-        """
-
-        def read(match: re.Match[str]) -> None:
-            is_cut = whole and self.ends_mid_number(match[0])
-            named = zip(readers.items(), match.groups(), strict=False)
-            self.set_once(match[0], **{name: None if is_cut else reader(token) for (name, reader), token in named})
-
-        return read
-
-    def mark(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, by a line that a run prints once."""
-        return lambda match: self.set_once(match[0], **values)
-
-    def put(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, however often the line occurs."""
-        return lambda _match: vars(self).update(values)
-
-    def read_lines(self, text: str) -> list[str]:
-        """Read every line of `text` by the rules, and return the lines."""
-        lines = split_lines(text)
-        last = len(lines) - 1
-        for position, raw in enumerate(lines):
-            self.unterminated = position == last
-            self.starts_mid_number = position == 0 and raw[:1].isdigit()
-            line = self._behind_lines.sub("", raw.strip(QUOTED))
-            if line and len(line) <= MAX_LINE:
-                self.read_line(line)
-        return lines
-
-    def read_line(self, line: str) -> None:
-        """Read one line, stripped of blanks and quoting, by the first rule that matches it."""
-        for pattern, action in self._rules:
-            if match := pattern.fullmatch(line):
-                action(match)
-                return
-
-    def ends_mid_number(self, line: str) -> bool:
-        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
-        return self.unterminated and line[-1:].isdigit()
-
-    def add_unread(self, match: re.Match[str]) -> None:
-        """Record a line that the tool printed and that could not be read."""
-        self.unread.append(match[0])
 
 
 PART_OF_RUN = Note(

@@ -23,10 +23,9 @@ from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
     REMARK,
-    Reader,
-    Rules,
     excerpt,
     has_line,
     latency_by_name,

@@ -22,13 +22,13 @@ from pydantic import Field
 
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     REMARK,
     SECONDS,
     Count,
     Figure,
-    Reader,
     all_of_unit,
     errors_of,
     has_any,

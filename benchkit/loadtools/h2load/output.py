@@ -25,12 +25,12 @@ from pydantic import Field
 
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     SECONDS,
     Count,
     Figure,
-    Reader,
     has_any,
     latency_by_name,
     line_with,

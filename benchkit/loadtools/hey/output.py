@@ -20,10 +20,9 @@ from collections.abc import Iterator, Mapping
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.sections import TIMES, SectionReader
+from benchkit.loadtools.reader import TIMES, Rules, SectionReader
 from benchkit.loadtools.text import (
     REMARK,
-    Rules,
     count_non_2xx,
     errors_of,
     has_line,

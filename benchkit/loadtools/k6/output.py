@@ -27,11 +27,11 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.k6.points import is_points, read_points
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     DECIMAL_SIZES,
     SECONDS,
     Figure,
-    Reader,
     has_any,
     has_line,
     implied_duration,

@@ -22,11 +22,10 @@ from pydantic import Field
 
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.sections import TIMES, SectionReader
+from benchkit.loadtools.reader import TIMES, Rules, SectionReader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Rules,
     count_non_2xx,
     errors_of,
     has_any,

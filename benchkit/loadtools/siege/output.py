@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     NOT_A_NUMBER,
     REMARK,
-    Reader,
     has_line,
     line_with,
     not_output_of,

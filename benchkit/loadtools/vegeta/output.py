@@ -20,11 +20,11 @@ from pydantic import Field
 
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     QUOTED,
     Count,
     Figure,
-    Reader,
     excerpt,
     has_line,
     latency_by_name,

@@ -25,13 +25,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     NOT_A_NUMBER,
     REMARK,
     SECONDS,
-    Reader,
-    Rules,
     has_line,
     line_with,
     parse_count,

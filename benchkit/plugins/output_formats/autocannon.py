@@ -24,11 +24,11 @@ from pydantic import Field
 
 from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     DECIMAL_SIZES,
     Count,
     Figure,
-    Reader,
     all_of_unit,
     has_any,
     latency_by_name,

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Mapping
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Reader,
     count_non_2xx,
     has_line,
     implied_duration,

@@ -27,9 +27,9 @@ from pydantic.alias_generators import to_camel
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Figure,
-    Reader,
     all_of_unit,
     errors_of,
     has_any,

@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
-    Reader,
     errors_of,
     has_line,
     latency_by_name,

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     MAX_LINE,
-    Reader,
     all_of_unit,
     csv_rows,
     errors_of,

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Reader,
     implied_duration,
     latency_by_name,
     line_with,

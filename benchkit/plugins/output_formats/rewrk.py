@@ -20,12 +20,12 @@ from collections.abc import Mapping
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     SECONDS,
     Count,
     Figure,
-    Reader,
     all_of_unit,
     errors_of,
     has_any,
