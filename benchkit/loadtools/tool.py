@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
 from benchkit.models.load import Load
 from benchkit.models.load_result import Covers, LoadResult
-from benchkit.models.protocol import HttpProtocol, has_streams, is_http2
+from benchkit.models.protocol import HttpProtocol, TlsOptions, has_streams, is_http2, is_tls
+from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
 
 if TYPE_CHECKING:
     from benchkit.loadtools.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
-
-
-from pathlib import PurePosixPath
-
-from benchkit.models.protocol import TlsOptions, is_tls
-from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
 
 
 @dataclass(frozen=True)
@@ -43,6 +38,11 @@ class Target:
     def origin(self) -> str:
         """URL without a path: `https://10.0.0.2:8080` (RFC 6454)."""
         return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
+
+    @property
+    def named_origin(self) -> str:
+        """The same with the name of TLS, for a tool that asks for it and is told to connect to the authority."""
+        return self.origin if self.server_name is None else f"https://{self.server_name}"
 
 
 LONGEST_ANSWER_S = 30.0
@@ -125,6 +125,16 @@ def body_file(load: Load, tool: str, request: Request) -> str | None:
     """Return the name in `body_files` of a request of `load.request_mix`; None without a body."""
     number = load.request_mix.index(request) + 1
     return f"{tool}.body.{number}" if has_body(request) else None
+
+
+def files_of_paths(load: Load, target: Target, tool: str, urls: str) -> dict[str, bytes]:
+    """Return the files of requests that differ in their paths alone: their body, and the list `urls` of several."""
+    body = body_file(load, tool, load.request_mix[0])
+    files = {name: content for name, content in body_files(load, tool).items() if name == body}
+    if len(load.request_mix) > 1:
+        lines = "".join(f"{target.named_origin}{request.path}\n" for request in repeated_requests(load))
+        files[urls] = lines.encode()
+    return files
 
 
 def has_body(request: Request) -> bool:

@@ -35,11 +35,10 @@ from benchkit.loadtools.tool import (
     ToolOutput,
     UnsupportedField,
     body_file,
-    body_files,
     either_time_or_count,
+    files_of_paths,
     header_lines,
     longest_answer_s,
-    repeated_requests,
     reserved_headers,
     with_zero_length,
 )
@@ -78,21 +77,7 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    bodies = {name: content for name, content in body_files(load, "oha").items() if name == _body(load)}
-    if len(load.request_mix) == 1:
-        return bodies
-    urls = "".join(f"{_origin(target)}{request.path}\n" for request in repeated_requests(load))
-    return {URLS: urls.encode(), **bodies}
-
-
-def _body(load: Load) -> str | None:
-    """Return the file of the body, which is the same for all requests."""
-    return body_file(load, "oha", load.request_mix[0])
-
-
-def _origin(target: Target) -> str:
-    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
-    return target.origin if target.server_name is None else f"https://{target.server_name}"
+    return files_of_paths(load, target, "oha", URLS)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -119,9 +104,9 @@ def _argv(load: Load, target: Target) -> list[str]:
     if first.method != "GET":
         argv.append(f"-m{first.method}")
     argv += [f"-H{line}" for line in header_lines(with_zero_length(first))]
-    if body := _body(load):
+    if body := body_file(load, "oha", first):
         argv.append(f"-D{body}")
-    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [_origin(target) + first.path]
+    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [target.named_origin + first.path]
     return [*argv, *load.extra_args, *where]
 
 
