@@ -36,10 +36,8 @@ from benchkit.loadtools.tool import (
     repeated_requests,
 )
 from benchkit.loadtools.vegeta.output import ROWS, parse
-from benchkit.models.load import Load
+from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.request import Request
-
-NS_PER_S = 1_000_000_000
 
 TARGETS = "vegeta.targets"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4", "vegeta")

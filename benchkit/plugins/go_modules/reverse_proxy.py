@@ -27,8 +27,8 @@ from benchkit.plugins.go_modules.access import (
     netrc_path,
 )
 from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, PathPattern, Upstream, upstream_service, upstream_url
-from benchkit.plugins.go_modules.ssh import PRIVATE_FILE
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, parse_version_output, relative_authority, worker_user
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import AdminPage, Instruction, Service, ServiceFile, ServiceProcess, SetupCommand
