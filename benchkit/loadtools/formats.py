@@ -1,7 +1,7 @@
 """The registry of output formats: what benchkit reads, of its own load tools and, by `benchkit.plugins`, of others.
 
-A text is given to one parser alone, that of the format whose marks it has. `UNSUPPORTED` are tools whose output is
-recognised in order to refuse it by name.
+A text is given to one parser alone, by the marks that it has. `UNSUPPORTED` are tools whose output is recognised in
+order to refuse it by name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FORMATS: Registry[OutputFormat] = Registry(
     OutputFormat,
     lambda each: each.tool,
 )
-"""Every output format, those of plugins too, by the name of its tool."""
+"""Every output format, also of plugins, by the name of its tool."""
 
 UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
     "nighthawk in its forms dotted, prometheus or yaml": has_line(
@@ -112,8 +112,8 @@ def recognise(text: str, *, where: str) -> OutputFormat | None:
 def read_output(tool: str, text: str, *, where: str, command: str, run: int | None = None) -> LoadResult:
     """Return what an output of a tool states; `tool` may be `AUTO`, and `run` the number of one of several runs.
 
-    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs: it
-    names `where`, and the `command` with `{tool}` that reads the text, where another tool does.
+    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs. It
+    names `where`; for the output of another tool also the `command` with `{tool}` that reads it.
     """
     prepared = _prepare(text)
     chosen = _choose(tool, prepared.text, where=where, command=command)
@@ -136,8 +136,8 @@ def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
 def read_runs(text: str, *, where: str) -> list[LoadResult]:
     """Return what each run in a text states; empty where no tool is recognised.
 
-    Raises ParseError for runs of several tools that cannot be told apart, for output of an unsupported tool, and for
-    text that its tool's parser refuses.
+    Raises ParseError for runs of several tools that cannot be told apart, for an unsupported tool, and for text that
+    its parser refuses.
     """
     prepared = _prepare(text)
     found = _marked(prepared.text, where)

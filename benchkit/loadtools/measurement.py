@@ -143,7 +143,7 @@ class Overload(Frozen):
     error_share: float | None = None
     """Share of the requests that ended during the shape with an error."""
     recovery_s: float | None = None
-    """Time from the end of the shape to the end of the first second from which all hold the objective; None: never, or
+    """Time from the end of the shape to the end of the first second from which all hold the objective. None: never, or
     there is no objective."""
 
 

@@ -177,7 +177,7 @@ TIMES: Mapping[str, str] = {"Total": "duration_s", "Slowest": "slowest", "Fastes
 
 
 class SectionReader(Reader):
-    """Reader of a text in sections, which have rules of their own: that of hey, and of oha after its example.
+    """Reader of a text in sections with rules of their own, as hey prints it, and oha after its example.
 
     A run has each section once.
     """

@@ -31,7 +31,7 @@ class Target:
 
     @property
     def server_name(self) -> str | None:
-        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: that of the authority."""
+        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: the authority's."""
         return None if self.tls is None else self.tls.server_name
 
     @property
@@ -63,7 +63,7 @@ class RequestSupport:
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
     weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
-    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`; `in turn`: the tool goes
+    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`. `in turn`: the tool goes
     through that list, all connections together or each of them."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
     """Return why it cannot send one request, each reason with the part that it concerns; pure."""
@@ -268,9 +268,9 @@ class RateSupport:
     replays: bool = False
     """True: it sends requests at recorded instants (`pace: recorded`)."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
-    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
-    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when
-    it was sent."""
+    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests. The
+    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when it
+    was sent."""
 
 
 @dataclass(frozen=True)
@@ -312,22 +312,22 @@ class Tool:
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     builds: Mapping[HttpProtocol, str] = field(default_factory=dict)
-    """Those of them that only some builds speak → which; nothing that the program prints tells it."""
+    """Protocols that only some builds speak → which; nothing that the program prints tells it."""
     reconnects: frozenset[HttpProtocol] = frozenset({"http1", "https1"})
-    """Those of them in which it can open a connection for each request (`keepalive: false`)."""
+    """Protocols in which it can open a connection for each request (`keepalive: false`)."""
     tls: TlsSupport | None = None
     """The way in which it uses TLS; None: it has none."""
     validate_target: Callable[[Load, Target], Iterable[str]] = field(default=lambda _load, _target: (), repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
-    connections before; None: its measured time begins with its first connection."""
+    connections before. None: its measured time begins with its first connection."""
     overrun_s: float = 0.0
-    """Time for which it sends requests beyond a time that it was asked for, at most, in seconds: the load of another
+    """Longest time for which it sends requests beyond the time that was asked for, in seconds. The load of another
     slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
     own_s: float = 2.0
-    """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
-    for a million different times. A tool that takes longer is ended."""
+    """Time for its own start and end, beside its load and the last answers, in seconds. For a million different times
+    wrk prints 10 MB of histogram. A tool that takes longer is ended."""
     lingers_s: Mapping[HttpProtocol, float] = field(default_factory=dict)
     """Longest time by protocol for which it waits for nothing after its window, in seconds, and prints no result until
     then. The time that it states includes it: the window counts instead, so that it takes no number of requests."""

@@ -216,8 +216,8 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
 
 
 # Every tool has a limit of time. h2load 1.52 has no end of its own where a connection is not established when its
-# window ends: it sends requests on that connection for ever (read from its source: `stop_all_clients` reaches only
-# clients with a session). That is common with short listen queues, and with servers that close connections.
+# window ends. It sends requests on that connection for ever: `stop_all_clients` of its source reaches only clients with
+# a session. That is common with short listen queues, and with servers that close connections.
 
 
 def grace_s(load: Load) -> float:

@@ -8,8 +8,9 @@ Limits, read from its source (src/h2load.cc):
 - A connection closed with `Connection: close` is opened again. One that is closed or reset without that is not, and
   counts as no error. One that is not established when the time is over goes on with requests for ever, in no figure.
 - At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
-  the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
-- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses; `--npn-list`, in newer
+  the next one when the last is answered, and its time counts from then. A wait of requests that were due is in no
+  figure.
+- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses. `--npn-list`, in newer
   versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
 - It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
   says if it is: without, it asks by TCP for `h3`.

@@ -3,7 +3,7 @@
 Meaning of the figures, read from its source (requester/report.go, print.go):
 
 - It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
-  million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
+  million. "Average" is then the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
   request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
   printed; below the limit it is the sum of statuses and errors.
 - A time runs from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
@@ -173,7 +173,7 @@ class _HeyReader(SectionReader):
         if self._capped():
             yield Note(
                 code="hey-cap",
-                message=f"hey keeps {MAX_RESULTS:,} results and there were more: percentiles, extremes and status counts "
+                message=f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts "
                 "are of the first million; the average it prints is wrong and is not stated",
             )
         if self._unmeasured():

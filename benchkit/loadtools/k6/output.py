@@ -4,13 +4,13 @@ Meaning of the figures, read from its source (internal/js/summary.js, summary.go
 
 - The rate is requests ÷ time of the whole run, with setup, pauses and the time in which the last iterations may end.
   Requests include failed ones. An iteration that the end of the run interrupts may have requests that count, and one in
-  flight that does not: the text states the number of such iterations alone.
+  flight that does not. The text states the number of such iterations alone.
 - `http_req_failed` is a rate of failures: `passes` (✓, or the number before "out of") failed, and `fails` did not.
 - `http_req_duration` runs from sending a request to the end of its answer, without connecting. Requests without an
   answer have a time too, often 0. `{ expected_response:true }` has those that did not fail.
 - `http_req_waiting` is the time to the first byte. `iteration_duration` is the time of a whole script, with its pauses.
 - Virtual users are no connections: each may wait, and open several. With an executor of an arrival rate iterations are
-  due at a rate (open model); those without a free user are dropped, and their waiting is in no time.
+  due at a rate (open model). Without a free user one is dropped, and its waiting is in no time.
 - The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
 - kB and MB are 1000 and 1000². Data received includes headers.
 - Text and JSON state the median as `med`, and the percentiles that the script asked for.
@@ -216,7 +216,7 @@ class _K6Reader(Reader):
         self._rules = tuple(rule for rule in self._rules if rule[0] not in {_ROW, _SUBMETRIC})
 
     def read_running(self, match: re.Match[str]) -> None:
-        """Read a line of progress: that of the end has no user at work."""
+        """Read a line of progress: the last one has no user at work."""
         self.has_beginning = True
         at_work, users, interrupted = match.groups()
         if int(at_work) == 0 and not self.ends_mid_number(match[0]):  # padded: `000/200 VUs`

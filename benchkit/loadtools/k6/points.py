@@ -1,7 +1,7 @@
 """Parser of the points of k6 (`--out json`, `--out csv`): a line for each value of each metric.
 
-A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed), whose
-time is when it ended: in CSV whole seconds, unless asked for otherwise. Its status is a tag, "0" or none without an
+A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed). Their
+time is when it ended, in CSV whole seconds, unless asked for otherwise. Its status is a tag, "0" or none without an
 answer. The run is taken to last from the first request's start to the end of the last one. An unfinished line makes it
 incomplete, one of another program does not.
 """

@@ -4,13 +4,14 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always): else it aborts them, and the server
-  counts more than it states. A connection that the server's queue dropped would be waited for without end, so that a
-  request may take as long as the window (`-t`).
+- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without that it aborts them, and
+  the server counts more than it states. A connection that the server's queue dropped would be waited for without end,
+  so that a request may take as long as the window (`-t`).
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
-- Over HTTP/3 and without a rate it never drops its sender of requests, and waits until the idle time-out of QUIC closes
-  its connections (src/client_h3.rs, `http3_connection_fast_work_until`): 30 s (quinn), or less where the server's is
-  shorter. Its total time and its rate include that wait, no signal shortens it, and the result is printed after it.
+- Over HTTP/3 and without a rate it never drops its sender of requests (src/client_h3.rs,
+  `http3_connection_fast_work_until`). It waits until the idle time-out of QUIC closes its connections: 30 s (quinn), or
+  less where the server's is shorter. Its total time and its rate include that wait, no signal shortens it, and the
+  result is printed after it.
 - At a rate over HTTP/3, requests that are due when it ends fail with "Remote is closing the connection", one a stream.
 - `--disable-keepalive` is ignored over HTTP/2 and HTTP/3.
 - It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
@@ -111,7 +112,7 @@ def _argv(load: Load, target: Target) -> list[str]:
 
 
 def _load_notes(_load: Load) -> Iterator[str]:
-    yield "oha prints percentiles, not every time: those of several generators or slices cannot be merged."
+    yield "oha prints percentiles, not every time: several generators' or slices' cannot be merged."
 
 
 TOOL = Tool(

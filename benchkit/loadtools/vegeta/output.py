@@ -5,7 +5,7 @@ Meaning of the figures, read from its source (lib/metrics.go, reporters.go, atta
 - "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
   (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
 - Status code 0 is a request without an answer. Success is the share of 200 to 399.
-- A time runs from sending the request to the end of its body; it includes connecting, and waiting for a connection
+- A time runs from sending the request to the end of its body. It includes connecting, and waiting for a connection
   where their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
 - Bytes are of bodies alone.
 """

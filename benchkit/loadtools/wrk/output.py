@@ -4,9 +4,9 @@ Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, s
 
 - Two decimals in a unit that changes at 85 % of the next one: 0.85 ms, 0.90m, 0.90GB. K, M and G are 1024 for bytes and
   1000 for requests. A mean from 999.995 ms up to 1 s is truncated to the column's width and reads `1000.00m`.
-- Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua (`stats_correct`:
-  expected interval = runtime ÷ (requests ÷ connections)); versions 2 and 3 do not. wrk2 measures from when a request
-  should have been sent. The text has the version only where `-v` was given.
+- Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua; versions 2 and 3 do
+  not. The expected interval is runtime ÷ (requests ÷ connections) (`stats_correct`). In wrk2 times count from when a
+  request should have been sent. The text has the version only where `-v` was given.
 - Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4. Answers
   that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
   at every check.

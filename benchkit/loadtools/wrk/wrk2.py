@@ -1,4 +1,4 @@
-"""Parser of wrk2's output: that of wrk, with wrk2's own marks.
+"""Parser of wrk2's output by the one of wrk, with wrk2's own marks.
 
 Meaning of the figures, read from its source (src/wrk.c, src/stats.c); the rest is as in wrk's parser:
 

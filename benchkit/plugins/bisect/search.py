@@ -59,7 +59,7 @@ class Bisection:
 
 
 def count_steps(commits: int) -> int:
-    """Return the number of comparisons of a search without skipped commits, that of the bad end included."""
+    """Return the number of comparisons of a search without skipped commits, the bad end's included."""
     return 1 + math.ceil(math.log2(max(commits, 1)))
 
 

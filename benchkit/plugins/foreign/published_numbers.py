@@ -67,8 +67,8 @@ def plain(text: str) -> str:
 def decimal_of(cells: Iterable[str], rates: Iterable[Sequence[str]] = ()) -> Decimal:
     """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can.
 
-    In a column of `rates`, a whole number below 1,000 beside others with three digits behind a point tells that these
-    are thousands: `12.345` and `987`.
+    In a column of `rates`, a whole number below 1,000 tells that three digits behind the point of others are thousands:
+    `12.345` and `987`.
     """
     points = commas = 0
     for column in rates:

@@ -157,7 +157,7 @@ def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
     names = {name for _, name in ranked[start : start + count]}
     text = (
         f"{count} of {len(ranked)} results lie between {units.rate(rates[start])} and "
-        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}: something that they share was "
+        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}. Something that they share was "
         "probably the limit, such as the load tool, the link or a rate that was asked for."
     )
     return finding_of("plateau", "suspect", [each for each in results if each.name in names and each.rps], text)
@@ -177,7 +177,7 @@ def _whole_seconds(results: Results, _context: AuditContext) -> AuditOutcome:
     if not near:
         return None
     text = (
-        f"Rates are counts divided by {units.seconds(round(median(whole)))}, a duration in whole seconds: half a second more "
+        f"Rates are counts divided by {units.seconds(round(median(whole)))}, a duration in whole seconds. Half a second more "
         f"or less is {units.share(step)}, and {near} of {len(rates) - 1} neighbours in rank are closer."
     )
     return finding_of("whole-seconds", "suspect", [each for each in results if each.rps], text)
@@ -195,8 +195,8 @@ def _reconnects(results: Results, _context: AuditContext) -> AuditOutcome:
     if not unlike:
         return None
     text = (
-        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request, and the median of "
-        f"the table has {usual:.3g} for each: their rates are those of connecting."
+        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request: their rates are those of "
+        f"connecting. The median of the table has {usual:.3g} for each."
     )
     return finding_of("reconnects", "suspect", unlike, text)
 
@@ -209,7 +209,7 @@ def _streams(results: Results, context: AuditContext) -> AuditOutcome:
     shares = [share for each in found if (share := in_flight_share(each))]
     text = (
         f"{units.counted(len(found), 'result')} with {min(shares):.3g} to {max(shares):.3g} requests in flight for each "
-        "connection, by rate and mean: they were pipelined or multiplexed, and their number is not stated (--streams)."
+        "connection, by rate and mean. They were pipelined or multiplexed, and their number is not stated (--streams)."
     )
     return finding_of("unstated-streams", "suspect", found, text)
 

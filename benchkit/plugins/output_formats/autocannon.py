@@ -202,7 +202,7 @@ class _AutocannonReader(Reader):
     def _is_answered(self) -> bool:
         """Return whether all requests sent have an answer or were in flight: else the line with errors is missing.
 
-        With a target rate, those of one second are counted as sent too many (`initialiseClients` in lib/run.js).
+        With a target rate it counts the requests of one second too many as sent (`initialiseClients` in lib/run.js).
         """
         if self.requests is None or self.rps is None or self.samples is None:
             return False

@@ -3,7 +3,7 @@
 Meaning of the figures, read from its source (periodic/periodic.go, stats/stats.go, fhttp/httprunner.go):
 
 - Mean, deviation and extremes are exact. Percentiles are interpolated within the buckets of a histogram, whose least
-  width is 1 ms (`-r`): below that they show where a bucket lies, not how fast a server is.
+  width is 1 ms (`-r`). Below that they show where a bucket lies, not how fast a server is.
 - Calls include failed ones, and so do times. A time runs from before the request, or before connecting where its
   connection was closed, to the end of the answer. The first connections are opened by a warm-up, which is not counted.
 - With `-qps` each thread sends at its own times; a late one catches up. Times count from sending.

@@ -6,9 +6,9 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
   check of the script. Times are whole milliseconds, and include DNS, connecting and TLS where a connection is opened.
 - The rate is requests ÷ time, which is rounded up to whole seconds: it is too low for a run of a few seconds. "3s
   elapsed" is rounded down. Old versions print plain figures, new ones have thousands separated by commas.
-- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise; the two of
-  early versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text
-  and `stats.js` have "-". Since 3.10 Gatling writes no JSON.
+- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise. The two of early
+  versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text and
+  `stats.js` have "-". Since 3.10 Gatling writes no JSON.
 - Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
 - `simulation.log` is binary since 3.10, and text of its own kind before: neither is read.
 """

@@ -2,9 +2,9 @@
 
 Meaning of the figures, read from its source (SampleResult, CSVSaveService, Summariser, SummaryReportTask):
 
-- A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer, at
-  `timeStamp`, its start (`sampleresult.timestamp.start`, the default). `Latency` runs to the first byte. `bytes` are
-  headers and body.
+- A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer. `timeStamp` is
+  its start (`sampleresult.timestamp.start`, the default). `Latency` runs to the first byte. `bytes` are headers and
+  body.
 - A transaction controller adds a row for its requests together ("Number of samples in transaction"), which is no
   request. In XML samples within a sample are parts of it (redirects, embedded files), but those of a transaction are
   requests.

@@ -8,8 +8,8 @@ Meaning of the figures, read from its source (lib/latency.js, result.js; lib/loa
 - Completed requests include failed ones; the rate is completed requests ÷ time, rounded to a whole number.
 - Errors are counted by status (400 and more), or by the name of an exception; "-1" stands for any of them.
 - With a rate (`--rps`) requests are sent when due, whatever is unanswered; times count from sending.
-- What its function returns (`totalRequests`, `meanLatencyMs`, ...), printed by a script, has the same figures and the
-  shortest time, as JSON or as node prints an object.
+- A script may print what its function returns (`totalRequests`, `meanLatencyMs`, ...), as JSON or as node prints an
+  object. That has the same figures, and the shortest time.
 - Early versions print "Concurrency level" and "Requests per second", and the total time twice.
 """
 

@@ -4,10 +4,10 @@ Meaning of the figures, read from its source (stats.py):
 
 - Times are milliseconds, from before a request to the end of its body, connecting included; a failed request has one
   too. Mean, minimum and maximum are exact (in the tables: whole milliseconds). For percentiles, times of 100 ms and
-  more are rounded to two digits first, those below to 1 ms, so that "100%" may be above the maximum: it is not stated.
+  more are rounded to two digits first, shorter ones to 1 ms. So "100%" may be above the maximum, and is not stated.
 - The row "Aggregated" ("Total" before 0.14) is of all requests. Its rate is requests ÷ time from the start to the last
-  request. A table that locust prints during a run has the rate of the last ten seconds: only the last table, which
-  percentiles follow, has that of the run. The same holds for rate and percentiles in a row of the history.
+  request. A table that locust prints during a run has the rate of the last ten seconds. Only the last table, which
+  percentiles follow, has the run's. The same holds for rate and percentiles in a row of the history.
 - A request failed by its status (400 and more: "other" here), its connection, or the script's own judgement.
 - Average size is of the body.
 """
@@ -52,7 +52,7 @@ _ENTRY = re.compile(rf"(?:[A-Z]+\s+)?\S.*?\s+([0-9]{{1,18}})\s+{_FAILS}\s*(.*)")
 _PERCENTILES = re.compile(r"(?:Type\s+)?Name\s+((?:# reqs\s+)?50%\s.*)")
 _PERCENTILE_ROW = re.compile(r"(?:None\s+)?(?:Aggregated|Total)((?:\s+[0-9]{1,9}){4,20})")
 _COLUMNS_OF_0_13 = ["reqs", "50%", "66%", "75%", "80%", "90%", "95%", "98%", "99%", "100%"]
-"""Headings before 0.14. Rows of 0.13 have two figures more: those of 99.9 % and 99.99 % have no heading."""
+"""Headings before 0.14. Rows of 0.13 have two figures more, of 99.9 % and 99.99 %, which have no heading."""
 _ERROR = re.compile(r"([0-9]{1,18})\s+((?:[A-Z]+ )?\S.*)")
 _ERRORS = re.compile(r"(?:# )?occurrences\s+Error")
 _BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")

@@ -2,11 +2,11 @@
 
 Meaning of the figures, read from its source (source/client/output_formatter_impl.cc, docs/root/statistics.md):
 
-- Latency is the statistic "Request start to response end" (`benchmark_http_client.request_to_response`): from sending
-  a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is a
-  statistic of its own, and "Initiation to completion" has both.
+- Latency is the statistic "Request start to response end" (`benchmark_http_client.request_to_response`). It runs from
+  sending a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is
+  a statistic of its own, and "Initiation to completion" has both.
 - Percentiles are of a histogram, at shares such as 0.990625: the keys here are those shares, "99.0625".
-- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again; the first versions printed
+- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again. The first versions printed
   "0.012345007s", and reports of Envoy Gateway have Go's "12.345007ms". Other statistics are sizes.
 - Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
   not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).

@@ -3,8 +3,8 @@
 Meaning of the figures, read from its source (src/report.zig, connection.zig):
 
 - An open loop with a bound: each connection sends when a request is due at the target rate, one at a time. Latencies
-  are microseconds from when a request was due, so that waiting for the connection is in them (corrected for coordinated
-  omission), and a reconnection too. A ramp's percentiles are of all its rates together.
+  are microseconds from when a request was due (corrected for coordinated omission). So waiting for the connection is in
+  them, and a reconnection too. A ramp's percentiles are of all its rates together.
 - `requests` are answers of any status; the rate is answers ÷ elapsed time. Statuses are counted by class.
 - A request that would be late by more than `--deadline` is not sent: it is counted under "deadline" and has no latency.
   Requests that timed out are in the latencies unless `--no-record-timeouts` was given.

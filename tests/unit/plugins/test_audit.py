@@ -186,7 +186,7 @@ def test_rates_over_whole_seconds_are_compared_with_the_distance_of_ranks() -> N
     near = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 10_300, 10_600)]
     (found,) = findings(*(each.model_copy(update={"name": str(i)}) for i, each in enumerate(near)))
     assert (found.check, found.severity) == ("whole-seconds", "suspect")
-    assert "half a second more or less is 10.0 %, and 2 of 2 neighbours in rank are closer" in found.text
+    assert "Half a second more or less is 10.0 %, and 2 of 2 neighbours in rank are closer" in found.text
     measured = [rows(rate, requests=int(rate * 5.1), **fields)[0] for rate in (10_000, 10_300, 10_600)]
     assert codes(*measured) == []
     apart = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 20_000, 40_000)]
