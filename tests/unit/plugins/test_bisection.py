@@ -147,9 +147,7 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
 
 
 def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compared:
-    plain = Ratio(metric=metric, cell_id="commit", baseline="good", blocks=10)
-    ratio = plain.with_point(math.log(point), 0.0).with_interval(math.log(point), error, 9, 0.01)
-    return Compared(ratio, run_id="r1")
+    return Compared(ratio(point, error, metric), run_id="r1")
 
 
 class Comparisons:
