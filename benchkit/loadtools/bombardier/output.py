@@ -69,8 +69,6 @@ _OWN = line_with(
 
 
 class _BombardierReader(Reader):
-    """Figures of bombardier's text."""
-
     tool = "bombardier"
     _own = _OWN
     _behind_lines = REMARK

@@ -66,8 +66,6 @@ _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
 
 class _H2loadReader(Reader):
-    """Figures of h2load's output."""
-
     tool = "h2load"
 
     protocol: str | None = None

@@ -66,8 +66,6 @@ _is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:
 
 
 class _HeyReader(SectionReader):
-    """Figures of hey's summary."""
-
     tool = "hey"
     _heading = _SECTION
     _behind_lines = REMARK

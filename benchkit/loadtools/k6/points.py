@@ -60,8 +60,6 @@ class _Point(JsonOutput):
 
 
 class _Points:
-    """Sums of points."""
-
     def __init__(self) -> None:
         """Start without a point."""
         self.times: list[int] = []

@@ -77,8 +77,6 @@ _JSON = re.compile(r'"(?:latencyPercentiles|responseTimeHistogram|statusCodeDist
 
 
 class _OhaReader(SectionReader):
-    """Figures of oha's text."""
-
     tool = "oha"
     _own = _OWN
     _heading = _SECTION

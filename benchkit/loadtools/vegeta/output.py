@@ -78,8 +78,6 @@ _FIGURES: Mapping[tuple[str, str], tuple[str, Callable[[str], float | None]]] = 
 
 
 class _VegetaReader(Reader):
-    """Figures of a report."""
-
     tool = "vegeta"
 
     total_s: float | None = None

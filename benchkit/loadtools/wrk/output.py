@@ -74,8 +74,6 @@ _IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_error
 
 
 class _WrkReader(Reader):
-    """Figures of wrk's or wrk2's output."""
-
     tool = "wrk"
     _behind_lines = REMARK
 

@@ -73,8 +73,6 @@ _Ended = tuple[float | None, int | None, float | None]
 
 
 class _FortioReader(Reader):
-    """Figures of the text."""
-
     tool = "fortio"
 
     target_rate: float | None = None

@@ -65,8 +65,6 @@ _PAIR = re.compile(_KEY % r"(-?\w+)" + "([0-9]{1,18})(?![0-9.])")
 
 
 class _LoadtestReader(Reader):
-    """Figures of loadtest; times in seconds."""
-
     tool = "loadtest"
 
     target_rps: float | None = None

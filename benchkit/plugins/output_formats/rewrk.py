@@ -69,8 +69,6 @@ _PARTS = frozenset({"times", "requests", "bytes_total"})
 
 
 class _RewrkReader(Reader):
-    """Figures of the table."""
-
     tool = "rewrk"
 
     times: Mapping[str, float] | None = None

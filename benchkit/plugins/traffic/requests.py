@@ -168,7 +168,6 @@ def _notes(
 
 
 def _unknown(requests: Sequence[LoggedRequest], form: str, *, is_whole: bool) -> Iterator[str]:
-    """Yield what the log cannot tell."""
     headers = sorted({name for each in requests for name in each.headers})
     if not headers:
         yield "the log has no headers of requests: they are sent without"
