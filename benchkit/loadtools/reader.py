@@ -136,6 +136,15 @@ class Reader(ABC):
 
         return read
 
+    def latest(self, **readers: Callable[[str], object]) -> Action:
+        """Return the action that sets attributes by the last such line, each from the next group by its reader."""
+
+        def read(match: re.Match[str]) -> None:
+            for (name, reader), token in zip(readers.items(), match.groups(), strict=False):
+                setattr(self, name, None if token is None else reader(token))
+
+        return read
+
     def mark(self, **values: object) -> Action:
         """Return the action that sets attributes to these values, by a line that a run prints once."""
         return lambda match: self.set_once(match[0], **values)

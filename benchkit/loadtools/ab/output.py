@@ -158,7 +158,7 @@ class _AbReader(Reader):
             (_RATE, self.once(rps=parse_number)),
             (_PER_REQUEST, self.read_per_request),
             (_TRANSFER, self.read_transfer),
-            (_COLUMNS, self.read_header),
+            (_COLUMNS, self.latest(columns=str)),
             (_TIMES, self.read_times),
             (_BREAKDOWN, self.read_breakdown),
             (_SUM, self.once(completed_before_abort=parse_count)),
@@ -202,9 +202,6 @@ class _AbReader(Reader):
 
     def read_transfer(self, match: re.Match[str]) -> None:
         self.set_once(match[0], bytes_per_s=of_unit(parse_number(match[1]), 1024))
-
-    def read_header(self, match: re.Match[str]) -> None:
-        self.columns = match[1]
 
     def read_times(self, match: re.Match[str]) -> None:
         # Without a deviation and a median with -S.

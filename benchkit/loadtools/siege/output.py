@@ -107,8 +107,8 @@ class _SiegeReader(Reader):
             (_LINE, self.read_figure),
             (_DAMAGED, self.add_unread),
             (_LOG_ROW, self.read_row),
-            (_USERS, self.read_users),
-            (_VERSION, self.read_version),
+            (_USERS, self.latest(connections=parse_count)),
+            (_VERSION, self.latest(tool_version=str)),
             (_ABORTED, self.put(aborted=True)),
         )
 
@@ -182,12 +182,6 @@ class _SiegeReader(Reader):
         if self.is_log_row_cut or len(cells) < len(_LOG_FIELDS):  # authors add columns
             self.unread.append(match[0])
         self.log_rows = self.rows_seen
-
-    def read_users(self, match: re.Match[str]) -> None:
-        self.connections = parse_count(match[1])
-
-    def read_version(self, match: re.Match[str]) -> None:
-        self.tool_version = match[1]
 
     def result(self) -> LoadResult:
         return self.load_result(

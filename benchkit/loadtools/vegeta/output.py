@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -106,9 +107,9 @@ class _VegetaReader(Reader):
             (_ROW, self.read_row),
             (_CODES, self.read_codes),
             (_ERRORS, self.read_error_set),
-            (_BUCKETS, self.read_start_buckets),
+            (_BUCKETS, partial(self.start_report, kind="hist")),
             (_BUCKET, self.read_bucket),
-            (_SPECTRUM, self.read_start_points),
+            (_SPECTRUM, partial(self.start_report, kind="hdrplot")),
             (_POINT, self.read_point),
             (_DAMAGED, self.add_unread),
         )
@@ -181,15 +182,9 @@ class _VegetaReader(Reader):
     def read_error_set(self, _match: re.Match[str]) -> None:
         self.errors = []
 
-    def read_start_buckets(self, match: re.Match[str]) -> None:
-        self._start_report(match, "hist")
-
     def read_bucket(self, match: re.Match[str]) -> None:
         if "hist" in {self.kind, self.also}:
             self.buckets.append(int(match[3]))
-
-    def read_start_points(self, match: re.Match[str]) -> None:
-        self._start_report(match, "hdrplot")
 
     def read_point(self, match: re.Match[str]) -> None:
         if self.kind == "hdrplot":
@@ -197,7 +192,7 @@ class _VegetaReader(Reader):
             name = "min" if share == 0 else "max" if share == 1 else f"{share * 100:.7g}"
             self.points[name] = of_unit(float(match[1]), 1e-3)
 
-    def _start_report(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
+    def start_report(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
         if self.kind != "text" or self.also:
             raise several_runs("vegeta", match[0])
         self.is_listing = False

@@ -107,8 +107,8 @@ class _AutocannonReader(Reader):
         self.statuses: dict[str, int] = {}
         self._rules = (
             (_RUNNING, self.read_running),
-            (_CONNECTIONS, self.read_connections),
-            (_WORKERS, self.read_workers),
+            (_CONNECTIONS, self.latest(connections=parse_count, pipelining=parse_count)),
+            (_WORKERS, self.latest(threads=parse_count)),
             (_HEADER, self.read_header),
             (_POINTS, self.put(table="points")),
             (_CODES, self.put(table="codes")),
@@ -116,7 +116,7 @@ class _AutocannonReader(Reader):
             (_END, self.read_end),
             (_ANSWERS, self.once(answers_2xx=int, non_2xx=int)),
             (_ERRORS, self.read_errors),
-            (_RESETS, self.read_resets),
+            (_RESETS, self.latest(resets=int)),
             (_SAMPLES, self.read_samples),
             (_DAMAGED, self.add_unread),
             (_STATUS, self.read_status),
@@ -128,12 +128,6 @@ class _AutocannonReader(Reader):
 
     def read_running(self, match: re.Match[str]) -> None:
         self.set_once(match[0], target=None if self.unterminated else match[1])
-
-    def read_connections(self, match: re.Match[str]) -> None:
-        self.connections, self.pipelining = parse_count(match[1]), parse_count(match[2])
-
-    def read_workers(self, match: re.Match[str]) -> None:
-        self.threads = parse_count(match[1]) or None
 
     def read_header(self, match: re.Match[str]) -> None:
         self.table = "stats"
@@ -172,9 +166,6 @@ class _AutocannonReader(Reader):
 
     def read_errors(self, match: re.Match[str]) -> None:
         self.set_once(match[0], errors=self.count(match[1], match[2]), timeouts=self.count(match[3], match[4]))
-
-    def read_resets(self, match: re.Match[str]) -> None:
-        self.resets = int(match[1])
 
     def read_samples(self, match: re.Match[str]) -> None:
         self.samples = None if self.unterminated else int(match[1])

@@ -105,8 +105,8 @@ class _FortioReader(Reader):
             (_TARGET, self.read_target),
             (_CODE, self.read_code),
             (_DONE, self.read_done),
-            (_ABORTED, self.read_aborted),
-            (_BEHIND, self.read_behind),
+            (_ABORTED, self.latest(aborted=str)),
+            (_BEHIND, self.latest(behind=_number)),
             (_COUNTER, self.read_counter),
             (_DAMAGED, self.add_unread),
         )
@@ -165,12 +165,6 @@ class _FortioReader(Reader):
     def read_done(self, match: re.Match[str]) -> None:
         self.set_once(match[0], done=(parse_count(match[1]), _number(match[3])))
         self.mean_s = of_unit(_number(match[2]), 1e-3)
-
-    def read_aborted(self, match: re.Match[str]) -> None:
-        self.aborted = match[1]
-
-    def read_behind(self, match: re.Match[str]) -> None:
-        self.behind = _number(match[1])
 
     def result(self) -> LoadResult:
         if not self.has_run():

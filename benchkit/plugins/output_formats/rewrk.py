@@ -45,7 +45,7 @@ _TIMES = re.compile(r"(\S+ms)\s+(\S+ms)\s+(\S+ms)\s+(\S+ms)")
 _REQUESTS = re.compile(r"Total:\s*(\S+)\s+Req/Sec:\s*(\S+)")
 _TRANSFER = re.compile(r"Total:\s*(\S+ [KMG]?B)\s+Transfer Rate:\s*(\S+ [KMG]?B)/Sec")
 _ERROR = re.compile(r"([0-9]{1,18}) Errors: (\S.*)")
-_FAILURE = re.compile(r"(?:connection error|error parsing uri): .*")
+_FAILURE = re.compile(r"((?:connection error|error parsing uri): .*)")
 _NONE = re.compile(r"No requests completed successfully")
 _AVERAGES = re.compile(r"Percentile\s*\|\s*Avg Latency")
 _DAMAGED = re.compile(r"Benchmarking .* connections? @ .*|Total: .*")
@@ -88,7 +88,7 @@ class _RewrkReader(Reader):
             (_NONE, self.mark(requests=0)),
             (_AVERAGES, self.read_averages),
             (_ERROR, self.read_error),
-            (_FAILURE, self.read_failure),
+            (_FAILURE, self.latest(failure=str)),
             (_DAMAGED, self.add_unread),
         )
 
@@ -114,15 +114,13 @@ class _RewrkReader(Reader):
             raise several_runs("rewrk", match[0])
         self.has_averages = True
 
-    def read_failure(self, match: re.Match[str]) -> None:
-        self.failure = f"it says: {match[0]}"
-
     def read_error(self, match: re.Match[str]) -> None:
         self.errors[match[2]] += int(match[1])
 
     def result(self) -> LoadResult:
         if not self.stated & _PARTS:
-            raise ParseError("this output of rewrk has no figures", why=self.failure, hint="did its run end?")
+            why = self.failure and f"it says: {self.failure}"
+            raise ParseError("this output of rewrk has no figures", why=why, hint="did its run end?")
         latency = latency_by_name(self.times or {}, "request")
         return self.load_result(
             duration_s=implied_duration(self.requests, self.rps),
