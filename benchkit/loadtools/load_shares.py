@@ -147,7 +147,7 @@ def lead_s(load: Load, *, has_tls: bool = False) -> float:
     return max(LEAST_LEAD_S, math.ceil(round(connect_s(load, has_tls=has_tls) * 1000, 6)) / 1000)
 
 
-def connect_s(load: Load, *, has_tls: bool = False) -> float:
+def connect_s(load: Load, *, has_tls: bool) -> float:
     """Return the time to open all connections of a load, in seconds."""
     return load.connections * (CONNECT_S + has_tls * HANDSHAKE_S)
 

@@ -119,11 +119,11 @@ class Measurement:
             notes=self.notes,
         )
 
-    def latency(self, series: LatencySeries = "raw") -> Latency:
-        """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""
-        histogram = self.histograms.get(series)
+    def latency(self) -> Latency:
+        """Return exact extremes and mean, and percentiles to p99.99, as measured; all None if nothing was recorded."""
+        histogram = self.histograms.get("raw")
         if histogram is None:
-            return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=series == "corrected")
+            return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=False)
         return Latency(
             min_s=histogram.min_s,
             mean_s=histogram.mean_s,
@@ -131,7 +131,7 @@ class Measurement:
             percentiles=histogram.percentiles(),
             resolution_s=self.resolution_s,
             covers=self.covers,
-            corrected=series == "corrected",
+            corrected=False,
         )
 
 

@@ -279,7 +279,7 @@ def several_runs(tool: str, line: str) -> SeveralRunsError:
 PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
 
 
-def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> Latency:
+def latency_of(times: Iterable[int], unit_s: float) -> Latency:
     """Return the latency of requests whose `times`, connecting included, are whole multiples of `unit_s` seconds.
 
     Percentiles are by nearest rank (the ⌈p·n/100⌉-th of n in order). A percentile p (0 to 1) of fewer than 1 / (1 - p)
@@ -288,7 +288,7 @@ def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> L
     ordered = sorted(times)
     n = len(ordered)
     if n == 0:
-        return Latency(covers="connect+request", corrected=False, resolution_s=resolution_s)
+        return Latency(covers="connect+request", corrected=False, resolution_s=unit_s)
     mean = math.fsum(ordered) / n
     squares = math.fsum((time - mean) ** 2 for time in ordered)
     stated = [p for p in PERCENTILES if n * (100 - p) >= 100]  # noqa: PLR2004 - per cent
@@ -298,7 +298,7 @@ def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> L
         stdev_s=_seconds(math.sqrt(squares / (n - 1)), unit_s) if n > 1 else None,
         max_s=_seconds(ordered[-1], unit_s),
         percentiles={f"{p:g}": _seconds(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
-        resolution_s=resolution_s,
+        resolution_s=unit_s,
         covers="connect+request",
         corrected=False,
     )

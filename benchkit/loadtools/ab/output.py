@@ -437,7 +437,7 @@ def _requests(lines: list[str]) -> LoadResult:
     return LoadResult(
         tool="ab",
         requests=None if unread and not times else len(times),
-        latency=latency_of(times, 1e-3, resolution_s=1e-3),
+        latency=latency_of(times, 1e-3),
         complete=not unread,
         notes=(no_end_mark("a file of ab -g"), *unread_notes(unread)),
     )

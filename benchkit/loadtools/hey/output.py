@@ -254,7 +254,7 @@ def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> Load
     return LoadResult(
         tool="hey",
         requests=None if capped or (unread and not times) else len(times),
-        latency=latency_of(times, 1e-4, resolution_s=1e-4),
+        latency=latency_of(times, 1e-4),
         status=dict(sorted(statuses.items())),
         non_2xx=count_non_2xx(statuses) if statuses and not capped else None,
         complete=bool(times) and not unread,

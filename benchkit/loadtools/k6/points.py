@@ -95,7 +95,7 @@ class _Points:
             rps=requests / duration_s if duration_s > 0 else None,
             users=self.users or None,
             bytes_total=self.sums["data_received"] or None,
-            latency=latency_of(self.times, 1e-9, resolution_s=1e-9).model_copy(update={"covers": "request"}),
+            latency=latency_of(self.times, 1e-9).model_copy(update={"covers": "request"}),
             status=dict(sorted(self.statuses.items())),
             non_2xx=count_non_2xx(self.statuses),
             failed=self.sums["http_req_failed"],

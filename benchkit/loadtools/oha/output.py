@@ -286,7 +286,7 @@ def _read_csv(lines: list[str]) -> LoadResult:
     return LoadResult(
         tool="oha",
         requests=len(times),
-        latency=latency_of(times, 1e-9, resolution_s=1e-9).model_copy(update={"corrected": None}),
+        latency=latency_of(times, 1e-9).model_copy(update={"corrected": None}),
         status=dict(sorted(statuses.items())),
         non_2xx=count_non_2xx(statuses),
         complete=bool(times) and not unread,

@@ -125,7 +125,7 @@ def _start(text: str | None) -> float | None:
     return None
 
 
-def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...] = ()) -> LoadResult:
+def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...]) -> LoadResult:
     samples = rows.samples
     starts = [sample.start_ms for sample in samples if sample.start_ms is not None]
     ends = [sample.start_ms + sample.elapsed_ms for sample in samples if sample.start_ms is not None]
@@ -148,7 +148,7 @@ def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...] = ()) -> Lo
         threads=threads,
         users=threads,
         bytes_total=sum(sizes) if len(sizes) == len(samples) > 0 and not rows.unread else None,
-        latency=latency_of((sample.elapsed_ms for sample in samples), 1e-3, resolution_s=1e-3),
+        latency=latency_of((sample.elapsed_ms for sample in samples), 1e-3),
         first_byte_mean_s=float(f"{sum(first) / len(first) * 1e-3:.12g}")
         if len(first) == len(samples) == sum(statuses.values()) > 0
         else None,
