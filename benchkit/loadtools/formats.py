@@ -122,10 +122,7 @@ def read_output(tool: str, text: str, *, where: str, command: str, run: int | No
         raise _several(chosen, runs, where=where, command=command)
     if run is not None and not 1 <= run <= len(runs):
         raise InputError(f"the text has no run {run}", where=where, why=f"it has {_runs(len(runs))} of {chosen.tool}")
-    try:
-        return _read(chosen, runs[0 if run is None else run - 1], prepared)
-    except ParseError as error:
-        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+    return _read(chosen, runs[0 if run is None else run - 1], prepared, where=where)
 
 
 def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
@@ -143,10 +140,12 @@ def read_runs(text: str, *, where: str) -> list[LoadResult]:
     found = _marked(prepared.text, where)
     starts = sorted({start for each in found for start in _starts(each, prepared.text)}) if len(found) > 1 else [0]
     parts = [(recognise(part, where=where), part) for part in _divide(prepared.text, starts)]
-    try:
-        return [_read(chosen, run, prepared) for chosen, part in parts if chosen for run in split_runs(chosen, part)]
-    except ParseError as error:
-        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+    return [
+        _read(chosen, run, prepared, where=where)
+        for chosen, part in parts
+        if chosen
+        for run in split_runs(chosen, part)
+    ]
 
 
 def _prepare(text: str) -> PreparedText:
@@ -228,16 +227,19 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
     return True
 
 
-def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult:
-    """Return the result of a run; where its format refuses it, without what its lines or a table begin with."""
+def _read(chosen: OutputFormat, text: str, prepared: PreparedText, *, where: str) -> LoadResult:
+    """Return the result of a run; where its format refuses it, without what its lines or a table begin with.
+
+    Raises ParseError naming `where`.
+    """
     notes = prepared.notes
     try:
         result = chosen.parse(text)
-    except ParseError:
+    except ParseError as error:
         further = _further(PreparedText(text, notes))
         found = next((each for each in further if _is_read(chosen, each.text)), None)
         if found is None:
-            raise
+            raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
         text, notes = found
         result = chosen.parse(text)
     if not result.complete and _is_excerpt(chosen, text, result):
