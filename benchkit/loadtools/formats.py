@@ -24,7 +24,6 @@ from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import SeveralRunsError, excerpt, has_line, line_with
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
-from benchkit.loadtools.wrk import wrk2
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
@@ -37,7 +36,7 @@ FORMATS: Registry[OutputFormat] = Registry(
         each.tool: each
         for each in (
             wrk.FORMAT,
-            wrk2.FORMAT,
+            wrk.WRK2_FORMAT,
             ab.FORMAT,
             hey.FORMAT,
             siege.FORMAT,

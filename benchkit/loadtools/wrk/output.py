@@ -14,6 +14,10 @@ Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, s
 - "Non-2xx or 3xx responses" counts status above 399. That line, and "Socket errors", are printed unless all are zero.
 - A server that closes without "Connection: close" causes a read error for each answer; the answer is counted as well.
 - Latency runs from writing the request to the end of the answer, without connecting.
+- wrk2 prints lines "Thread calibration", and "HdrHistogram" in the heading of its distribution. Without them a text
+  looks like wrk's, and only who ran it knows. Its target rate (`-R`) is not printed, and an overloaded server raises
+  its times for as long as the run lasts. "Uncorrected" counts from sending, and is stated only where it stands alone.
+  The calibration of the first ten seconds is not in its latencies, but in requests, bytes and duration.
 - DeathStarBench's wrk2 has the 99th percentile where the others have the maximum; the column's name shows which.
 - Where no answer was recorded the row reads `0.00us 0.00us 0.00us -nan%`: zeros that are no measured times.
 """
@@ -284,7 +288,14 @@ def parse_wrk2(text: str) -> LoadResult:
     """Return the result that wrk2 printed, with or without its marks. Raises ParseError as `parse` does."""
     reader = _WrkReader()
     reader.is_wrk2 = True
-    return reader.read(text)
+    result = reader.read(text)
+    return result.model_copy(update={"notes": (*result.notes, _OPEN_LOOP)}) if result.latency.corrected else result
+
+
+_OPEN_LOOP = Note(
+    code="open-loop",
+    message="latencies count from when a request was due at wrk2's target rate, which it does not print",
+)
 
 
 def _corrects(version: str | None) -> bool | None:
@@ -301,10 +312,8 @@ def _timeouts(*, wrk2: bool, corrected: bool | None) -> str:
     return "wrk 4 counts late answers, and not those that never came; wrk 3 counts waiting connections at every check"
 
 
-WRK2_MARKS = ("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram")
-"""Beginnings of lines that wrk2 prints and wrk does not."""
-
-_is_wrk2 = has_line(*WRK2_MARKS)
+_is_wrk2 = has_line("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram")
+"""True for a text with lines that wrk2 prints and wrk does not."""
 _has_mark = has_line(
     r"[0-9]+ threads? and [0-9]+ connections?$",
     r"Thread Stats\s+Avg\s+Stdev",
@@ -323,3 +332,4 @@ FORMAT = OutputFormat(
         line_with(r"Thread Stats\s+Avg\s+Stdev"),
     ),
 )
+WRK2_FORMAT = OutputFormat("wrk2", _is_wrk2, parse_wrk2, FORMAT.starts, dialect_of="wrk")
