@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
@@ -108,15 +107,6 @@ MIN_RSA_BITS = 1024
 """Least bits of the key of an RSA certificate; curves have at most 521."""
 
 
-class _Breakdown(NamedTuple):
-    """Line below "Failed requests"; versions before 2.3 have no "Receive"."""
-
-    connect: int
-    receive: int | None
-    length: int
-    exceptions: int
-
-
 class _AbReader(Reader):
     """Figures of ab's summary; "Kbytes" are 1024."""
 
@@ -130,7 +120,9 @@ class _AbReader(Reader):
     duration_decimals: str = ""
     """Digits after the decimal point, as printed: version 2.0 does not pad its microseconds."""
     failed_requests: int | None = None
-    breakdown: _Breakdown | None = None
+    breakdown: Errors | None = None
+    """Failed requests by kind; None without the line below "Failed requests"."""
+    failed_length: int | None = None
     write_errors: int | None = None
     non_2xx_responses: int | None = None
     time_per_request_s: float | None = None
@@ -212,11 +204,10 @@ class _AbReader(Reader):
         self.set_once(match[0], **{match[1].lower(): row})
 
     def read_breakdown(self, match: re.Match[str]) -> None:
-        values = [token if token is None else parse_count(token) for token in match.groups()]
-        whole = None not in (values[0], values[2], values[3]) and (match[2] is None or values[1] is not None)
-        connect, receive, length, exceptions = (value or 0 for value in values)
-        breakdown = _Breakdown(connect, None if match[2] is None else receive, length, exceptions)
-        self.set_once(match[0], breakdown=breakdown if whole else None)
+        connect, receive, length, exceptions = map(parse_count, match.groups())
+        errors = Errors(connect=connect, read=receive, other=exceptions)
+        is_whole = None not in (connect, length, exceptions) and (receive is None) == (match[2] is None)  # since 2.3
+        self.set_once(match[0], breakdown=errors if is_whole else None, failed_length=length if is_whole else None)
 
     def read_percentile(self, match: re.Match[str]) -> None:
         time = None if self.ends_mid_number(match[0]) or match[1] not in PERCENTAGES else _ms(match[2])
@@ -229,9 +220,9 @@ class _AbReader(Reader):
         duration_s = self._padded_duration_s()
         is_whole = self.bytes_per_s is not None and not self.unread
         zero = 0 if is_whole and self.failed_requests is not None else None  # ab prints no line for a count of zero
-        breakdown = self.breakdown
         failed = self.failed_requests
         none_failed = 0 if failed == 0 else None
+        errors = self.breakdown or Errors(connect=none_failed, read=none_failed, other=none_failed)
         return self.load_result(
             target=self._target(),
             duration_s=duration_s,
@@ -239,15 +230,10 @@ class _AbReader(Reader):
             latency=self._latency(),
             connect_mean_s=self.connect and self.connect.mean_s,
             first_byte_mean_s=self.waiting and self.waiting.mean_s,
-            errors=Errors(
-                connect=breakdown.connect if breakdown else none_failed,
-                read=breakdown.receive if breakdown else none_failed,
-                write=zero if self.write_errors is None else self.write_errors,
-                other=breakdown.exceptions if breakdown else none_failed,
-            ),
+            errors=errors.model_copy(update={"write": zero if self.write_errors is None else self.write_errors}),
             non_2xx=zero if self.non_2xx_responses is None else self.non_2xx_responses,
             failed=failed,
-            failed_length=breakdown.length if breakdown else none_failed,
+            failed_length=none_failed if self.failed_length is None else self.failed_length,
             complete=self._complete(),
             negotiated=_negotiated(self.ssl_tls_protocol),
             notes=self._notes(duration_s),
@@ -317,7 +303,7 @@ class _AbReader(Reader):
                 code="ab-unpadded-time",
                 message=f"ab 2.0 does not pad microseconds: it printed {self.duration_s} s; by its rate it took {duration_s} s",
             )
-        if self.breakdown and self.breakdown.length:
+        if self.failed_length:
             yield Note(
                 code="ab-length",
                 message='answers that differ in length from the first one are counted as failed ("Length"); -l accepts them',

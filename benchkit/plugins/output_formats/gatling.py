@@ -21,11 +21,10 @@ from collections.abc import Iterator, Mapping
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document
+from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
@@ -229,26 +228,20 @@ _Number = Annotated[Figure | None, BeforeValidator(lambda value: None if value =
 """A figure, which `stats.js` has as text; `-` where a kind of request has none."""
 
 
-class _GatlingFigure(LaxJsonOutput):
-    total: _Number
-    ko: _Number = 0
-
-
-class _GatlingStats(JsonOutput):
+class _GatlingStats(LaxJsonOutput):
     """Figures of all requests; times are milliseconds."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
-
-    number_of_requests: _GatlingFigure
-    min_response_time: _GatlingFigure
-    max_response_time: _GatlingFigure
-    mean_response_time: _GatlingFigure
-    standard_deviation: _GatlingFigure
-    percentiles1: _GatlingFigure | None = None
-    percentiles2: _GatlingFigure | None = None
-    percentiles3: _GatlingFigure | None = None
-    percentiles4: _GatlingFigure | None = None
-    mean_number_of_requests_per_second: _GatlingFigure | None = None
+    requests: _Number = within("numberOfRequests", "total")
+    failed: _Number = within("numberOfRequests", "ko", default=0)
+    min: _Number = within("minResponseTime", "total")
+    max: _Number = within("maxResponseTime", "total")
+    mean: _Number = within("meanResponseTime", "total")
+    stdev: _Number = within("standardDeviation", "total")
+    percentile1: _Number = within("percentiles1", "total", default=None)
+    percentile2: _Number = within("percentiles2", "total", default=None)
+    percentile3: _Number = within("percentiles3", "total", default=None)
+    percentile4: _Number = within("percentiles4", "total", default=None)
+    rate: _Number = within("meanNumberOfRequestsPerSecond", "total", default=None)
 
 
 class _GatlingTree(JsonOutput):
@@ -256,28 +249,20 @@ class _GatlingTree(JsonOutput):
 
 
 def _of_document(stats: _GatlingStats) -> LoadResult:
-    found = (stats.percentiles1, stats.percentiles2, stats.percentiles3, stats.percentiles4)
-    values = [each.total for each in found if each is not None and each.total is not None]
-    requests, failed = int(stats.number_of_requests.total or 0), int(stats.number_of_requests.ko or 0)
-    times = {
-        "min": stats.min_response_time.total,
-        "mean": stats.mean_response_time.total,
-        "max": stats.max_response_time.total,
-        "stdev": stats.standard_deviation.total,
-    }
-    is_known = len(values) == len(_DEFAULT_RANKS)
+    requests, failed = int(stats.requests or 0), int(stats.failed or 0)
+    times = {"min": stats.min, "mean": stats.mean, "max": stats.max, "stdev": stats.stdev}
+    percentiles = (stats.percentile1, stats.percentile2, stats.percentile3, stats.percentile4)
+    is_known = None not in percentiles
     if is_known:
-        times |= dict(zip(_DEFAULT_RANKS, values, strict=True))
+        times |= dict(zip(_DEFAULT_RANKS, percentiles, strict=True))
     notes = [RANKS_ASSUMED if is_known else RANKS_UNKNOWN]
     if failed:
         notes.append(FAILURES_INCLUDED)
-    per_second = stats.mean_number_of_requests_per_second
-    rate = None if per_second is None else per_second.total
     return LoadResult(
         tool="gatling",
-        duration_s=implied_duration(requests, rate),
+        duration_s=implied_duration(requests, stats.rate),
         requests=requests,
-        rps=rate,
+        rps=stats.rate,
         latency=_latency(times if requests else {}),
         errors=_errors({}, failed),
         failed=failed,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import Reader
@@ -29,29 +29,34 @@ from benchkit.loadtools.text import (
     of_unit,
     parse_count,
     parse_number,
-    parse_quantity,
     several_runs,
 )
 from benchkit.models.load_result import Errors, LoadResult, Note
 
 _LOGGED = re.compile(r"^(?:\[[^\]]{1,80}\]\s+)?(?:INFO|WARN|ERROR|NOTICE)\b\s*")
-_FIGURES = {
-    "Target URL": "target",
-    "Max requests": None,
-    "Max time (s)": None,
-    "Target rps": "target_rps",
-    "Requests per second": "rps",
-    "Effective rps": "rps",
-    "Concurrency level": "connections",
-    "Concurrent clients": "connections",
-    "Running on cores": None,
-    "Agent": None,
-    "Completed requests": "requests",
-    "Total errors": "errors",
-    "Total time": "duration_s",
-    "Mean latency": "mean",
+
+
+def _parse_seconds(token: str) -> float | None:
+    return parse_number(token.removesuffix(" s")) if token.endswith(" s") else None
+
+
+def _parse_mean(token: str) -> float | None:
+    return of_unit(parse_number(token.removesuffix(" ms")), 1e-3) if token.endswith(" ms") else None
+
+
+_FIGURES: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "Target URL": ("target", str),
+    "Target rps": ("target_rps", parse_number),
+    "Requests per second": ("rps", parse_number),
+    "Effective rps": ("rps", parse_number),
+    "Concurrency level": ("connections", parse_count),
+    "Concurrent clients": ("connections", parse_count),
+    "Completed requests": ("requests", parse_count),
+    "Total errors": ("errors", parse_count),
+    "Total time": ("duration_s", _parse_seconds),
+    "Mean latency": ("mean", _parse_mean),
 }
-"""Labels in front of figures, each with the name of its attribute."""
+"""Labels in front of figures, each with its attribute and parser."""
 _LINE = re.compile(rf"({'|'.join(map(re.escape, _FIGURES))}):\s*(.*)")
 _PERCENTILE = re.compile(r"(50|90|95|99|100)%\s+(\S+) ms(?: \(longest request\))?")
 _ERROR = re.compile(r"(-?\w+):\s+([0-9]{1,18}) errors")
@@ -121,23 +126,16 @@ class _LoadtestReader(Reader):
             self.percentiles = {name: int(ms) / 1000 for name, ms in maps.get("percentiles", {}).items()}
 
     def read_figure(self, match: re.Match[str]) -> None:
-        name, token = _FIGURES[match[1]], match[2].strip()
-        if name == "rps" and match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
+        (name, parse_token), token = _FIGURES[match[1]], match[2].strip()
+        if match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
             name = "target_rps"  # early versions have the target rate, under this name, among the settings
-        if name is None or self.seen.get(name) == token:
+        if self.seen.get(name) == token:
             return  # early versions print the total time twice
         self.seen |= {match[1]: token, name: token}
-        if name == "target":
-            self.set_once(match[0], target=None if self.unterminated else token)
-        elif name in {"requests", "errors", "connections"}:
-            self.set_once(match[0], **{name: None if self.unterminated else parse_count(token)})
-        elif name == "duration_s":
-            self.set_once(match[0], duration_s=parse_number(token.removesuffix(" s")) if token.endswith(" s") else None)
-        elif name == "mean":
-            if not token.startswith("NaN"):
-                self.set_once(match[0], mean=parse_quantity(token.replace(" ", ""), {"ms": 1e-3}))
-        else:
-            self.set_once(match[0], **{name: None if self.unterminated else parse_number(token)})
+        if name == "mean" and token.startswith("NaN"):
+            return  # no request was answered
+        is_cut = self.unterminated and name not in {"duration_s", "mean"}  # these end with their unit
+        self.set_once(match[0], **{name: None if is_cut else parse_token(token)})
 
     def read_percentile(self, match: re.Match[str]) -> None:
         ms = parse_count(match[2])

@@ -120,8 +120,7 @@ class _NighthawkReader(Reader):
     def result(self) -> LoadResult:
         return _result(
             self.statistics,
-            {name: value for name, (value, _) in self.counters.items()},
-            rates={name: rate for name, (_, rate) in self.counters.items()},
+            self.counters,
             complete=self.counting and not self.unread and self._has_last_counter(),
             counted=self._has_last_counter(),
             notes=(TEXT_LIMITS, *unread_notes(self.unread)),
@@ -191,24 +190,24 @@ def _key(share: float) -> str:
 
 def _result(
     statistics: Mapping[str, _Statistic],
-    counters: Mapping[str, int],
+    counters: Mapping[str, tuple[int, float | None]],
     *,
-    rates: Mapping[str, float | None],
     complete: bool,
     notes: tuple[Note, ...],
     counted: bool = True,
     duration_s: float | None = None,
     more: Mapping[str, object] | None = None,
 ) -> LoadResult:
-    plain = {name.removeprefix("client."): number for name, number in counters.items()}
-    per_second = {name.removeprefix("client."): rate for name, rate in rates.items()}
+    """Return the result by statistics, and by counters with their rates per second."""
+    plain = {name.removeprefix("client."): number for name, (number, _) in counters.items()}
     answers = {name: number for name, number in plain.items() if _ANSWERS.match(name)}
     known = bool(answers) or any(name.startswith(_PREFIXES) for name in plain)
     times = statistics[_REQUEST].times if _REQUEST in statistics else {}
     step = 1e-6 if TEXT_LIMITS in notes and times.keys() & {"min", "mean", "max", "stdev"} else None
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
-    summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
+    rates = [rate for name, (_, rate) in counters.items() if _ANSWERS.match(name.removeprefix("client."))]
+    summed = [rate for rate in rates if rate is not None]
     requests = sum(answers.values()) if known and counted else None
     rate = float(f"{sum(summed):.12g}") if counted and summed and len(summed) == len(answers) else None
     return LoadResult(
@@ -285,7 +284,6 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
         raise ParseError("this JSON of nighthawk has no result 'global'", hint="was it cut?")
     options, workers = document.options, max(1, sum(1 for each in document.results if each.name != "global"))
     duration = _seconds(whole.execution_duration)
-    counters = {each.name: each.value for each in whole.counters}
     notes = []
     if options.requests_per_second:
         rate = options.requests_per_second * workers
@@ -293,8 +291,7 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
         notes.append(Note(code="target-rate", message=f"{rate}/s were asked for ({loop}); times count from sending"))
     return _result(
         {each.id: _of_json(each) for each in whole.statistics},
-        counters,
-        rates={name: value / duration for name, value in counters.items()} if duration else {},
+        {each.name: (each.value, each.value / duration if duration else None) for each in whole.counters},
         complete=True,
         notes=tuple(notes),
         duration_s=duration,
