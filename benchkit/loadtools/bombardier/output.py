@@ -32,8 +32,8 @@ from benchkit.loadtools.text import (
     all_of_unit,
     errors_of,
     has_any,
+    latency_by_name,
     line_with,
-    of_unit,
     parse_count,
     parse_duration,
     parse_number,
@@ -208,17 +208,10 @@ def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "bombardier")
     result = document.result
     codes = (result.req1xx, result.req2xx, result.req3xx, result.req4xx, result.req5xx)
-    times = result.latency
-    latency = Latency(covers="connect+request", corrected=False, resolution_s=1e-6)
-    if times is not None:
-        latency = latency.model_copy(
-            update={
-                "mean_s": of_unit(times.mean, 1e-6),
-                "stdev_s": of_unit(times.stddev, 1e-6),
-                "max_s": of_unit(times.max, 1e-6),
-                "percentiles": all_of_unit(times.percentiles, 1e-6),
-            }
-        )
+    times: dict[str, float] = {}
+    if (stated := result.latency) is not None:
+        times = {"mean": stated.mean, "stdev": stated.stddev, "max": stated.max, **stated.percentiles}
+    latency = latency_by_name(all_of_unit(times, 1e-6), "connect+request")
     return LoadResult(
         tool="bombardier",
         target=document.url,
@@ -227,7 +220,7 @@ def _read_json(text: str) -> LoadResult:
         rps=result.rps,
         connections=document.connections,
         bytes_total=result.bytes_read,
-        latency=latency,
+        latency=latency.model_copy(update={"resolution_s": 1e-6}),
         errors=errors_of({each.description: each.count for each in result.errors}),
         non_2xx=_non_2xx(codes),
         failed=result.others,

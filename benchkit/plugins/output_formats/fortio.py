@@ -229,7 +229,7 @@ BUCKETS = Note(
 def _latency(figures: tuple[float | None, ...], percentiles: Mapping[str, float]) -> Latency:
     """Return the latency of (mean, deviation, minimum, maximum), or of the first of them."""
     named = dict(zip(("mean", "stdev", "min", "max"), figures, strict=False))
-    return latency_by_name(named | percentiles, "connect+request")
+    return latency_by_name({**named, **percentiles}, "connect+request")
 
 
 _FULL = 0.98
