@@ -215,17 +215,6 @@ class _Summary(JsonOutput):
     size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
 
 
-class _Summary(JsonOutput):
-    success_rate: Figure | None = Field(default=None, alias="successRate")
-    total: Figure | None = None
-    slowest: Figure | None = None
-    fastest: Figure | None = None
-    average: Figure | None = None
-    requests_per_s: Figure | None = Field(default=None, alias="requestsPerSec")
-    total_data: Figure | None = Field(default=None, alias="totalData")
-    size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
-
-
 class _Document(JsonOutput):
     """JSON of `--output-format json`; times are seconds. What was not measured is null, and excerpts lack parts."""
 
