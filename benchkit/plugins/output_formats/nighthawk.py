@@ -56,6 +56,7 @@ _COUNTER = re.compile(r"([A-Za-z_]\S*)\s+([0-9]{1,18})\s+([0-9]{1,18}\.[0-9]{2})
 _CSV = re.compile(r"Min,Mean,Max,Pstdev")
 _TIME = re.compile(r"([0-9]{1,3})s ([0-9]{3})ms ([0-9]{3})us")
 _FIRST_TIME = re.compile(r"[0-9]{1,9}\.[0-9]{9}s")
+_WHOLE_SECONDS = re.compile(r"[0-9]{1,9}s")
 _DAMAGED_TIME = re.compile(r"[0-9.]*s(?: |$)")
 _PREFIXES = ("benchmark.", "upstream_", "client.benchmark.", "client.upstream_")
 _ANSWERS = re.compile(r"benchmark\.http_(?:[1-5x]xx)$")
@@ -160,7 +161,8 @@ class _NighthawkReader(Reader):
             self._add(name, token, match[0])
 
     def _add(self, name: str, token: str, line: str) -> None:
-        time = _time(token)
+        is_cut = self.unterminated and _WHOLE_SECONDS.fullmatch(token.strip())  # of "0s 012ms 345us"
+        time = None if is_cut else _time(token)
         if time is not None:
             self.current.times[name] = time
         elif _DAMAGED_TIME.match(token):
