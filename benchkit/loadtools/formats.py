@@ -1,7 +1,7 @@
 """The registry of output formats: what benchkit reads, of its own load tools and, by `benchkit.plugins`, of others.
 
-A text is given to one parser alone, that of the format whose marks it has. `UNSUPPORTED` are tools whose output is
-recognised in order to refuse it by name.
+A text is given to one parser alone, by the marks that it has. `UNSUPPORTED` are tools whose output is recognised in
+order to refuse it by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import SeveralRunsError, excerpt, has_line, line_with
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.loadtools.wrk import output as wrk
-from benchkit.loadtools.wrk import wrk2
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
@@ -37,7 +36,7 @@ FORMATS: Registry[OutputFormat] = Registry(
         each.tool: each
         for each in (
             wrk.FORMAT,
-            wrk2.FORMAT,
+            wrk.WRK2_FORMAT,
             ab.FORMAT,
             hey.FORMAT,
             siege.FORMAT,
@@ -52,7 +51,7 @@ FORMATS: Registry[OutputFormat] = Registry(
     OutputFormat,
     lambda each: each.tool,
 )
-"""Every output format, those of plugins too, by the name of its tool."""
+"""Every output format, also of plugins, by the name of its tool."""
 
 UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
     "nighthawk in its forms dotted, prometheus or yaml": has_line(
@@ -112,8 +111,8 @@ def recognise(text: str, *, where: str) -> OutputFormat | None:
 def read_output(tool: str, text: str, *, where: str, command: str, run: int | None = None) -> LoadResult:
     """Return what an output of a tool states; `tool` may be `AUTO`, and `run` the number of one of several runs.
 
-    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs: it
-    names `where`, and the `command` with `{tool}` that reads the text, where another tool does.
+    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs. It
+    names `where`; for the output of another tool also the `command` with `{tool}` that reads it.
     """
     prepared = _prepare(text)
     chosen = _choose(tool, prepared.text, where=where, command=command)
@@ -122,10 +121,7 @@ def read_output(tool: str, text: str, *, where: str, command: str, run: int | No
         raise _several(chosen, runs, where=where, command=command)
     if run is not None and not 1 <= run <= len(runs):
         raise InputError(f"the text has no run {run}", where=where, why=f"it has {_runs(len(runs))} of {chosen.tool}")
-    try:
-        return _read(chosen, runs[0 if run is None else run - 1], prepared)
-    except ParseError as error:
-        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+    return _read(chosen, runs[0 if run is None else run - 1], prepared, where=where)
 
 
 def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
@@ -136,17 +132,19 @@ def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
 def read_runs(text: str, *, where: str) -> list[LoadResult]:
     """Return what each run in a text states; empty where no tool is recognised.
 
-    Raises ParseError for runs of several tools that cannot be told apart, for output of an unsupported tool, and for
-    text that its tool's parser refuses.
+    Raises ParseError for runs of several tools that cannot be told apart, for an unsupported tool, and for text that
+    its parser refuses.
     """
     prepared = _prepare(text)
     found = _marked(prepared.text, where)
     starts = sorted({start for each in found for start in _starts(each, prepared.text)}) if len(found) > 1 else [0]
     parts = [(recognise(part, where=where), part) for part in _divide(prepared.text, starts)]
-    try:
-        return [_read(chosen, run, prepared) for chosen, part in parts if chosen for run in split_runs(chosen, part)]
-    except ParseError as error:
-        raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
+    return [
+        _read(chosen, run, prepared, where=where)
+        for chosen, part in parts
+        if chosen
+        for run in split_runs(chosen, part)
+    ]
 
 
 def _prepare(text: str) -> PreparedText:
@@ -228,16 +226,19 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
     return True
 
 
-def _read(chosen: OutputFormat, text: str, prepared: PreparedText) -> LoadResult:
-    """Return the result of a run; where its format refuses it, without what its lines or a table begin with."""
+def _read(chosen: OutputFormat, text: str, prepared: PreparedText, *, where: str) -> LoadResult:
+    """Return the result of a run; where its format refuses it, without what its lines or a table begin with.
+
+    Raises ParseError naming `where`.
+    """
     notes = prepared.notes
     try:
         result = chosen.parse(text)
-    except ParseError:
+    except ParseError as error:
         further = _further(PreparedText(text, notes))
         found = next((each for each in further if _is_read(chosen, each.text)), None)
         if found is None:
-            raise
+            raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
         text, notes = found
         result = chosen.parse(text)
     if not result.complete and _is_excerpt(chosen, text, result):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.text import QUOTED, several_runs
@@ -22,6 +22,17 @@ class JsonOutput(BaseModel):
     """A part of a tool's JSON: what its parser uses; numbers are numbers, and other fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+class LaxJsonOutput(JsonOutput):
+    """A part of a tool's JSON whose counts and figures may be text, as protobuf writes them."""
+
+    model_config = ConfigDict(strict=False)
+
+
+def within(*path: str, default: Any = ...) -> Any:  # noqa: ANN401 - of any field
+    """Return the field of a document whose value stands in objects within it, by the names that lead there."""
+    return Field(default, validation_alias=AliasPath(*path))
 
 
 Document = TypeVar("Document", bound=BaseModel)
@@ -62,12 +73,6 @@ def _documents_within(document: str, model: type[Document]) -> Iterator[Document
                 yield model.model_validate_json(json.dumps(inner))
             except ValidationError:
                 values.append(inner)
-
-
-class LaxJsonOutput(JsonOutput):
-    """A part of a tool's JSON whose counts and figures may be text, as protobuf writes them."""
-
-    model_config = ConfigDict(strict=False)
 
 
 def find_document(text: str, mark: re.Pattern[str], tool: str) -> str | None:

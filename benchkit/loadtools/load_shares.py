@@ -112,10 +112,10 @@ def _describe(share: Load) -> str:
 
 
 LEAST_LEAD_S = 0.02
-"""Time from the start of a load tool to its first requests, on a busy core: h2load took 10 ms to its end with one
-request on each of 16 connections, and 20 to 30 ms on 100."""
+"""Time from the start of a load tool to its first requests, on a busy core. With one request on each of 16 connections
+h2load took 10 ms to its end, and 20 to 30 ms on 100."""
 CONNECT_S = 0.0003
-"""Time to open a connection, where one core connects and another accepts: the last of 1,000 connections had its first
+"""Time to open a connection, where one core connects and another accepts. The last of 1,000 connections had its first
 answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool. Of 4,000 it was 0.37 and 0.69 s (medians of
 five). On a machine that others kept busy it took h2load 0.27 to 0.40 s for 1,000."""
 HANDSHAKE_S = 0.0007
@@ -147,7 +147,7 @@ def lead_s(load: Load, *, has_tls: bool = False) -> float:
     return max(LEAST_LEAD_S, math.ceil(round(connect_s(load, has_tls=has_tls) * 1000, 6)) / 1000)
 
 
-def connect_s(load: Load, *, has_tls: bool = False) -> float:
+def connect_s(load: Load, *, has_tls: bool) -> float:
     """Return the time to open all connections of a load, in seconds."""
     return load.connections * (CONNECT_S + has_tls * HANDSHAKE_S)
 

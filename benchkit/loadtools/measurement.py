@@ -12,15 +12,11 @@ from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Covers, Errors, Latency, LoadResult, Note
 from benchkit.models.metrics import PERCENTILES
 
 LatencySeries = Literal["raw", "corrected"]
 """raw: as measured; corrected: with the samples that the tool added for coordinated omission."""
-
-Covers = Literal["request", "connect+request"]
-"""Part of a request that a latency covers."""
-
 
 LatencyFrom = Literal["sent", "due"]
 """Instant from which a latency counts: when the request was sent, or when it was due at the target rate."""
@@ -123,11 +119,11 @@ class Measurement:
             notes=self.notes,
         )
 
-    def latency(self, series: LatencySeries = "raw") -> Latency:
-        """Return exact extremes and mean, and percentiles to p99.99, of a series; all None if nothing was recorded."""
-        histogram = self.histograms.get(series)
+    def latency(self) -> Latency:
+        """Return exact extremes and mean, and percentiles to p99.99, as measured; all None if nothing was recorded."""
+        histogram = self.histograms.get("raw")
         if histogram is None:
-            return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=series == "corrected")
+            return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=False)
         return Latency(
             min_s=histogram.min_s,
             mean_s=histogram.mean_s,
@@ -135,7 +131,7 @@ class Measurement:
             percentiles=histogram.percentiles(),
             resolution_s=self.resolution_s,
             covers=self.covers,
-            corrected=series == "corrected",
+            corrected=False,
         )
 
 
@@ -147,7 +143,7 @@ class Overload(Frozen):
     error_share: float | None = None
     """Share of the requests that ended during the shape with an error."""
     recovery_s: float | None = None
-    """Time from the end of the shape to the end of the first second from which all hold the objective; None: never, or
+    """Time from the end of the shape to the end of the first second from which all hold the objective. None: never, or
     there is no objective."""
 
 

@@ -13,8 +13,8 @@ from benchkit.models.load_result import LoadResult
 class OutputFormat:
     """The outputs of one load tool, in all of their forms: text, JSON, tables.
 
-    Both functions are pure, and take a whole text as `benchkit.loadtools.preparation.prepare` returns it: one kind of
-    line end and blank, no colour codes, no prefixes of a log.
+    Both functions are pure, and take a whole text as `benchkit.loadtools.preparation.prepare` returns it. It has one
+    kind of line end and blank, no colour codes, and no prefixes of a log.
     """
 
     tool: str

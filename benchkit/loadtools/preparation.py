@@ -3,9 +3,9 @@
 Web pages put a text between tags, write `&gt;` for `>`, set lines in bold or number them.
 
 Logs put something before each line: docker compose the name of a service, kubectl the time and the container, CI
-systems and journald the time. A known prefix is removed from the lines that have it, where most have one: banners of
+systems and journald the time. A known prefix is removed from the lines that have it, where most lines do. Banners of
 the log, and headings of the author, have none. Any other text with which most lines begin is a prefix only where it
-hides the marks of a tool (`prepare_further`): rows of figures begin alike too. A note names what was removed.
+hides the marks of a tool (`prepare_further`). Rows of figures begin alike too. A note names what was removed.
 """
 
 from __future__ import annotations

@@ -162,10 +162,13 @@ def read(text: str | bytes) -> ReducerOutput:
 
 
 def read_file(file: bytes | None, tool: str) -> ReducerOutput:
-    """Return the file that the reducer wrote for a tool as a model. Raises ParseError; also where there is no file."""
+    """Return the file that the reducer wrote for a tool as a model. Raises ParseError; also without such a file."""
     if file is None:
         raise ParseError("the reducer's file is missing", where=tool)
-    return read(file)
+    output = read(file)
+    if output.tool != tool:
+        raise ParseError(f"these are rows of {output.tool}, not of {tool}")
+    return output
 
 
 def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:

@@ -36,7 +36,7 @@ TOOLS: Registry[Tool] = Registry(
     Tool,
     lambda tool: tool.name,
 )
-"""Every load tool, those of plugins too, by name."""
+"""Every load tool, also of plugins, by name."""
 
 
 def get_tool(name: str) -> Tool:

@@ -11,12 +11,12 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, overload
 
 from pydantic import Field
 
 from benchkit.errors import ParseError
-from benchkit.models.load_result import Errors, Latency, Note
+from benchkit.models.load_result import Covers, Errors, Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
@@ -50,6 +50,7 @@ _NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0
 _COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
 _SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
+_PERCENTILE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,18})?(?:e-[0-9]{2})?")
 _SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)([^0-9\s.,]{0,3})")
 
 SECONDS: Mapping[str, float] = {
@@ -64,6 +65,18 @@ SECONDS: Mapping[str, float] = {
     "h": 3600.0,
 }
 """Seconds in a unit of time, by the abbreviations that load tools print."""
+BINARY_SIZES: Mapping[str, float] = {
+    "B": 1,
+    **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)},
+    "kB": 1024,
+}
+"""Bytes in a unit of size, for the tools whose KB are 1024."""
+DECIMAL_SIZES: Mapping[str, float] = {
+    "B": 1,
+    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGTP", 1)},
+    "KB": 1000,
+}
+"""Bytes in a unit of size, for the tools whose kB are 1000."""
 
 
 def decode(data: bytes) -> str:
@@ -111,8 +124,12 @@ def line_with(*patterns: str) -> re.Pattern[str]:
 
 def has_line(*patterns: str) -> Callable[[str], bool]:
     """Return the recogniser of texts with a line that begins as one of `patterns`."""
-    line = line_with(*patterns)
-    return lambda text: line.search(text) is not None
+    return has_any(line_with(*patterns))
+
+
+def has_any(*marks: re.Pattern[str]) -> Callable[[str], bool]:
+    """Return the recogniser of texts in which one of these patterns is found."""
+    return lambda text: any(mark.search(text) for mark in marks)
 
 
 def parse_number(token: str | None) -> float | None:
@@ -146,8 +163,13 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     unit = units[match[3]]
     # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 *
     # 1024).
-    value = float(match[1]) * unit
-    return float(f"{value:.15g}"), unit * math.pow(10, -len(match[2] or ""))
+    return of_unit(float(match[1]), unit), unit * math.pow(10, -len(match[2] or ""))
+
+
+def parse_quantity(token: str | None, units: Mapping[str, float]) -> float | None:
+    """Return a number with its unit in the base unit, as `parse_scaled` does, without its step."""
+    scaled = parse_scaled(token, units)
+    return None if scaled is None else scaled[0]
 
 
 def parse_duration(token: str) -> float | None:
@@ -159,7 +181,7 @@ def parse_duration(token: str) -> float | None:
     if match is None:
         return None
     unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
-    return None if unit is None else float(f"{float(match[1]) * unit:.15g}")
+    return None if unit is None else of_unit(float(match[1]), unit)
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -174,101 +196,36 @@ def implied_duration(requests: int | None, rate: float | None) -> float | None:
     return float(f"{requests / rate:.9g}") if requests and rate else None
 
 
+@overload
+def of_unit(value: float, unit: float) -> float: ...
+@overload
+def of_unit(value: float | None, unit: float) -> float | None: ...
 def of_unit(value: float | None, unit: float) -> float | None:
     """Return `value` times `unit`, without the noise of binary fractions; None stays None."""
     return None if value is None else float(f"{value * unit:.15g}")
 
 
-Action = Callable[[re.Match[str]], None]
-Rules = Sequence[tuple[re.Pattern[str], Action]]
-"""Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
+def all_of_unit(values: Mapping[str, float | None], unit: float) -> dict[str, float]:
+    """Return the values that are stated, each times `unit`."""
+    return {name: of_unit(value, unit) for name, value in values.items() if value is not None}
 
 
-class Reader:
-    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes."""
+def latency_by_name(times: Mapping[str, float | None], covers: Covers) -> Latency:
+    """Return uncorrected times in seconds by their names: `min`, `mean`, `stdev`, `max`, and percentiles as `99.9`."""
+    return Latency(
+        min_s=times.get("min"),
+        mean_s=times.get("mean"),
+        stdev_s=times.get("stdev"),
+        max_s=times.get("max"),
+        percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name) and time is not None},
+        covers=covers,
+        corrected=False,
+    )
 
-    tool: ClassVar[str]
-    _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    """Text removed from the end of a line: none, or `REMARK` where no line of the tool has one."""
-    _rules: Rules = ()
 
-    def __init__(self) -> None:
-        """Start before the first line."""
-        self.stated: set[str] = set()
-        """Attributes that the text stated, whether or not their figure could be read."""
-        self.once_read: set[str] = set()
-        """Lines with figures that a run prints once."""
-        self.unread: list[str] = []
-        """Lines that the tool printed, with a figure that could not be read."""
-        self.unterminated = False
-        """True where no line end follows the current line: its last figure may lack digits."""
-        self.starts_mid_number = False
-        """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
-
-    def set_once(self, line: str, **values: object) -> None:
-        """Set attributes that a run prints once; `None` is a figure that could not be read.
-
-        Raises ParseError where one of them was set before: figures of two runs are never mixed. The same line again,
-        with figures, is a quotation.
-        """
-        if self.stated & values.keys():
-            if line in self.once_read and any(c.isdigit() for c in line):
-                return
-            raise several_runs(self.tool, line)
-        self.once_read.add(line)
-        if None in values.values():
-            self.unread.append(line)
-        self.stated |= values.keys()
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes once, each from the next group of the line by its reader.
-
-        `whole`: none is read where the text ends within the last figure.
-        """
-
-        def read(match: re.Match[str]) -> None:
-            is_cut = whole and self.ends_mid_number(match[0])
-            named = zip(readers.items(), match.groups(), strict=False)
-            self.set_once(match[0], **{name: None if is_cut else reader(token) for (name, reader), token in named})
-
-        return read
-
-    def mark(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, by a line that a run prints once."""
-        return lambda match: self.set_once(match[0], **values)
-
-    def put(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, however often the line occurs."""
-        return lambda _match: vars(self).update(values)
-
-    def read_lines(self, text: str) -> list[str]:
-        """Read every line of `text` by the rules, and return the lines."""
-        lines = split_lines(text)
-        last = len(lines) - 1
-        for position, raw in enumerate(lines):
-            self.unterminated = position == last
-            self.starts_mid_number = position == 0 and raw[:1].isdigit()
-            line = self._behind_lines.sub("", raw.strip(QUOTED))
-            if line and len(line) <= MAX_LINE:
-                self.read_line(line)
-        return lines
-
-    def read_line(self, line: str) -> None:
-        """Read one line, stripped of blanks and quoting, by the first rule that matches it."""
-        for pattern, action in self._rules:
-            if match := pattern.fullmatch(line):
-                action(match)
-                return
-
-    def ends_mid_number(self, line: str) -> bool:
-        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
-        return self.unterminated and line[-1:].isdigit()
-
-    def add_unread(self, match: re.Match[str]) -> None:
-        """Record a line that the tool printed and that could not be read."""
-        self.unread.append(match[0])
+def count_non_2xx(statuses: Mapping[str, int]) -> int:
+    """Return the answers with another status than 2xx, from counts by status."""
+    return sum(number for code, number in statuses.items() if code[0] != "2")
 
 
 PART_OF_RUN = Note(
@@ -322,7 +279,7 @@ def several_runs(tool: str, line: str) -> SeveralRunsError:
 PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
 
 
-def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> Latency:
+def latency_of(times: Iterable[int], unit_s: float) -> Latency:
     """Return the latency of requests whose `times`, connecting included, are whole multiples of `unit_s` seconds.
 
     Percentiles are by nearest rank (the ⌈p·n/100⌉-th of n in order). A percentile p (0 to 1) of fewer than 1 / (1 - p)
@@ -331,7 +288,7 @@ def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> L
     ordered = sorted(times)
     n = len(ordered)
     if n == 0:
-        return Latency(covers="connect+request", corrected=False, resolution_s=resolution_s)
+        return Latency(covers="connect+request", corrected=False, resolution_s=unit_s)
     mean = math.fsum(ordered) / n
     squares = math.fsum((time - mean) ** 2 for time in ordered)
     stated = [p for p in PERCENTILES if n * (100 - p) >= 100]  # noqa: PLR2004 - per cent
@@ -341,7 +298,7 @@ def latency_of(times: Iterable[int], unit_s: float, *, resolution_s: float) -> L
         stdev_s=_seconds(math.sqrt(squares / (n - 1)), unit_s) if n > 1 else None,
         max_s=_seconds(ordered[-1], unit_s),
         percentiles={f"{p:g}": _seconds(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
-        resolution_s=resolution_s,
+        resolution_s=unit_s,
         covers="connect+request",
         corrected=False,
     )

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from benchkit.errors import InputError
 from benchkit.models.load import Load
-from benchkit.models.load_result import LoadResult
-from benchkit.models.protocol import HttpProtocol, has_streams, is_http2
+from benchkit.models.load_result import Covers, LoadResult
+from benchkit.models.protocol import HttpProtocol, TlsOptions, has_streams, is_http2, is_tls
+from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
 
 if TYPE_CHECKING:
     from benchkit.loadtools.measurement import Measurement  # it imports numpy, which is slow and which no parser needs
-
-
-from pathlib import PurePosixPath
-
-from benchkit.models.protocol import TlsOptions, is_tls
-from benchkit.models.request import CONTENT_LENGTH, MAX_CYCLE, Request, has_header, request_cycle
 
 
 @dataclass(frozen=True)
@@ -36,13 +31,18 @@ class Target:
 
     @property
     def server_name(self) -> str | None:
-        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: that of the authority."""
+        """Name to ask for in the handshake of TLS, to verify, and to send as `Host`; None: the authority's."""
         return None if self.tls is None else self.tls.server_name
 
     @property
     def origin(self) -> str:
         """URL without a path: `https://10.0.0.2:8080` (RFC 6454)."""
         return f"{'https' if is_tls(self.protocol) else 'http'}://{self.authority}"
+
+    @property
+    def named_origin(self) -> str:
+        """The same with the name of TLS, for a tool that asks for it and is told to connect to the authority."""
+        return self.origin if self.server_name is None else f"https://{self.server_name}"
 
 
 LONGEST_ANSWER_S = 30.0
@@ -63,7 +63,7 @@ class RequestSupport:
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
     weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
-    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`; `in turn`: the tool goes
+    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`. `in turn`: the tool goes
     through that list, all connections together or each of them."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
     """Return why it cannot send one request, each reason with the part that it concerns; pure."""
@@ -125,6 +125,16 @@ def body_file(load: Load, tool: str, request: Request) -> str | None:
     """Return the name in `body_files` of a request of `load.request_mix`; None without a body."""
     number = load.request_mix.index(request) + 1
     return f"{tool}.body.{number}" if has_body(request) else None
+
+
+def files_of_paths(load: Load, target: Target, tool: str, urls: str) -> dict[str, bytes]:
+    """Return the files of requests that differ in their paths alone: their body, and the list `urls` of several."""
+    body = body_file(load, tool, load.request_mix[0])
+    files = {name: content for name, content in body_files(load, tool).items() if name == body}
+    if len(load.request_mix) > 1:
+        lines = "".join(f"{target.named_origin}{request.path}\n" for request in repeated_requests(load))
+        files[urls] = lines.encode()
+    return files
 
 
 def has_body(request: Request) -> bool:
@@ -227,7 +237,7 @@ class RequestRows:
 
     name: str
     """Name by which the reducer knows the rows."""
-    covers: Literal["request", "connect+request"] = "connect+request"
+    covers: Covers = "connect+request"
     """Part of a request that their times cover."""
     has_status: bool = True
     """False: rows do not state the status of the answer."""
@@ -258,9 +268,9 @@ class RateSupport:
     replays: bool = False
     """True: it sends requests at recorded instants (`pace: recorded`)."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
-    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests; the
-    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when
-    it was sent."""
+    """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests. The
+    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when it
+    was sent."""
 
 
 @dataclass(frozen=True)
@@ -302,22 +312,22 @@ class Tool:
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     builds: Mapping[HttpProtocol, str] = field(default_factory=dict)
-    """Those of them that only some builds speak → which; nothing that the program prints tells it."""
+    """Protocols that only some builds speak → which; nothing that the program prints tells it."""
     reconnects: frozenset[HttpProtocol] = frozenset({"http1", "https1"})
-    """Those of them in which it can open a connection for each request (`keepalive: false`)."""
+    """Protocols in which it can open a connection for each request (`keepalive: false`)."""
     tls: TlsSupport | None = None
     """The way in which it uses TLS; None: it has none."""
     validate_target: Callable[[Load, Target], Iterable[str]] = field(default=lambda _load, _target: (), repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
     """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
-    connections before; None: its measured time begins with its first connection."""
+    connections before. None: its measured time begins with its first connection."""
     overrun_s: float = 0.0
-    """Time for which it sends requests beyond a time that it was asked for, at most, in seconds: the load of another
+    """Longest time for which it sends requests beyond the time that was asked for, in seconds. The load of another
     slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
     own_s: float = 2.0
-    """Time for its own start and end, beside its load and the last answers, in seconds: wrk prints 10 MB of histogram
-    for a million different times. A tool that takes longer is ended."""
+    """Time for its own start and end, beside its load and the last answers, in seconds. For a million different times
+    wrk prints 10 MB of histogram. A tool that takes longer is ended."""
     lingers_s: Mapping[HttpProtocol, float] = field(default_factory=dict)
     """Longest time by protocol for which it waits for nothing after its window, in seconds, and prints no result until
     then. The time that it states includes it: the window counts instead, so that it takes no number of requests."""

@@ -62,9 +62,9 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
 
     Counts are added up, and histograms are merged. Rates are added up too, each being that of a generator over its own
     time: their sum is the rate while all of them ran. `duration_s` is that common window, from the last start to the
-    first end; counts divided by the time from the first start to the last end would be too low a rate. Some
-    generators had ended by then. Figures that cannot be merged are None: percentiles where there is no histogram.
-    Raises InputError for different tools.
+    first end. Counts divided by the time from the first start to the last end would be too low a rate: some generators
+    had ended by then. Figures that cannot be merged are None: percentiles where there is no histogram. Raises
+    InputError for different tools.
     """
     if len(outputs) == 1:
         return outputs[0]

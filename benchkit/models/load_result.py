@@ -32,6 +32,10 @@ class Merge(Enum):
     """True where it is true of all."""
 
 
+Covers = Literal["request", "connect+request"]
+"""Part of a request that a latency covers."""
+
+
 class Latency(Frozen):
     """Response times in seconds; None where the tool does not state them."""
 
@@ -43,9 +47,7 @@ class Latency(Frozen):
         default_factory=dict, description='seconds by percentile; keys as written: "50", "99.9"'
     )
     resolution_s: float | None = Field(default=None, description="step in which the tool states times")
-    covers: Literal["request", "connect+request"] | None = Field(
-        default=None, description="part of a request that a time covers"
-    )
+    covers: Covers | None = Field(default=None, description="part of a request that a time covers")
     corrected: bool | None = Field(default=None, description="true if the tool corrected for coordinated omission")
 
 

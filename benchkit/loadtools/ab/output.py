@@ -19,24 +19,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
     REMARK,
-    Action,
-    Reader,
-    Rules,
     excerpt,
     has_line,
+    latency_by_name,
     latency_of,
     line_with,
     no_end_mark,
-    not_output_of,
+    of_unit,
     parse_count,
     parse_number,
-    several_runs,
     split_lines,
     unread_notes,
 )
@@ -45,13 +42,25 @@ from benchkit.models.protocol import Negotiated
 
 _MICROSECONDS = 6
 _VERSION = re.compile(r"This is ApacheBench, Version (\S+).*")
-_TEXTS = re.compile(r"(Server Hostname|Document Path|SSL/TLS Protocol):\s*(.*)")
+_TEXT_FIELDS = {
+    "Server Hostname": "server_hostname",
+    "Document Path": "document_path",
+    "SSL/TLS Protocol": "ssl_tls_protocol",
+}
+_TEXTS = re.compile(rf"({'|'.join(_TEXT_FIELDS)}):\s*(.*)")
 _TLS = re.compile(r"TLSv([0-9.]{1,3}),(\S{1,100}),([0-9]{1,5}),[0-9]{1,5}")
-_COUNTS = re.compile(
-    r"(Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
-    r"|Keep-Alive requests):\s*(\S+)"
-)
-_SIZES = re.compile(r"(Total transferred|HTML transferred):\s*(\S+) bytes")
+_COUNT_FIELDS = {
+    "Server Port": "server_port",
+    "Concurrency Level": "connections",
+    "Complete requests": "requests",
+    "Failed requests": "failed_requests",
+    "Write errors": "write_errors",
+    "Non-2xx responses": "non_2xx_responses",
+    "Keep-Alive requests": "keep_alive_requests",
+}
+_COUNTS = re.compile(rf"({'|'.join(_COUNT_FIELDS)}):\s*(\S+)")
+_SIZE_FIELDS = {"Total transferred": "bytes_total", "HTML transferred": "html_transferred"}
+_SIZES = re.compile(rf"({'|'.join(_SIZE_FIELDS)}):\s*(\S+) bytes")
 _TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
 _BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
 _RATE = re.compile(r"Requests per second:(?:\s{2,}|\s*(?=\S+ \[#))(\S+)(?: \[#/sec\](?:\s*\(mean\))?)?")
@@ -73,24 +82,23 @@ _HTML_ROW = re.compile(r"<tr [^>]{0,200}><th [^>]{0,200}>(?:Server Software|Comp
 output_html_results)."""
 _SUM = re.compile(r"Total of (\S+) requests completed")
 _DAMAGED = re.compile(
-    r"(?:Server Port|Concurrency Level|Complete requests|Failed requests|Write errors|Non-2xx responses"
-    r"|Keep-Alive requests|Total transferred|HTML transferred|Time taken for tests|Requests per second"
+    rf"(?:{'|'.join((*_COUNT_FIELDS, *_SIZE_FIELDS))}|Time taken for tests|Requests per second"
     r"|Time per request|Transfer rate|Total|\(Connect): .*"
 )
 PERCENTAGES = frozenset({"50", "66", "75", "80", "90", "95", "98", "99", "100"})
 """Rows of "Percentage of the requests served" (`percs` in ab.c)."""
 _IDENTIFYING_FIELDS = frozenset(
     {
-        "version",
-        "concurrency_level",
-        "time_taken_s",
-        "complete_requests",
+        "tool_version",
+        "connections",
+        "duration_s",
+        "requests",
         "completed_before_abort",
         "failed_requests",
-        "requests_per_second",
+        "rps",
         "time_per_request_s",
         "time_per_request_all_s",
-        "transfer_rate",
+        "bytes_per_s",
     }
 )
 
@@ -99,39 +107,25 @@ MIN_RSA_BITS = 1024
 """Least bits of the key of an RSA certificate; curves have at most 521."""
 
 
-class _Breakdown(NamedTuple):
-    """Line below "Failed requests"; versions before 2.3 have no "Receive"."""
-
-    connect: int
-    receive: int | None
-    length: int
-    exceptions: int
-
-
 class _AbReader(Reader):
-    """Figures of ab's summary by ab's own labels; times in seconds, sizes in bytes ("Kbytes" are 1024)."""
+    """Figures of ab's summary; "Kbytes" are 1024."""
 
     tool = "ab"
     _behind_lines = REMARK
 
-    version: str | None = None
     server_hostname: str | None = None
     server_port: int | None = None
     document_path: str | None = None
     ssl_tls_protocol: str | None = None
-    concurrency_level: int | None = None
-    time_taken_s: float | None = None
-    time_taken_decimals: str = ""
+    duration_decimals: str = ""
     """Digits after the decimal point, as printed: version 2.0 does not pad its microseconds."""
-    complete_requests: int | None = None
     failed_requests: int | None = None
-    breakdown: _Breakdown | None = None
+    breakdown: Errors | None = None
+    """Failed requests by kind; None without the line below "Failed requests"."""
+    failed_length: int | None = None
     write_errors: int | None = None
     non_2xx_responses: int | None = None
-    total_transferred: int | None = None
-    requests_per_second: float | None = None
     time_per_request_s: float | None = None
-    transfer_rate: float | None = None
     total: Latency | None = None
     connect: Latency | None = None
     waiting: Latency | None = None
@@ -153,17 +147,17 @@ class _AbReader(Reader):
             (_COUNTS, self.read_counts),
             (_TAKEN, self.read_taken),
             (_SIZES, self.read_sizes),
-            (_RATE, self.once(requests_per_second=parse_number)),
+            (_RATE, self.once(rps=parse_number)),
             (_PER_REQUEST, self.read_per_request),
             (_TRANSFER, self.read_transfer),
-            (_COLUMNS, self.read_header),
+            (_COLUMNS, self.latest(columns=str)),
             (_TIMES, self.read_times),
             (_BREAKDOWN, self.read_breakdown),
             (_SUM, self.once(completed_before_abort=parse_count)),
-            (_COMPLETED, self.flag("progress")),
-            (_FINISHED, self.flag("finished")),
-            (_INTERRUPT, self.flag("interrupt")),
-            (_VERSION, self.once(version=str)),
+            (_COMPLETED, self.put(progress=True)),
+            (_FINISHED, self.put(finished=True)),
+            (_INTERRUPT, self.put(interrupt=True)),
+            (_VERSION, self.once(tool_version=str)),
             (_TEXTS, self.read_texts),
             (_ABORTED, self.read_aborted),
             (_DAMAGED, self.add_unread),
@@ -176,102 +170,73 @@ class _AbReader(Reader):
                 why=f"it has no percentiles and few of the figures: {excerpt(row[0])!r}",
                 hint="run ab without -w, -x, -y and -z, and give its plain text",
             )
-        lines = self.read_lines(text)
-        if not self.stated & _IDENTIFYING_FIELDS:
-            raise not_output_of("ab", lines)
-        return self.result()
+        return super().read(text)
 
-    def flag(self, name: str) -> Action:
-        def set_flag(_match: re.Match[str]) -> None:
-            setattr(self, name, True)
-
-        return set_flag
+    def has_figures(self) -> bool:
+        return bool(self.stated & _IDENTIFYING_FIELDS)
 
     def read_texts(self, match: re.Match[str]) -> None:
         if not self.unterminated:
-            self.set_once(match[0], **{_field(match[1]): match[2].strip()})
+            self.set_once(match[0], **{_TEXT_FIELDS[match[1]]: match[2].strip()})
 
     def read_counts(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], **{_field(match[1]): None if self.ends_mid_number(match[0]) else parse_count(match[2])})
+        count = None if self.ends_mid_number(match[0]) else parse_count(match[2])
+        self.set_once(match[0], **{_COUNT_FIELDS[match[1]]: count})
 
     def read_sizes(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], **{_field(match[1]): parse_count(match[2])})
+        self.set_once(match[0], **{_SIZE_FIELDS[match[1]]: parse_count(match[2])})
 
     def read_taken(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], time_taken_s=parse_number(match[1]), time_taken_decimals=match[1].partition(".")[2])
+        self.set_once(match[0], duration_s=parse_number(match[1]), duration_decimals=match[1].partition(".")[2])
 
     def read_per_request(self, match: re.Match[str]) -> None:
         self.set_once(match[0], **{"time_per_request_all_s" if match[2] else "time_per_request_s": _ms(match[1])})
 
     def read_transfer(self, match: re.Match[str]) -> None:
-        kbytes = parse_number(match[1])
-        self.set_once(match[0], transfer_rate=None if kbytes is None else kbytes * 1024)
-
-    def read_header(self, match: re.Match[str]) -> None:
-        self.columns = match[1]
+        self.set_once(match[0], bytes_per_s=of_unit(parse_number(match[1]), 1024))
 
     def read_times(self, match: re.Match[str]) -> None:
         # Without a deviation and a median with -S.
         names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "stdev", "median", "max")
         times = [_ms(token) for token in match[2].split()]
         whole = len(times) == len(names) and None not in times and not self.ends_mid_number(match[0])
-        stated = dict(zip(names, times, strict=False))
-        row = Latency(
-            min_s=stated.get("min"), mean_s=stated.get("mean"), stdev_s=stated.get("stdev"), max_s=stated.get("max")
-        )
-        self.set_once(match[0], **{_field(match[1]): row if whole else None})
+        row = latency_by_name(dict(zip(names, times, strict=False)), "connect+request") if whole else None
+        self.set_once(match[0], **{match[1].lower(): row})
 
     def read_breakdown(self, match: re.Match[str]) -> None:
-        values = [token if token is None else parse_count(token) for token in match.groups()]
-        whole = None not in (values[0], values[2], values[3]) and (match[2] is None or values[1] is not None)
-        connect, receive, length, exceptions = (value or 0 for value in values)
-        breakdown = _Breakdown(connect, None if match[2] is None else receive, length, exceptions)
-        self.set_once(match[0], breakdown=breakdown if whole else None)
+        connect, receive, length, exceptions = map(parse_count, match.groups())
+        errors = Errors(connect=connect, read=receive, other=exceptions)
+        is_whole = None not in (connect, length, exceptions) and (receive is None) == (match[2] is None)  # since 2.3
+        self.set_once(match[0], breakdown=errors if is_whole else None, failed_length=length if is_whole else None)
 
     def read_percentile(self, match: re.Match[str]) -> None:
         time = None if self.ends_mid_number(match[0]) or match[1] not in PERCENTAGES else _ms(match[2])
-        if match[1] in self.percentages:
-            raise several_runs("ab", match[0])
-        if time is None:
-            self.unread.append(match[0])
-        else:
-            self.percentages[match[1]] = time
+        self.add_once(self.percentages, match[1], time, match[0])
 
     def read_aborted(self, match: re.Match[str]) -> None:
         self.aborted = self.aborted or match[1]
 
     def result(self) -> LoadResult:
-        duration_s = self._duration_s()
-        is_whole = self.transfer_rate is not None and not self.unread
+        duration_s = self._padded_duration_s()
+        is_whole = self.bytes_per_s is not None and not self.unread
         zero = 0 if is_whole and self.failed_requests is not None else None  # ab prints no line for a count of zero
-        breakdown = self.breakdown
         failed = self.failed_requests
         none_failed = 0 if failed == 0 else None
-        return LoadResult(
-            tool="ab",
-            tool_version=self.version,
+        errors = self.breakdown or Errors(connect=none_failed, read=none_failed, other=none_failed)
+        return self.load_result(
             target=self._target(),
             duration_s=duration_s,
-            requests=self.complete_requests if self.complete_requests is not None else self.completed_before_abort,
-            rps=self.requests_per_second,
-            connections=self.concurrency_level,
-            bytes_total=self.total_transferred,
-            bytes_per_s=self.transfer_rate,
+            requests=self.completed_before_abort if self.requests is None else self.requests,
             latency=self._latency(),
             connect_mean_s=self.connect and self.connect.mean_s,
             first_byte_mean_s=self.waiting and self.waiting.mean_s,
-            errors=Errors(
-                connect=breakdown.connect if breakdown else none_failed,
-                read=breakdown.receive if breakdown else none_failed,
-                write=zero if self.write_errors is None else self.write_errors,
-                other=breakdown.exceptions if breakdown else none_failed,
-            ),
+            errors=errors.model_copy(update={"write": zero if self.write_errors is None else self.write_errors}),
             non_2xx=zero if self.non_2xx_responses is None else self.non_2xx_responses,
             failed=failed,
-            failed_length=breakdown.length if breakdown else none_failed,
+            failed_length=none_failed if self.failed_length is None else self.failed_length,
             complete=self._complete(),
             negotiated=_negotiated(self.ssl_tls_protocol),
-            notes=tuple(self._notes(duration_s)),
+            notes=self._notes(duration_s),
         )
 
     def _target(self) -> str | None:
@@ -280,10 +245,9 @@ class _AbReader(Reader):
         scheme = "https" if self.ssl_tls_protocol else "http"
         return f"{scheme}://{self.server_hostname}:{self.server_port}{self.document_path}"
 
-    def _duration_s(self) -> float | None:
+    def _padded_duration_s(self) -> float | None:
         """Return the time taken, with its microseconds padded where requests ÷ rate shows that ab did not pad them."""
-        stated, rate, done = self.time_taken_s, self.requests_per_second, self.complete_requests
-        decimals = self.time_taken_decimals
+        stated, rate, done, decimals = self.duration_s, self.rps, self.requests, self.duration_decimals
         if stated is None or not rate or not done or not 0 < len(decimals) < _MICROSECONDS:
             return stated
         padded = float(f"{int(stated)}.{decimals.zfill(_MICROSECONDS)}")
@@ -308,16 +272,16 @@ class _AbReader(Reader):
     def _complete(self) -> bool:
         """Return whether the run ended normally, and the text has all that ab prints by default."""
         required = (
-            self.concurrency_level,
-            self.time_taken_s,
-            self.complete_requests,
+            self.connections,
+            self.duration_s,
+            self.requests,
             self.failed_requests,
-            self.total_transferred,
-            self.requests_per_second,
-            self.transfer_rate,
+            self.bytes_total,
+            self.rps,
+            self.bytes_per_s,
             self.total,
         )
-        has_percentages = "100" in self.percentages or self.complete_requests in (0, 1)  # none with -d either
+        has_percentages = "100" in self.percentages or self.requests in (0, 1)  # none with -d either
         return (
             None not in required
             and has_percentages
@@ -332,14 +296,14 @@ class _AbReader(Reader):
     def _notes(self, duration_s: float | None) -> Iterator[Note]:
         if self.aborted:
             yield Note(code="aborted", message=f"the run ended early: {self.aborted[:120]}")
-        elif self.complete_requests is not None and self._interrupted():
+        elif self.requests is not None and self._interrupted():
             yield Note(code="interrupted", message='ab was interrupted: the text has no "Finished"')
-        if duration_s != self.time_taken_s:
+        if duration_s != self.duration_s:
             yield Note(
                 code="ab-unpadded-time",
-                message=f"ab 2.0 does not pad microseconds: it printed {self.time_taken_s} s; by its rate it took {duration_s} s",
+                message=f"ab 2.0 does not pad microseconds: it printed {self.duration_s} s; by its rate it took {duration_s} s",
             )
-        if self.breakdown and self.breakdown.length:
+        if self.failed_length:
             yield Note(
                 code="ab-length",
                 message='answers that differ in length from the first one are counted as failed ("Length"); -l accepts them',
@@ -351,17 +315,10 @@ class _AbReader(Reader):
             )
         if self.total and (self.total.mean_s or 0) * 1000 < 10:  # noqa: PLR2004 - below 10 ms a step of 1 ms is more than a tenth
             yield Note(code="resolution", message="ab's times are whole milliseconds")
-        yield from unread_notes(self.unread)
 
 
 def _ms(token: str) -> float | None:
-    value = parse_number(token)
-    return None if value is None else float(f"{value / 1000:.15g}")
-
-
-def _field(label: str) -> str:
-    """Return the model's field for one of ab's labels: "Non-2xx responses" → non_2xx_responses."""
-    return re.sub(r"[^a-z0-9]+", "_", label.lower())
+    return of_unit(parse_number(token), 1e-3)
 
 
 def parse(text: str) -> LoadResult:
@@ -420,7 +377,7 @@ def _percentages(lines: list[str]) -> LoadResult:
             continue
         if int(match[1]) in times:
             raise ParseError("two files of ab -e in one text", hint="parse each file separately")
-        times[int(match[1])] = float(f"{float(match[2]) / 1000:.15g}")
+        times[int(match[1])] = of_unit(float(match[2]), 1e-3)
         step = min(step, 10.0 ** -len(match[2].partition(".")[2].partition("e")[0]))
     if not times:
         raise ParseError("this file of ab -e has no rows", hint="did the run end before ab wrote it? run it again")
@@ -466,7 +423,7 @@ def _requests(lines: list[str]) -> LoadResult:
     return LoadResult(
         tool="ab",
         requests=None if unread and not times else len(times),
-        latency=latency_of(times, 1e-3, resolution_s=1e-3),
+        latency=latency_of(times, 1e-3),
         complete=not unread,
         notes=(no_end_mark("a file of ab -g"), *unread_notes(unread)),
     )

@@ -2,8 +2,8 @@
 
 Behaviour, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, completion_barriers.go):
 
-- It uses fasthttp's client, and Go's own for HTTP/2 (`--http2`), whose requests share one connection. fasthttp sends a
-  request again whose connection is closed before the first byte of an answer, up to four times (GET, HEAD and PUT).
+- It uses fasthttp's client, and Go's own for HTTP/2 (`--http2`), whose requests share one connection. GET, HEAD and PUT
+  are sent again by fasthttp, up to four times, where the connection is closed before the first byte of an answer.
 - At a rate a connection takes the next tick of one clock, waits for it, and then sends. Ticks that come while all wait
   for answers are taken one after the other: times count from when a request was sent.
 - At the end of its time no connection is interrupted: every request is answered and counted.
@@ -123,7 +123,7 @@ def _argv(load: Load, target: Target) -> list[str]:
 
 def _load_notes(_load: Load) -> Iterator[str]:
     yield (
-        "bombardier sends a request again, up to four times, whose connection closes without an answer, and does not say "
+        "bombardier sends a request again, up to four times, whose connection closes without an answer. It does not say "
         "so: its failures are a lower limit."
     )
 

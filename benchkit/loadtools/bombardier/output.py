@@ -14,33 +14,35 @@ Meaning of the figures, read from its source (bombardier.go, templates.go, inter
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from pydantic import Field
 
-from benchkit.loadtools.json_text import JsonOutput, read_document
+from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
+    BINARY_SIZES,
     REMARK,
     SECONDS,
     Count,
     Figure,
-    Reader,
+    all_of_unit,
     errors_of,
-    has_line,
+    has_any,
+    latency_by_name,
     line_with,
-    not_output_of,
-    of_unit,
     parse_count,
     parse_duration,
     parse_number,
+    parse_quantity,
     parse_scaled,
-    several_runs,
-    unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
-_SIZES: Mapping[str, float] = {"": 1, **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)}}
+_SIZES: Mapping[str, float] = {"": 1, **BINARY_SIZES}
 _START = re.compile(
     r"(?:Bombarding .*)?Bombarding (\S+) (?:for (\S+)|with (\S+) request(?:s|\(s\))) using ([0-9]+) connection(?:s|\(s\))"
 )
@@ -56,7 +58,7 @@ _THROUGHPUT = re.compile(r"Throughput:\s+(\S+)/s")
 _FEW = re.compile(r"There wasn't enough data to compute statistics for (?:requests|latencies)\.")
 _DAMAGED = re.compile(r"(?:Reqs/sec|Latency\s(?!Dist)|1xx -|others -|Throughput:).*|[0-9]{1,2}%\s.*")
 _JSON = re.compile(r'\{\s*"spec":\s*\{\s*"numberOfConnections"')
-_OWN = has_line(
+_OWN = line_with(
     r"Bombarding \S+ (?:for|with) ",
     r"Statistics\s+Avg\s+Stdev\s+Max$",
     r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$",
@@ -67,50 +69,43 @@ _OWN = has_line(
 
 
 class _BombardierReader(Reader):
-    """Figures of bombardier's text by its own labels; times in seconds, sizes in bytes."""
-
     tool = "bombardier"
+    _own = _OWN
     _behind_lines = REMARK
 
-    url: str | None = None
-    asked_s: float | None = None
-    connections: int | None = None
-    rate: float | None = None
     row: Latency | None = None
+    """Mean, deviation and maximum."""
     codes: tuple[int, ...] | None = None
     others: int | None = None
-    throughput: float | None = None
     has_few: bool = False
 
     def __init__(self) -> None:
         super().__init__()
         self.percentiles: dict[str, float] = {}
-        self.errors: dict[str, int] | None = None
+        self.errors: Counter[str] | None = None
+        """Errors by their text; None before their heading."""
         self._rules = (
             (_START, self.read_start),
-            (_RATE, self.once(rate=parse_number)),
+            (_RATE, self.once(rps=parse_number)),
             (_LATENCY, self.read_latency),
             (_PERCENTILE, self.read_percentile),
             (_CODES, self.read_codes),
             (_OTHERS, self.once(others=parse_count, whole=True)),
             (_ERRORS, self.read_errors),
-            (_THROUGHPUT, self.read_throughput),
+            (_THROUGHPUT, self.once(bytes_per_s=partial(parse_quantity, units=_SIZES))),
             (_FEW, self.put(has_few=True)),
             (_DAMAGED, self.add_unread),
             (_ERROR, self.read_error),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not _OWN(text) or not self.stated:
-            raise not_output_of("bombardier", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.stated)
 
     def read_start(self, match: re.Match[str]) -> None:
         url, duration, requests, connections = match.groups()
-        self.set_once(match[0], url=url, connections=parse_count(connections))
+        self.set_once(match[0], target=url, connections=parse_count(connections))
         if requests is None:
-            self.set_once(match[0], asked_s=parse_duration(duration))
+            self.set_once(match[0], duration_s=parse_duration(duration))
 
     def read_latency(self, match: re.Match[str]) -> None:
         cells = [parse_scaled(cell, SECONDS) for cell in match.groups()]
@@ -123,41 +118,26 @@ class _BombardierReader(Reader):
         self.set_once(match[0], row=row)
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        time = parse_scaled(match[2], SECONDS)
-        if match[1] in self.percentiles:
-            raise several_runs("bombardier", match[0])
-        if time is None or self.unterminated or self.starts_mid_number:  # "22.67m" may have been "22.67ms"
-            self.unread.append(match[0])
-        else:
-            self.percentiles[match[1]] = time[0]
+        is_cut = self.unterminated or self.starts_mid_number  # "22.67m" may have been "22.67ms"
+        self.add_once(self.percentiles, match[1], None if is_cut else parse_quantity(match[2], SECONDS), match[0])
 
     def read_codes(self, match: re.Match[str]) -> None:
         whole = not self.ends_mid_number(match[0])
         self.set_once(match[0], codes=tuple(int(number) for number in match.groups()) if whole else None)
 
     def read_errors(self, _match: re.Match[str]) -> None:
-        self.errors = {}
+        self.errors = Counter()
 
     def read_error(self, match: re.Match[str]) -> None:
         if self.errors is not None and not self.ends_mid_number(match[0]):
-            self.errors[match[1]] = self.errors.get(match[1], 0) + int(match[2])
-
-    def read_throughput(self, match: re.Match[str]) -> None:
-        size = parse_scaled(match[1], _SIZES)
-        self.set_once(match[0], throughput=size and size[0])
+            self.errors[match[1]] += int(match[2])
 
     def result(self) -> LoadResult:
         known = self.codes is not None and self.others is not None
-        is_whole = self.throughput is not None and not self.unread
-        measured = self.has_few or None not in (self.rate, self.row)
-        return LoadResult(
-            tool="bombardier",
-            target=self.url,
-            duration_s=self.asked_s,
+        is_whole = self.bytes_per_s is not None and not self.unread
+        measured = self.has_few or None not in (self.rps, self.row)
+        return self.load_result(
             requests=sum((*self.codes, self.others)) if self.codes and self.others is not None else None,
-            rps=self.rate,
-            connections=self.connections,
-            bytes_per_s=self.throughput,
             latency=(self.row or Latency()).model_copy(
                 update={"percentiles": self.percentiles, "covers": "connect+request", "corrected": False}
             ),
@@ -165,7 +145,7 @@ class _BombardierReader(Reader):
             non_2xx=_non_2xx(self.codes) if self.codes else None,
             failed=self.others,
             complete=is_whole and measured and known,
-            notes=(*_notes(has_throughput=self.throughput is not None), *unread_notes(self.unread)),
+            notes=_notes(has_throughput=self.bytes_per_s is not None),
         )
 
 
@@ -190,12 +170,6 @@ def _notes(*, has_throughput: bool) -> list[Note]:
     return notes
 
 
-class _Spec(JsonOutput):
-    connections: Count = Field(alias="numberOfConnections")
-    url: str | None = None
-    rate: Count | None = None
-
-
 class _Failure(JsonOutput):
     description: str
     count: Count
@@ -210,10 +184,6 @@ class _Times(JsonOutput):
     percentiles: dict[str, Figure] = Field(default={})
 
 
-class _Rates(JsonOutput):
-    mean: Figure
-
-
 class _Result(JsonOutput):
     bytes_read: Count = Field(alias="bytesRead")
     taken_s: Figure = Field(alias="timeTakenSeconds")
@@ -225,38 +195,32 @@ class _Result(JsonOutput):
     others: Count
     errors: tuple[_Failure, ...] = ()
     latency: _Times | None = None
-    rps: _Rates | None = None
+    rps: Figure | None = within("rps", "mean", default=None)
 
 
 class _Document(JsonOutput):
-    spec: _Spec
+    connections: Count = within("spec", "numberOfConnections")
+    url: str | None = within("spec", "url", default=None)
     result: _Result
 
 
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "bombardier")
-    spec, result = document.spec, document.result
+    result = document.result
     codes = (result.req1xx, result.req2xx, result.req3xx, result.req4xx, result.req5xx)
-    times = result.latency
-    latency = Latency(covers="connect+request", corrected=False, resolution_s=1e-6)
-    if times is not None:
-        latency = latency.model_copy(
-            update={
-                "mean_s": of_unit(times.mean, 1e-6),
-                "stdev_s": of_unit(times.stddev, 1e-6),
-                "max_s": of_unit(times.max, 1e-6),
-                "percentiles": {name: of_unit(time, 1e-6) for name, time in times.percentiles.items()},
-            }
-        )
+    times: dict[str, float] = {}
+    if (stated := result.latency) is not None:
+        times = {"mean": stated.mean, "stdev": stated.stddev, "max": stated.max, **stated.percentiles}
+    latency = latency_by_name(all_of_unit(times, 1e-6), "connect+request")
     return LoadResult(
         tool="bombardier",
-        target=spec.url,
+        target=document.url,
         duration_s=result.taken_s,
         requests=sum(codes) + result.others,
-        rps=result.rps and result.rps.mean,
-        connections=spec.connections,
+        rps=result.rps,
+        connections=document.connections,
         bytes_total=result.bytes_read,
-        latency=latency,
+        latency=latency.model_copy(update={"resolution_s": 1e-6}),
         errors=errors_of({each.description: each.count for each in result.errors}),
         non_2xx=_non_2xx(codes),
         failed=result.others,
@@ -269,13 +233,9 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) else _BombardierReader().read(text)
 
 
-def _is_output(text: str) -> bool:
-    return _OWN(text) or _JSON.search(text) is not None
-
-
 FORMAT = OutputFormat(
     "bombardier",
-    _is_output,
+    has_any(_OWN, _JSON),
     parse,
     (
         line_with("Bombarding "),

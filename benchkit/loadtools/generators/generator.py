@@ -18,13 +18,13 @@ from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answ
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol
 from benchkit.services.certificates import authority_file, authority_name
+from benchkit.services.go_servers import EXECUTABLE
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.service import GoSource, ServiceFile
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"
 """The Go module of the reducer: a program that turns a tool's rows, one per request, into a histogram and counts."""
-EXECUTABLE = 0o755
 
 SLOWEST_RPS = 100.0
 """Rate below which a generator with a count of requests is considered stuck."""
@@ -216,8 +216,8 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
 
 
 # Every tool has a limit of time. h2load 1.52 has no end of its own where a connection is not established when its
-# window ends: it sends requests on that connection for ever (read from its source: `stop_all_clients` reaches only
-# clients with a session). That is common with short listen queues, and with servers that close connections.
+# window ends. It sends requests on that connection for ever: `stop_all_clients` of its source reaches only clients with
+# a session. That is common with short listen queues, and with servers that close connections.
 
 
 def grace_s(load: Load) -> float:

@@ -8,8 +8,9 @@ Limits, read from its source (src/h2load.cc):
 - A connection closed with `Connection: close` is opened again. One that is closed or reset without that is not, and
   counts as no error. One that is not established when the time is over goes on with requests for ever, in no figure.
 - At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
-  the next one when the last is answered, and its time counts from then: a wait of those that were due is in no figure.
-- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses; `--npn-list`, in newer
+  the next one when the last is answered, and its time counts from then. A wait of requests that were due is in no
+  figure.
+- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses. `--npn-list`, in newer
   versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
 - It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
   says if it is: without, it asks by TCP for `h3`.
@@ -34,11 +35,10 @@ from benchkit.loadtools.tool import (
     Tool,
     UnsupportedField,
     body_file,
-    body_files,
     either_time_or_count,
+    files_of_paths,
     has_body,
     header_lines,
-    repeated_requests,
     reserved_arguments,
     reserved_headers,
     whole_seconds,
@@ -75,18 +75,7 @@ def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    bodies = {name: content for name, content in body_files(load, "h2load").items() if name == _body(load)}
-    if len(load.request_mix) == 1:
-        return bodies
-    return {
-        URIS: "".join(f"{_origin(target)}{request.path}\n" for request in repeated_requests(load)).encode(),
-        **bodies,
-    }
-
-
-def _body(load: Load) -> str | None:
-    """Return the file of the body, which is the same for all requests."""
-    return body_file(load, "h2load", load.request_mix[0])
+    return files_of_paths(load, target, "h2load", URIS)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -99,14 +88,14 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv.append(f"--rps={load.rate / load.connections:.6g}")
     if load.timeout_s is not None:
         argv.append(f"-N{load.timeout_s:.0f}s")
-    if body := _body(load):
+    if body := body_file(load, "h2load", first):
         argv.append(f"-d{body}")
     for line in [
         *([] if first.method == "GET" else [f":method: {first.method}"]),
         *header_lines(with_zero_length(first)),
     ]:
         argv += ["-H", line]
-    where = f"-i{URIS}" if len(load.request_mix) > 1 else _origin(target) + first.path
+    where = f"-i{URIS}" if len(load.request_mix) > 1 else target.named_origin + first.path
     return [*argv, *load.extra_args, where]
 
 
@@ -121,11 +110,6 @@ def _protocol_arguments(load: Load, target: Target) -> list[str]:
     if target.server_name is not None:
         argv = [*argv, f"--connect-to={target.authority}"]
     return argv
-
-
-def _origin(target: Target) -> str:
-    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
-    return target.origin if target.server_name is None else f"https://{target.server_name}"
 
 
 ROWS = RequestRows("h2load", covers="request")

@@ -23,41 +23,41 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
-from benchkit.loadtools.json_text import JsonOutput, read_document
+from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
+    BINARY_SIZES,
     SECONDS,
     Count,
     Figure,
-    Reader,
-    has_line,
+    has_any,
+    latency_by_name,
     line_with,
-    not_output_of,
+    of_unit,
     parse_count,
     parse_number,
+    parse_quantity,
     parse_scaled,
-    several_runs,
-    unread_notes,
     without_times,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import HttpProtocol, Negotiated
 
-_SIZES: Mapping[str, float] = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _SPAWNING = re.compile(r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*")
 _WARM_UP = re.compile(r"Timing-based test with ([0-9.]+)s of warm-up time and ([0-9.]+)s of main duration")
 _FINISHED = re.compile(r"finished in ([^,]+), (\S+) req/s, (\S+)/s")
 _FINISHED_OLD = re.compile(
-    r"finished in ([0-9]+) sec, ([0-9]+) millisec and ([0-9]+) microsec, (\S+) req/s, (\S+) kbytes/s"
+    r"finished in ([0-9]{1,9}) sec, ([0-9]{1,3}) millisec and ([0-9]{1,3}) microsec, (\S+) req/s, (\S+) kbytes/s"
 )
 _REQUESTS = re.compile(
     r"requests: (\S+) total, (\S+) started, (\S+) done, (\S+) succeeded(?:, (\S+) failed)?(?:, (\S+) errored)?(?:, (\S+) timeout)?"
 )
 _STATUS = re.compile(r"status codes: (\S+) 2xx, (\S+) 3xx, (\S+) 4xx, (\S+) 5xx")
 _TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|(\S+)(?: \((\S+)\))? total),.*")
-_COLUMNS = re.compile(r"min\s+max\s+(?:(median)\s+(p95)\s+(p99)\s+)?mean\s+sd(?:\s+\+/- sd)?")
+_COLUMNS = re.compile(r"min\s+max\s+(median\s+p95\s+p99\s+)?mean\s+sd(?:\s+\+/- sd)?")
 _TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)")
-_ROWS = {"request": "request", "connect": "connect", "1st byte": "first_byte", "TTFB": "first_byte"}
+_FIRST_BYTE = {"1st byte": "first_byte", "TTFB": "first_byte"}
 _STARTING = re.compile(r"starting benchmark\.\.\.")
 _JSON = re.compile(r'"generator"\s*:\s*"h2load ')
 _TLS = re.compile(r"(?:TLS )?(Protocol|Cipher): (\S+)")
@@ -66,12 +66,8 @@ _DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
 
 
 class _H2loadReader(Reader):
-    """Figures of h2load's output by its own labels; times in seconds, sizes in bytes."""
-
     tool = "h2load"
 
-    threads: int | None = None
-    clients: int | None = None
     protocol: str | None = None
     """Name in the handshake of TLS (ALPN), or h2c."""
     tls_protocol: str | None = None
@@ -79,9 +75,6 @@ class _H2loadReader(Reader):
     finished_in: float | None = None
     main_duration: float | None = None
     """Measured time of a run with a warm-up, which `finished_in` includes."""
-    requests_per_s: float | None = None
-    bytes_per_s: float | None = None
-    total: int | None = None
     done: int | None = None
     failed: int | None = None
     errored: int | None = None
@@ -90,7 +83,6 @@ class _H2loadReader(Reader):
     status_3xx: int | None = None
     status_4xx: int | None = None
     status_5xx: int | None = None
-    traffic: float | None = None
     request: Latency | None = None
     connect: Latency | None = None
     first_byte: Latency | None = None
@@ -98,7 +90,7 @@ class _H2loadReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.has_beginning = False
-        self.clients_of: dict[int, int] = {}
+        self.clients_of: dict[str, int] = {}
         """Number of clients by the number of their thread."""
         self.columns: tuple[str, ...] | None = None
         self._rules = (
@@ -116,49 +108,33 @@ class _H2loadReader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.stated & {"finished_in", "total", "status_2xx", "has_beginning"} and not self.clients_of:
-            raise not_output_of("h2load", lines)
-        # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
-        if "finished_in" in self.stated and self.clients_of and max(self.clients_of) == len(self.clients_of) - 1:
-            self.threads, self.clients = len(self.clients_of), sum(self.clients_of.values())
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.stated & {"finished_in", "requests", "status_2xx", "has_beginning"} or self.clients_of)
 
     def read_spawning(self, match: re.Match[str]) -> None:
-        thread, clients = parse_count(match[1]), parse_count(match[2])
         if (times := _WARM_UP.search(match[0])) and parse_number(times[1]):
             self.main_duration = parse_number(times[2])
-        if thread in self.clients_of:
-            raise several_runs("h2load", match[0])
-        if thread is None or clients is None:
-            self.unread.append(match[0])
-        else:
-            self.clients_of[thread] = clients
+        self.add_once(self.clients_of, match[1], parse_count(match[2]), match[0])
 
     def read_finished(self, match: re.Match[str]) -> None:
-        taken, size = parse_scaled(match[1], SECONDS), parse_scaled(match[3], _SIZES)
         self.set_once(
             match[0],
-            finished_in=taken and taken[0],
-            requests_per_s=_rate(match[2]),
-            bytes_per_s=size and size[0],
+            finished_in=parse_quantity(match[1], SECONDS),
+            rps=_rate(match[2]),
+            bytes_per_s=parse_quantity(match[3], BINARY_SIZES),
         )
 
     def read_finished_old(self, match: re.Match[str]) -> None:
-        seconds, milliseconds, microseconds = (parse_count(part) for part in match.groups()[:3])
-        kbytes = parse_number(match[5])
-        whole = None not in (seconds, milliseconds, microseconds)
-        taken = (seconds or 0) + (milliseconds or 0) / 1e3 + (microseconds or 0) / 1e6
+        seconds, milliseconds, microseconds = (int(part) for part in match.groups()[:3])
         self.set_once(
             match[0],
-            finished_in=float(f"{taken:.15g}") if whole else None,
-            requests_per_s=_rate(match[4]),
-            bytes_per_s=None if kbytes is None else kbytes * 1024,
+            finished_in=of_unit(seconds * 1_000_000 + milliseconds * 1000 + microseconds, 1e-6),
+            rps=_rate(match[4]),
+            bytes_per_s=of_unit(parse_number(match[5]), 1024),
         )
 
     def read_requests(self, match: re.Match[str]) -> None:
-        names = ("total", "started", "done", "succeeded", "failed", "errored", "timeout")
+        names = ("requests", "started", "done", "succeeded", "failed", "errored", "timeout")
         self.set_once(
             match[0], **{name: parse_count(token) for name, token in zip(names, match.groups(), strict=True) if token}
         )
@@ -168,11 +144,11 @@ class _H2loadReader(Reader):
         self.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
 
     def read_traffic(self, match: re.Match[str]) -> None:
-        size = parse_scaled(match[2], _SIZES) if match[2] and not match[3] else None
-        self.set_once(match[0], traffic=float(size[0]) if size else parse_count(match[1] or match[3]))
+        exact = match[1] or match[3]
+        self.set_once(match[0], bytes_total=parse_count(exact) if exact else parse_quantity(match[2], BINARY_SIZES))
 
     def read_header(self, match: re.Match[str]) -> None:
-        self.columns = ("min", "max", "50", "95", "99", "mean", "sd") if match[1] else ("min", "max", "mean", "sd")
+        self.columns = ("min", "max", *(("50", "95", "99") if match[1] else ()), "mean", "stdev")
 
     def read_times(self, match: re.Match[str]) -> None:
         *cells, within = match[2].split() if "%" in match[2] else [*match[2].split(), "%"]
@@ -181,17 +157,9 @@ class _H2loadReader(Reader):
         if self.columns and len(cells) == len(self.columns) and None not in figures and within.endswith("%"):
             known = [figure for figure in figures if figure]
             times = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
-            row = Latency(
-                min_s=times["min"],
-                mean_s=times["mean"],
-                stdev_s=times["sd"],
-                max_s=times["max"],
-                percentiles={name: time for name, time in times.items() if name.isdigit()},
-                resolution_s=max(figure[1] for figure in known),
-                covers="request",
-                corrected=False,
-            )
-        self.set_once(match[0], **{_ROWS[match[1]]: row})
+            step = max(figure[1] for figure in known)
+            row = latency_by_name(times, "request").model_copy(update={"resolution_s": step})
+        self.set_once(match[0], **{_FIRST_BYTE.get(match[1], match[1]): row})
 
     def read_protocol(self, match: re.Match[str]) -> None:
         if not self.unterminated:
@@ -204,15 +172,11 @@ class _H2loadReader(Reader):
 
     def result(self) -> LoadResult:
         not_2xx = [n for n in (self.status_3xx, self.status_4xx, self.status_5xx) if n is not None]
-        return LoadResult(
-            tool="h2load",
+        # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
+        if "finished_in" in self.stated and max(map(int, self.clients_of), default=0) == len(self.clients_of) - 1:
+            self.threads, self.connections = len(self.clients_of), sum(self.clients_of.values())
+        return self.load_result(
             duration_s=self.finished_in if self.main_duration is None else self.main_duration,
-            requests=self.total,
-            rps=self.requests_per_s,
-            connections=self.clients,
-            threads=self.threads,
-            bytes_total=self.traffic,
-            bytes_per_s=self.bytes_per_s,
             latency=self._latency(),
             connect_mean_s=_mean(self.connect),
             first_byte_mean_s=_mean(self.first_byte),
@@ -221,7 +185,7 @@ class _H2loadReader(Reader):
             failed=self.failed,
             complete=self._complete(),
             negotiated=self._negotiated(),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _negotiated(self) -> Negotiated | None:
@@ -231,7 +195,7 @@ class _H2loadReader(Reader):
         names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
         if self.tls_protocol or self.cipher:
             names = {"h2": "h2", "http/1.1": "https1", "h3": "h3"}
-        elif self.clients is not None:  # the text has its beginning, where the lines on TLS would be
+        elif self.connections is not None:  # the text has its beginning, where the lines on TLS would be
             names = {"h2c": "h2c", "http/1.1": "http1"}
         return Negotiated(
             protocol=names.get(self.protocol),
@@ -253,7 +217,7 @@ class _H2loadReader(Reader):
 
     def _complete(self) -> bool:
         """Return whether the text has all that h2load prints (times since 0.7)."""
-        totals = (self.finished_in, self.requests_per_s, self.total, self.traffic)
+        totals = (self.finished_in, self.rps, self.requests, self.bytes_total)
         times = (self.request, self.connect, self.first_byte)
         return None not in (*totals, self.status_2xx, *times) and not self.unread
 
@@ -264,7 +228,6 @@ class _H2loadReader(Reader):
             yield Note(
                 code="h2load-errored", message="requests that a lost connection never sent are counted as failed too"
             )
-        yield from unread_notes(self.unread)
 
 
 def _rate(token: str) -> float | None:
@@ -282,11 +245,10 @@ class _Times(JsonOutput):
     mean: Figure
     sd: Figure
 
-
-class _Performance(JsonOutput):
-    request: _Times
-    connect: _Times
-    ttfb: _Times
+    @property
+    def latency(self) -> Latency:
+        times = {"min": self.min, "mean": self.mean, "stdev": self.sd, "max": self.max}
+        return latency_by_name({**times, "50": self.median, "95": self.p95, "99": self.p99}, "request")
 
 
 class _Requests(JsonOutput):
@@ -304,28 +266,22 @@ class _Classes(JsonOutput):
     status_5xx: Count = Field(alias="5xx")
 
 
-class _Traffic(JsonOutput):
-    total: Count
-
-
 class _Measurements(JsonOutput):
     duration: Figure
     request_per_second: Figure
     bytes_per_second: Figure
     requests: _Requests
     status_codes: _Classes
-    traffic: _Traffic
-    performance: _Performance
-
-
-class _Metadata(JsonOutput):
-    generator: str
+    traffic: Count = within("traffic", "total")
+    request: _Times = within("performance", "request")
+    connect: _Times = within("performance", "connect")
+    first_byte: _Times = within("performance", "ttfb")
 
 
 class _Document(JsonOutput):
     """JSON of --output-file (`write_result` in src/h2load.cc); times are seconds."""
 
-    metadata: _Metadata
+    generator: str = within("metadata", "generator")
     measurements: _Measurements
 
 
@@ -333,26 +289,15 @@ def _read_json(text: str) -> LoadResult:
     """Return the result of the JSON, by the rules of the text."""
     document = read_document(text, _Document, "h2load")
     measured, reader = document.measurements, _H2loadReader()
-    reader.finished_in, reader.requests_per_s = measured.duration, measured.request_per_second
-    reader.bytes_per_s, reader.traffic = measured.bytes_per_second, measured.traffic.total
+    reader.tool_version = document.generator.rpartition("/")[2].split()[-1]
+    reader.finished_in, reader.rps = measured.duration, measured.request_per_second
+    reader.bytes_per_s, reader.bytes_total = measured.bytes_per_second, measured.traffic
+    reader.requests = measured.requests.total
     for name, count in (*measured.requests, *measured.status_codes):
         setattr(reader, name, count)
-    reader.request, reader.connect, reader.first_byte = (_row(times) for _, times in measured.performance)
-    return reader.result().model_copy(
-        update={"tool_version": document.metadata.generator.rpartition("/")[2].split()[-1]}
-    )
-
-
-def _row(times: _Times) -> Latency:
-    return Latency(
-        min_s=times.min,
-        mean_s=times.mean,
-        stdev_s=times.sd,
-        max_s=times.max,
-        percentiles={"50": times.median, "95": times.p95, "99": times.p99},
-        covers="request",
-        corrected=False,
-    )
+    reader.request, reader.connect = measured.request.latency, measured.connect.latency
+    reader.first_byte = measured.first_byte.latency
+    return reader.result()
 
 
 def parse(text: str) -> LoadResult:
@@ -365,7 +310,7 @@ def _mean(row: Latency | None) -> float | None:
     return row.mean_s if row is not None and row.max_s else None
 
 
-_OWN = has_line(
+_OWN = line_with(
     r"spawning thread #[0-9]+: [0-9]+ (?:total client|concurrent clients)",
     r"finished in \S+, \S+ req/s, \S+B/s",
     _FINISHED_OLD.pattern,
@@ -378,13 +323,9 @@ _OWN = has_line(
 )
 
 
-def _is_output(text: str) -> bool:
-    return _OWN(text) or _JSON.search(text) is not None
-
-
 FORMAT = OutputFormat(
     "h2load",
-    _is_output,
+    has_any(_OWN, _JSON),
     parse,
     (line_with("starting benchmark"), line_with("finished in "), line_with(r'\{"version":"v1","metadata":')),
 )

@@ -1,8 +1,7 @@
 """Measurement of every request of hey, from its output through `TEMPLATE`: times to the nanosecond, and exact counters.
 
-The reducer reads the rows and passes on the counters that follow them. Of hey's report these fields
-stay exact beyond the million answers that it keeps (requester/report.go): the number of requests, their errors, the sum
-of all times and of all declared lengths, and the duration of the run.
+The reducer reads the rows and passes on the counters that follow them. These stay exact beyond the million answers that
+hey keeps (requester/report.go): requests, errors, the sums of times and of declared lengths, and the duration.
 """
 
 from __future__ import annotations
@@ -116,8 +115,8 @@ def _notes(of_rows: Measurement, counters: HeyCounters, *, capped: bool) -> Iter
     if capped:
         yield Note(
             code="hey-cap",
-            message=f"hey keeps the times of {MAX_RESULTS:,} answers in a process: percentiles, extremes and statuses are "
-            "of the first million; counts, rate and mean are of all; use more processes",
+            message=f"hey keeps the times of {MAX_RESULTS:,} answers in a process: use more processes. Percentiles, extremes "
+            "and statuses are of the first million; counts, rate and mean are of all",
         )
     if counters.errors:
         kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])

@@ -3,7 +3,7 @@
 Meaning of the figures, read from its source (requester/report.go, print.go):
 
 - It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
-  million, and "Average" is the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
+  million. "Average" is then the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
   request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
   printed; below the limit it is the sum of statuses and errors.
 - A time runs from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import TIMES, Rules, SectionReader
 from benchkit.loadtools.text import (
     REMARK,
-    Reader,
-    Rules,
+    count_non_2xx,
     errors_of,
     has_line,
     latency_of,
@@ -32,7 +32,6 @@ from benchkit.loadtools.text import (
     not_output_of,
     parse_count,
     parse_number,
-    several_runs,
     split_lines,
     unread_notes,
     without_times,
@@ -62,135 +61,74 @@ _DAMAGED_STATUS = re.compile(r"\[.*|.*responses")
 _NOT_A_NUMBER = frozenset({"NaN", "+Inf", "-Inf", "Inf"})
 
 
-_OHAS = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ")
-"""Lines of oha, whose output resembles hey's."""
+_is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ")
+"""True for a text with lines of oha, whose output resembles hey's."""
 
 
-class _HeyReader(Reader):
-    """Figures of hey's summary by its own labels; times in seconds, sizes in bytes."""
-
+class _HeyReader(SectionReader):
     tool = "hey"
+    _heading = _SECTION
     _behind_lines = REMARK
 
-    total: float | None = None
-    slowest: float | None = None
-    fastest: float | None = None
-    average: float | None = None
-    requests_per_s: float | None = None
-    total_data: int | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sections: set[str] = set()
-        """Sections that the text has."""
-        self.percentiles: dict[str, float] = {}
-        self.statuses: dict[str, int] = {}
-        self.errors: dict[str, int] = {}
-        """Number of times that each error occurred, by its text."""
-        self._headings: Rules = ((_SECTION, self.read_start),)
-        self._rules_of: dict[str, Rules] = {
+    def section_rules(self) -> Mapping[str, Rules]:
+        return {
             "Summary": (
-                *self._headings,
                 (_TIMES, self.read_time),
                 (_RATE, self.read_rate),
                 (_SIZES, self.read_size),
                 (_DAMAGED, self.add_unread),
             ),
-            "Latency distribution": (
-                *self._headings,
-                (_PERCENTILE, self.read_percentile),
-                (_DAMAGED_PERCENTILE, self.add_unread),
-            ),
-            "Status code distribution": (
-                *self._headings,
-                (_STATUS, self.read_status),
-                (_DAMAGED_STATUS, self.add_unread),
-            ),
-            "Error distribution": (*self._headings, (_ERROR, self.read_error)),
+            "Latency distribution": ((_PERCENTILE, self.read_percentile), (_DAMAGED_PERCENTILE, self.add_unread)),
+            "Status code distribution": ((_STATUS, self.read_status), (_DAMAGED_STATUS, self.add_unread)),
+            "Error distribution": ((_ERROR, self.read_error),),
         }
-        self._rules = self._rules_of["Summary"]
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        sections = (self.percentiles, self.statuses, self.errors)
-        if _OHAS(text) or (not self.stated & {"total", "average"} and not any(sections)):
-            raise not_output_of("hey", lines)
-        return self.result()
-
-    def read_start(self, match: re.Match[str]) -> None:
-        section = match[1].replace("distrubution", "distribution")
-        if section in self.sections:
-            raise several_runs("hey", match[0])
-        self.sections.add(section)
-        self._rules = self._rules_of.get(section, self._headings)
+    def has_figures(self) -> bool:
+        return bool(self.stated & {"duration_s", "average"} or self.percentiles or self.statuses or self.errors)
 
     def read_time(self, match: re.Match[str]) -> None:
         value = parse_number(match[2])
-        if value is None and match[2] in _NOT_A_NUMBER:
-            return
-        self.set_once(match[0], **{match[1].lower(): value})
+        if value is not None or match[2] not in _NOT_A_NUMBER:
+            self.set_once(match[0], **{TIMES[match[1]]: value})
 
     def read_rate(self, match: re.Match[str]) -> None:
         whole = not self.unterminated or re.search(r"\.[0-9]{4}$", match[1])  # always four decimals
-        self.set_once(match[0], requests_per_s=parse_number(match[1]) if whole else None)
+        self.set_once(match[0], rps=parse_number(match[1]) if whole else None)
 
     def read_size(self, match: re.Match[str]) -> None:
         if match[1]:
-            self.set_once(match[0], total_data=parse_count(match[2]))
+            self.set_once(match[0], bytes_total=parse_count(match[2]))
 
     def read_percentile(self, match: re.Match[str]) -> None:
         time = parse_number(match[2])
-        if match[1] == "0" and time == 0:
-            return  # printed for percentiles that few requests do not have
-        if match[1] in self.percentiles:
-            raise several_runs("hey", match[0])
-        if time is None:
-            self.unread.append(match[0])
-        else:
-            self.percentiles[match[1]] = time
-
-    def read_status(self, match: re.Match[str]) -> None:
-        responses = parse_count(match[2])
-        if match[1] in self.statuses:
-            raise several_runs("hey", match[0])
-        if responses is None:
-            self.unread.append(match[0])
-        else:
-            self.statuses[match[1]] = responses
-
-    def read_error(self, match: re.Match[str]) -> None:
-        """Add an error; two errors may have the same text where hey shortened their addresses."""
-        if self.unterminated:
-            self.unread.append(match[0])  # its kind may be in the missing end
-        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+        if match[1] != "0" or time != 0:  # printed for percentiles that few requests do not have
+            self.add_once(self.percentiles, match[1], time, match[0])
 
     def result(self) -> LoadResult:
         all_counted = self._all_counted()
         # Before 2016 a run without an answer printed its errors alone.
-        failures_known = all_counted or self._capped() or (self.total is None and "Error distribution" in self.sections)
-        return LoadResult(
-            tool="hey",
-            duration_s=self.total,
+        failures_known = (
+            all_counted or self._capped() or (self.duration_s is None and "Error distribution" in self.sections)
+        )
+        return self.load_result(
             requests=self._counted() if all_counted else None,
-            rps=self.requests_per_s,
-            bytes_total=self.total_data,
             latency=self._latency(),
             errors=errors_of(self.errors) if failures_known and not self.unread else Errors(),
             status=self.statuses,
-            non_2xx=sum(n for code, n in self.statuses.items() if code[0] != "2") if all_counted else None,
-            failed=sum(self.errors.values()) if failures_known else None,
+            non_2xx=count_non_2xx(self.statuses) if all_counted else None,
+            failed=self.errors.total() if failures_known else None,
             complete=self._complete(),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _counted(self) -> int:
-        return sum(self.statuses.values()) + sum(self.errors.values())
+        return sum(self.statuses.values()) + self.errors.total()
 
     def _requests_by_rate(self) -> tuple[float, float] | None:
         """Return (rate x time, its largest rounding error); None where one of them is missing."""
-        if self.requests_per_s is None or self.total is None:
+        if self.rps is None or self.duration_s is None:
             return None
-        return self.requests_per_s * self.total, 5e-5 * (self.requests_per_s + self.total) + 1e-3
+        return self.rps * self.duration_s, 5e-5 * (self.rps + self.duration_s) + 1e-3
 
     def _all_counted(self) -> bool:
         """Return whether statuses and errors account for every request: in truncated text they do not."""
@@ -233,7 +171,7 @@ class _HeyReader(Reader):
         if self._capped():
             yield Note(
                 code="hey-cap",
-                message=f"hey keeps {MAX_RESULTS:,} results and there were more: percentiles, extremes and status counts "
+                message=f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts "
                 "are of the first million; the average it prints is wrong and is not stated",
             )
         if self._unmeasured():
@@ -242,11 +180,12 @@ class _HeyReader(Reader):
             )
         if self.average is not None and self.average < 1e-3:  # noqa: PLR2004 - below 1 ms a step of 0.1 ms is more than a tenth
             yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
-        yield from unread_notes(self.unread)
 
 
 def parse(text: str) -> LoadResult:
     """Return the result that hey or boom printed. Raises ParseError for other text, and for several runs."""
+    if _is_of_oha(text):
+        raise not_output_of("hey", split_lines(text))
     return _parse_csv(text) or _HeyReader().read(text)
 
 
@@ -260,19 +199,19 @@ _BOOM = re.compile(r"([0-9]{1,9}),([0-9]{1,9})\.([0-9]{4})")
 
 def _parse_csv(text: str) -> LoadResult | None:
     """Return the result of a CSV of hey or boom; None for other text. Raises ParseError for two files in one text."""
-    lines = split_lines(text)
-    start = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    first = lines[start].strip() if start < len(lines) else ""
-    if heading := _HEADING.fullmatch(first):
+    lines = [line.strip() for line in split_lines(text) if line.strip()]
+    if not lines:
+        return None
+    if heading := _HEADING.fullmatch(lines[0]):
         phases, status, offset = heading.groups()
         row = re.compile(
             rf"([0-9]{{1,9}})\.([0-9]{{4}})(?:,{_TIME}){{{5 if phases else 0}}}"
             + (",([0-9]{3})" if status else "()")
             + (f",{_TIME}" if offset else "")
         )
-        return _rows(lines[start + 1 :], row)
-    boom = _BOOM.fullmatch(first)
-    return _numbered(lines[start:]) if boom and boom[1] == "1" else None
+        return _rows(lines[1:], row)
+    boom = _BOOM.fullmatch(lines[0])
+    return _numbered(lines) if boom and boom[1] == "1" else None
 
 
 def _rows(lines: list[str], row: re.Pattern[str]) -> LoadResult:
@@ -280,12 +219,12 @@ def _rows(lines: list[str], row: re.Pattern[str]) -> LoadResult:
     statuses: Counter[str] = Counter()
     unread: list[str] = []
     for line in lines:
-        if match := row.fullmatch(line.strip()):
+        if match := row.fullmatch(line):
             times.append(int(match[1] + match[2]))  # in steps of 0.1 ms
             statuses[match[3]] += 1
-        elif _HEADING.fullmatch(line.strip()):
+        elif _HEADING.fullmatch(line):
             raise ParseError("two CSV files of hey in one text", hint="parse each file separately")
-        elif line.strip():
+        else:
             unread.append(line)
     del statuses[""]
     return _result(times, statuses, unread)
@@ -295,12 +234,12 @@ def _numbered(lines: list[str]) -> LoadResult:
     times: list[int] = []
     unread: list[str] = []
     for line in lines:
-        match = _BOOM.fullmatch(line.strip())
+        match = _BOOM.fullmatch(line)
         if match and int(match[1]) == len(times) + 1:
             times.append(int(match[2] + match[3]))
         elif match and match[1] == "1":
             raise ParseError("two CSV files of boom in one text", hint="parse each file separately")
-        elif line.strip():
+        else:
             unread.append(line)
     return _result(times, Counter(), unread)
 
@@ -308,20 +247,16 @@ def _numbered(lines: list[str]) -> LoadResult:
 def _result(times: list[int], statuses: Counter[str], unread: list[str]) -> LoadResult:
     """Return the result of rows: `times` in steps of 0.1 ms, and counts by status."""
     capped = len(times) >= MAX_RESULTS
-    notes = [
-        Note(
-            code="hey-csv",
-            message="only answered requests have a row: the CSV has no failures, and no duration of the run",
-        )
-    ]
+    message = "only answered requests have a row: the CSV has no failures, and no duration of the run"
+    notes = [Note(code="hey-csv", message=message)]
     if capped:
         notes.append(Note(code="hey-cap", message=f"hey keeps only {MAX_RESULTS:,} results: there may have been more"))
     return LoadResult(
         tool="hey",
         requests=None if capped or (unread and not times) else len(times),
-        latency=latency_of(times, 1e-4, resolution_s=1e-4),
+        latency=latency_of(times, 1e-4),
         status=dict(sorted(statuses.items())),
-        non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if statuses and not capped else None,
+        non_2xx=count_non_2xx(statuses) if statuses and not capped else None,
         complete=bool(times) and not unread,
         notes=(*notes, no_end_mark("a CSV of hey"), *unread_notes(unread)),
     )
@@ -337,7 +272,7 @@ _BEGINNING = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]")
 
 def _is_output(text: str) -> bool:
     """Return whether the text has lines of hey alone, or begins as hey's does and is none of oha's."""
-    return _HEYS_OWN(text) or (_BEGINNING(text) and not _OHAS(text))
+    return _HEYS_OWN(text) or (_BEGINNING(text) and not _is_of_oha(text))
 
 
 FORMAT = OutputFormat("hey", _is_output, parse, (line_with("Summary:", _HEADING.pattern + "$"),))

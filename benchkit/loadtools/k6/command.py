@@ -108,7 +108,7 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     requests = [
         {
             "method": request.method,
-            "url": _origin(target) + request.path,
+            "url": target.named_origin + request.path,
             "headers": {name: str(value) for name, value in request.headers.items()},
             "body": body_file(load, "k6", request),
         }
@@ -160,11 +160,6 @@ def _scenario(load: Load) -> dict[str, Any]:
     }
 
 
-def _origin(target: Target) -> str:
-    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
-    return target.origin if target.server_name is None else f"https://{target.server_name}"
-
-
 def _hosts(target: Target) -> dict[str, Any]:
     return {} if target.server_name is None else {"hosts": {target.server_name: target.authority}}
 
@@ -175,7 +170,7 @@ def _argv(load: Load, target: Target) -> list[str]:
         argv.append("--out=csv=fileName=-,timeFormat=unix_nano")
     if load.script is None:
         return [*argv, *load.extra_args, SCRIPT.name]
-    argv += [f"--config={CONFIG}", f"--env={URL_VARIABLE}={_origin(target)}"]
+    argv += [f"--config={CONFIG}", f"--env={URL_VARIABLE}={target.named_origin}"]
     return [*argv, *load.extra_args, PurePath(load.script).name]
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchkit.errors import ParseError
 from benchkit.loadtools import reducer_output
 from benchkit.loadtools.k6.output import ROWS
 from benchkit.loadtools.text import errors_of, excerpt
@@ -23,8 +22,6 @@ _DROPPED = re.compile(r"dropped_iterations[.:]*\s+([0-9]{1,12})\b")
 def measure(output: ToolOutput) -> ParsedOutput:
     """Return what k6 measured: `duration_s` is from the first request to the last answer. Raises ParseError."""
     rows = reducer_output.read_file(output.reduction, "k6")
-    if rows.tool != ROWS.name:
-        raise ParseError(f"these are rows of {rows.tool}, not of k6")
     failed = sum(rows.errors.values()) + rows.other_errors
     measured = reducer_output.measurement(rows, ROWS)
     notes = (*measured.notes, *_notes(output, failed))

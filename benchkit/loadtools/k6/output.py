@@ -4,13 +4,13 @@ Meaning of the figures, read from its source (internal/js/summary.js, summary.go
 
 - The rate is requests ÷ time of the whole run, with setup, pauses and the time in which the last iterations may end.
   Requests include failed ones. An iteration that the end of the run interrupts may have requests that count, and one in
-  flight that does not: the text states the number of such iterations alone.
+  flight that does not. The text states the number of such iterations alone.
 - `http_req_failed` is a rate of failures: `passes` (✓, or the number before "out of") failed, and `fails` did not.
 - `http_req_duration` runs from sending a request to the end of its answer, without connecting. Requests without an
   answer have a time too, often 0. `{ expected_response:true }` has those that did not fail.
 - `http_req_waiting` is the time to the first byte. `iteration_duration` is the time of a whole script, with its pauses.
 - Virtual users are no connections: each may wait, and open several. With an executor of an arrival rate iterations are
-  due at a rate (open model); those without a free user are dropped, and their waiting is in no time.
+  due at a rate (open model). Without a free user one is dropped, and its waiting is in no time.
 - The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
 - kB and MB are 1000 and 1000². Data received includes headers.
 - Text and JSON state the median as `med`, and the percentiles that the script asked for.
@@ -20,40 +20,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from pydantic import Field, JsonValue
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, read_document
+from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.k6.points import is_points, read_points
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
+    DECIMAL_SIZES,
     SECONDS,
     Figure,
-    Reader,
+    has_any,
     has_line,
+    implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_duration,
     parse_number,
-    parse_scaled,
+    parse_quantity,
     several_runs,
-    unread_notes,
     without_times,
 )
 from benchkit.loadtools.tool import RequestRows
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 
 ROWS = RequestRows("k6", covers="request")
 """Every request that got an answer, in nanoseconds from sending it; the others are errors."""
 
-_SIZES: Mapping[str, float] = {
-    "B": 1,
-    **{f"{p}B": 1000.0**power for power, p in enumerate(("k", "M", "G", "T", "P"), 1)},
-}
 _METRICS = (
     "http_req_duration|http_req_failed|http_req_waiting|http_reqs|iterations|dropped_iterations|vus|data_received"
 )
@@ -77,7 +74,7 @@ _RUNNING = re.compile(
 _BEGINNING = re.compile(r"execution: (?:local|cloud).*")
 _ARRIVALS = re.compile(r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*")
 _ABORTED = re.compile(r".*(?:test run was aborted|stopping test prematurely).*")
-_OWN = has_line(
+_OWN = line_with(
     r"(?:\S{1,6}\s+)?(?:http_req_\w+|http_reqs|iteration_duration|vus_max)\.{2,}:",
     r"running \([0-9hm.]+s\), [0-9]+/[0-9]+ VUs, ",
     r"scenarios: \([0-9.]+%\) [0-9]+ scenarios?, [0-9]+ max VUs",
@@ -87,52 +84,64 @@ _has_row = has_line(r"(?:\S{1,6}\s+)?http_reqs\.{2,}:")
 _JSON = re.compile(r'"http_req(?:s|_\w+)(?:\{[^"\n]{0,200}\})?"\s*[:,]|"k6_version"\s*:')
 
 
-@dataclass
-class _Figures:
-    """Figures of a summary, whatever its form; times in seconds, sizes in bytes."""
+class _K6Reader(Reader):
+    """Figures of a summary, whatever its form."""
+
+    tool = "k6"
+    _own = _OWN
 
     latency: Latency | None = None
     """Times of all requests."""
     expected: Latency | None = None
     """Times of the requests that did not fail."""
-    requests: int | None = None
-    rate: float | None = None
     failed: int | None = None
     waiting_mean_s: float | None = None
-    duration_s: float | None = None
     users: int | None = None
     dropped: int | None = None
     interrupted: int | None = None
-    bytes_total: float | None = None
-    bytes_per_s: float | None = None
-    version: str | None = None
     is_open: bool = False
     """True where iterations are due at a rate."""
     is_aborted: bool = False
-    notes: list[Note] = field(default_factory=list)
+    has_beginning: bool = False
+    has_end: bool = False
+    """True after the line of progress with no user at work, or the last row of a summary."""
 
-    def result(self, *, complete: bool) -> LoadResult:
-        if self.duration_s is None and self.requests and self.rate:
-            self.duration_s = float(f"{self.requests / self.rate:.9g}")
-        latency = self.latency or self.expected or Latency()
-        if latency.max_s == 0:  # no request was answered
-            latency = without_times(latency)
-        return LoadResult(
-            tool="k6",
-            tool_version=self.version,
-            duration_s=self.duration_s,
-            requests=self.requests,
-            rps=self.rate,
+    def __init__(self) -> None:
+        super().__init__()
+        self.metric = ""
+        """Metric of the row before, to which a row in braces belongs."""
+        self._rules = (
+            (_RUNNING, self.read_running),
+            (_ROW, self.read_row),
+            (_SUBMETRIC, self.read_submetric),
+            (_OTHER_ROW, self.read_other),
+            (_SECTION, self.read_section),
+            (_TOTAL, self.mark(total=True)),
+            (_BEGINNING, self.mark(has_beginning=True)),
+            (_ARRIVALS, self.put(is_open=True)),
+            (_ABORTED, self.put(is_aborted=True)),
+        )
+
+    def has_figures(self) -> bool:
+        return bool(self.stated) or self.has_beginning
+
+    def result(self) -> LoadResult:
+        has_figures = self.requests is not None and (self.latency or self.expected) is not None
+        return self.result_of_summary(
+            complete=has_figures and not self.unread and (self.has_end or not self.has_beginning)
+        )
+
+    def result_of_summary(self, *, complete: bool) -> LoadResult:
+        latency = self.latency or self.expected or Latency(covers="request", corrected=False)
+        return self.load_result(
+            duration_s=implied_duration(self.requests, self.rps) if self.duration_s is None else self.duration_s,
             users=self.users,
-            bytes_total=self.bytes_total,
-            bytes_per_s=self.bytes_per_s,
-            latency=latency.model_copy(update={"covers": "request", "corrected": False}),
+            latency=without_times(latency) if latency.max_s == 0 else latency,  # no request was answered
             first_byte_mean_s=self.waiting_mean_s,
-            errors=Errors(),
             failed=self.failed,
             dropped=self.dropped,
             complete=complete and not self.is_aborted,
-            notes=(*self._notes(), *self.notes),
+            notes=self._notes(),
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -156,42 +165,6 @@ class _Figures:
         if self.is_aborted:
             yield Note(code="aborted", message="the run was aborted before its end")
 
-
-class _K6Reader(Reader):
-    """Figures of k6's text by its own labels."""
-
-    tool = "k6"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.figures = _Figures()
-        self.metric = ""
-        """Metric of the row before, to which a row in braces belongs."""
-        self.has_beginning = False
-        self.has_end = False
-        """True after the line of progress with no user at work, or the last row of a summary."""
-        self._rules = (
-            (_RUNNING, self.read_running),
-            (_ROW, self.read_row),
-            (_SUBMETRIC, self.read_submetric),
-            (_OTHER_ROW, self.read_other),
-            (_SECTION, self.read_section),
-            (_TOTAL, self.mark(total=True)),
-            (_BEGINNING, self.read_beginning),
-            (_ARRIVALS, self.read_arrivals),
-            (_ABORTED, self.read_aborted),
-        )
-
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not _OWN(text) or not (self.stated or self.has_beginning):
-            raise not_output_of("k6", lines)
-        figures = self.figures
-        has_figures = figures.requests is not None and (figures.latency or figures.expected) is not None
-        complete = has_figures and not self.unread and (self.has_end or not self.has_beginning)
-        figures.notes.extend(unread_notes(self.unread))
-        return figures.result(complete=complete)
-
     def read_row(self, match: re.Match[str]) -> None:
         self.metric, cells = match[1], match[2].strip()
         if self.metric in self.stated:
@@ -203,37 +176,36 @@ class _K6Reader(Reader):
 
     def read_cells(self, metric: str, cells: str) -> bool:
         """Read the figures of one metric; False where they are damaged."""
-        figures = self.figures
         if metric in {"http_req_duration", "http_req_waiting"}:
             row = _trend(cells)
             if metric == "http_req_duration":
-                figures.latency = row
+                self.latency = row
             elif row is not None:
-                figures.waiting_mean_s = row.mean_s
+                self.waiting_mean_s = row.mean_s
             return row is not None
         if metric == "http_req_failed":
             failed = _FAILED.match(cells)
-            figures.failed = _failed(failed) if failed else None
+            self.failed = _failed(failed) if failed else None
             return failed is not None or _FAILED_SHARE.fullmatch(cells) is not None
         if metric == "data_received":
             data = _DATA.match(cells)
-            figures.bytes_total = _size(data[1], data[2]) if data else None
-            figures.bytes_per_s = _size(data[3], data[4]) if data else None
+            self.bytes_total = parse_quantity(data[1] + data[2], DECIMAL_SIZES) if data else None
+            self.bytes_per_s = parse_quantity(data[3] + data[4], DECIMAL_SIZES) if data else None
             return data is not None
         if metric == "vus":
             gauge = _GAUGE.match(cells)
-            figures.users = parse_count(gauge[1]) if gauge else figures.users
+            self.users = parse_count(gauge[1]) if gauge else self.users
             return gauge is not None
         counter = _COUNTER.match(cells)
         if counter and metric == "http_reqs":
-            figures.requests, figures.rate = int(counter[1]), float(counter[2])
+            self.requests, self.rps = int(counter[1]), float(counter[2])
         elif counter and metric == "dropped_iterations":
-            figures.dropped = int(counter[1])
+            self.dropped = int(counter[1])
         return counter is not None
 
     def read_submetric(self, match: re.Match[str]) -> None:
         if self.metric == "http_req_duration" and match[1].replace(" ", "") == "expected_response:true":
-            self.figures.expected = None if self.unterminated else _trend(match[2])
+            self.expected = None if self.unterminated else _trend(match[2])
 
     def read_other(self, match: re.Match[str]) -> None:
         self.metric = ""
@@ -243,24 +215,14 @@ class _K6Reader(Reader):
         """Skip the rows of a group or scenario: the totals have them too."""
         self._rules = tuple(rule for rule in self._rules if rule[0] not in {_ROW, _SUBMETRIC})
 
-    def read_beginning(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], execution=True)
-        self.has_beginning = True
-
     def read_running(self, match: re.Match[str]) -> None:
-        """Read a line of progress: that of the end has no user at work."""
+        """Read a line of progress: the last one has no user at work."""
         self.has_beginning = True
         at_work, users, interrupted = match.groups()
         if int(at_work) == 0 and not self.ends_mid_number(match[0]):  # padded: `000/200 VUs`
             self.has_end = True
-            self.figures.interrupted = int(interrupted)
-            self.figures.users = int(users) if self.figures.users is None else self.figures.users
-
-    def read_arrivals(self, _match: re.Match[str]) -> None:
-        self.figures.is_open = True
-
-    def read_aborted(self, _match: re.Match[str]) -> None:
-        self.figures.is_aborted = True
+            self.interrupted = int(interrupted)
+            self.users = int(users) if self.users is None else self.users
 
 
 def _failed(match: re.Match[str]) -> int | None:
@@ -285,31 +247,13 @@ def _trend(cells: str) -> Latency | None:
 def _latency(times: Mapping[str, float]) -> Latency:
     """Return times by the names of k6: avg, min, med, max, and percentiles as "90"."""
     percentiles = {f"{float(name):g}": time for name, time in times.items() if name[0].isdigit()}
-    if "med" in times:
-        percentiles = {"50": times["med"], **percentiles}
-    return Latency(min_s=times.get("min"), mean_s=times.get("avg"), max_s=times.get("max"), percentiles=percentiles)
+    named = {"min": times.get("min"), "mean": times.get("avg"), "50": times.get("med"), "max": times.get("max")}
+    return latency_by_name(named | percentiles, "request")
 
 
 def _time(token: str) -> float | None:
     time = parse_duration(token)
-    scaled = parse_scaled(token, SECONDS) if time is None and not token.endswith(("m", "h")) else None
-    return scaled[0] if scaled else time
-
-
-def _size(number: str, unit: str) -> float | None:
-    return of_unit(parse_number(number), _SIZES[unit])
-
-
-class _State(JsonOutput):
-    duration_ms: Figure = Field(alias="testRunDurationMs")
-
-
-class _Config(JsonOutput):
-    duration: Figure
-
-
-class _Metadata(JsonOutput):
-    k6_version: str | None = None
+    return parse_quantity(token, SECONDS) if time is None and not token.endswith(("m", "h")) else time
 
 
 class _Named(JsonOutput):
@@ -317,48 +261,43 @@ class _Named(JsonOutput):
     values: dict[str, JsonValue]
 
 
-class _Results(JsonOutput):
-    metrics: tuple[_Named, ...]
-
-
 class _Document(JsonOutput):
     """JSON of --summary-export, of handleSummary, or of --new-machine-readable-summary; times are milliseconds."""
 
     metrics: dict[str, dict[str, JsonValue]] = Field(default={})
-    state: _State | None = None
-    config: _Config | None = None
-    metadata: _Metadata = _Metadata()
-    results: _Results | None = None
+    run_ms: Figure | None = within("state", "testRunDurationMs", default=None)
+    duration_s: Figure | None = within("config", "duration", default=None)
+    version: str | None = within("metadata", "k6_version", default=None)
+    named_metrics: tuple[_Named, ...] | None = within("results", "metrics", default=None)
 
 
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "k6")
     metrics: Mapping[str, Mapping[str, JsonValue]] = document.metrics
-    figures = _Figures(version=document.metadata.k6_version)
-    if document.results is not None:
-        metrics = {each.name: each.values for each in document.results.metrics}
-    if document.state is not None:
-        figures.duration_s = of_unit(document.state.duration_ms, 1e-3)
-    elif document.config is not None:
-        figures.duration_s = document.config.duration
-    figures.latency = _json_latency(_values(metrics, "http_req_duration"))
-    figures.expected = _json_latency(_values(metrics, "http_req_duration{expected_response:true}"))
+    if document.named_metrics is not None:
+        metrics = {each.name: each.values for each in document.named_metrics}
+    reader = _K6Reader()
+    reader.tool_version, reader.duration_s = document.version, document.duration_s
+    if document.run_ms is not None:
+        reader.duration_s = of_unit(document.run_ms, 1e-3)
+    reader.latency = _json_latency(_values(metrics, "http_req_duration"))
+    reader.expected = _json_latency(_values(metrics, "http_req_duration{expected_response:true}"))
     requests = _values(metrics, "http_reqs")
-    figures.requests, figures.rate = _count(requests, "count"), requests.get("rate")
-    if figures.rate is None and figures.requests is not None and figures.duration_s:
-        figures.rate = figures.requests / figures.duration_s
+    reader.requests, reader.rps = _count(requests, "count"), requests.get("rate")
+    if reader.rps is None and reader.requests is not None and reader.duration_s:
+        reader.rps = reader.requests / reader.duration_s
     failed = _values(metrics, "http_req_failed")
-    figures.failed = _count(failed, "passes" if "passes" in failed else "matches")
-    figures.waiting_mean_s = of_unit(_values(metrics, "http_req_waiting").get("avg"), 1e-3)
-    figures.users = _count(_values(metrics, "vus"), "max")
-    figures.dropped = _count(_values(metrics, "dropped_iterations"), "count")
+    reader.failed = _count(failed, "passes" if "passes" in failed else "matches")
+    reader.waiting_mean_s = of_unit(_values(metrics, "http_req_waiting").get("avg"), 1e-3)
+    reader.users = _count(_values(metrics, "vus"), "max")
+    reader.dropped = _count(_values(metrics, "dropped_iterations"), "count")
     data = _values(metrics, "data_received")
-    figures.bytes_total, figures.bytes_per_s = data.get("count"), data.get("rate")
-    if figures.requests is None and figures.latency is None and figures.expected is None:
+    reader.bytes_total, reader.bytes_per_s = data.get("count"), data.get("rate")
+    if reader.requests is None and reader.latency is None and reader.expected is None:
         raise ParseError(
             "this JSON of k6 has no requests of HTTP", why=f"its metrics: {', '.join(list(metrics)[:5]) or 'none'}"
         )
-    return figures.result(complete=True)
+    return reader.result_of_summary(complete=True)
 
 
 def _values(metrics: Mapping[str, Mapping[str, JsonValue]], name: str) -> dict[str, float]:
@@ -379,7 +318,7 @@ _PERCENTILE = re.compile(r"p\(?([0-9]{1,2}(?:\.[0-9]{1,5})?)\)?")
 
 def _json_latency(values: Mapping[str, float]) -> Latency | None:
     names = {name: (match[1] if (match := _PERCENTILE.fullmatch(name)) else name) for name in values}
-    times = {names[name]: float(f"{value / 1000:.15g}") for name, value in values.items()}
+    times = {names[name]: of_unit(value, 1e-3) for name, value in values.items()}
     return _latency(times).model_copy(update={"resolution_s": 1e-9}) if times else None
 
 
@@ -390,13 +329,10 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) and not _has_row(text) else _K6Reader().read(text)
 
 
-def _is_output(text: str) -> bool:
-    return _OWN(text) or _JSON.search(text) is not None or is_points(text)
-
-
+_has_mark = has_any(_OWN, _JSON)
 FORMAT = OutputFormat(
     "k6",
-    _is_output,
+    lambda text: _has_mark(text) or is_points(text),
     parse,
     (
         line_with("execution: (?:local|cloud)"),

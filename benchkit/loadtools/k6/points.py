@@ -1,7 +1,7 @@
 """Parser of the points of k6 (`--out json`, `--out csv`): a line for each value of each metric.
 
-A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed), whose
-time is when it ended: in CSV whole seconds, unless asked for otherwise. Its status is a tag, "0" or none without an
+A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed). Their
+time is when it ended, in CSV whole seconds, unless asked for otherwise. Its status is a tag, "0" or none without an
 answer. The run is taken to last from the first request's start to the end of the last one. An unfinished line makes it
 incomplete, one of another program does not.
 """
@@ -17,7 +17,16 @@ from pydantic import ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput
-from benchkit.loadtools.text import Figure, csv_rows, latency_of, no_end_mark, parse_number, several_runs, unread_notes
+from benchkit.loadtools.text import (
+    Figure,
+    count_non_2xx,
+    csv_rows,
+    latency_of,
+    no_end_mark,
+    parse_number,
+    several_runs,
+    unread_notes,
+)
 from benchkit.models.load_result import LoadResult, Note
 
 _POINT = re.compile(
@@ -51,8 +60,6 @@ class _Point(JsonOutput):
 
 
 class _Points:
-    """Sums of points."""
-
     def __init__(self) -> None:
         """Start without a point."""
         self.times: list[int] = []
@@ -88,9 +95,9 @@ class _Points:
             rps=requests / duration_s if duration_s > 0 else None,
             users=self.users or None,
             bytes_total=self.sums["data_received"] or None,
-            latency=latency_of(self.times, 1e-9, resolution_s=1e-9).model_copy(update={"covers": "request"}),
+            latency=latency_of(self.times, 1e-9).model_copy(update={"covers": "request"}),
             status=dict(sorted(self.statuses.items())),
-            non_2xx=sum(n for code, n in self.statuses.items() if code[0] != "2"),
+            non_2xx=count_non_2xx(self.statuses),
             failed=self.sums["http_req_failed"],
             dropped=self.sums["dropped_iterations"] or None,
             complete=complete,

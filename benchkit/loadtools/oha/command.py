@@ -4,13 +4,14 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always): else it aborts them, and the server
-  counts more than it states. A connection that the server's queue dropped would be waited for without end, so that a
-  request may take as long as the window (`-t`).
+- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without that it aborts them, and
+  the server counts more than it states. A connection that the server's queue dropped would be waited for without end,
+  so that a request may take as long as the window (`-t`).
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
-- Over HTTP/3 and without a rate it never drops its sender of requests, and waits until the idle time-out of QUIC closes
-  its connections (src/client_h3.rs, `http3_connection_fast_work_until`): 30 s (quinn), or less where the server's is
-  shorter. Its total time and its rate include that wait, no signal shortens it, and the result is printed after it.
+- Over HTTP/3 and without a rate it never drops its sender of requests (src/client_h3.rs,
+  `http3_connection_fast_work_until`). It waits until the idle time-out of QUIC closes its connections: 30 s (quinn), or
+  less where the server's is shorter. Its total time and its rate include that wait, no signal shortens it, and the
+  result is printed after it.
 - At a rate over HTTP/3, requests that are due when it ends fail with "Remote is closing the connection", one a stream.
 - `--disable-keepalive` is ignored over HTTP/2 and HTTP/3.
 - It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
@@ -35,11 +36,10 @@ from benchkit.loadtools.tool import (
     ToolOutput,
     UnsupportedField,
     body_file,
-    body_files,
     either_time_or_count,
+    files_of_paths,
     header_lines,
     longest_answer_s,
-    repeated_requests,
     reserved_headers,
     with_zero_length,
 )
@@ -78,21 +78,7 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    bodies = {name: content for name, content in body_files(load, "oha").items() if name == _body(load)}
-    if len(load.request_mix) == 1:
-        return bodies
-    urls = "".join(f"{_origin(target)}{request.path}\n" for request in repeated_requests(load))
-    return {URLS: urls.encode(), **bodies}
-
-
-def _body(load: Load) -> str | None:
-    """Return the file of the body, which is the same for all requests."""
-    return body_file(load, "oha", load.request_mix[0])
-
-
-def _origin(target: Target) -> str:
-    """Return the URL without a path by which it asks for the server; it connects elsewhere with a name of TLS."""
-    return target.origin if target.server_name is None else f"https://{target.server_name}"
+    return files_of_paths(load, target, "oha", URLS)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -119,14 +105,14 @@ def _argv(load: Load, target: Target) -> list[str]:
     if first.method != "GET":
         argv.append(f"-m{first.method}")
     argv += [f"-H{line}" for line in header_lines(with_zero_length(first))]
-    if body := _body(load):
+    if body := body_file(load, "oha", first):
         argv.append(f"-D{body}")
-    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [_origin(target) + first.path]
+    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [target.named_origin + first.path]
     return [*argv, *load.extra_args, *where]
 
 
 def _load_notes(_load: Load) -> Iterator[str]:
-    yield "oha prints percentiles, not every time: those of several generators or slices cannot be merged."
+    yield "oha prints percentiles, not every time: several generators' or slices' cannot be merged."
 
 
 TOOL = Tool(

@@ -20,21 +20,21 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from benchkit.loadtools.json_text import JsonOutput, read_document
+from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import TIMES, Rules, SectionReader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Reader,
-    Rules,
+    count_non_2xx,
     errors_of,
-    has_line,
+    has_any,
     latency_of,
     line_with,
     no_end_mark,
-    not_output_of,
-    parse_count,
+    of_unit,
     parse_number,
+    parse_quantity,
     several_runs,
     unread_notes,
 )
@@ -70,123 +70,75 @@ _STATUS = re.compile(r"\[([0-9]{3})\] (\S+) responses")
 _ERROR = re.compile(r"\[([0-9]{1,18})\] (\S.*)")
 _DAMAGED = re.compile(r"(?:Success rate|Total|Slowest|Fastest|Average|Requests/sec|Total data|Size/sec):.*")
 _DAMAGED_ROW = re.compile(r"[0-9].*|\[.*")
-_ANY = re.compile(r".+")
+_OTHER_ROW = re.compile(r".+")
 _CSV = "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status"
-_OWN = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ", re.escape(_CSV))
+_OWN = line_with("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ", re.escape(_CSV))
 _JSON = re.compile(r'"(?:latencyPercentiles|responseTimeHistogram|statusCodeDistribution|successRate)"\s*:')
 
 
-class _OhaReader(Reader):
-    """Figures of oha's text by its own labels; times in seconds, sizes in bytes."""
-
+class _OhaReader(SectionReader):
     tool = "oha"
+    _own = _OWN
+    _heading = _SECTION
 
-    total: float | None = None
-    slowest: float | None = None
-    fastest: float | None = None
-    average: float | None = None
-    requests_per_s: float | None = None
     success_rate: float | None = None
-    total_data: float | None = None
-    size_per_s: float | None = None
+    step: float | None = None
+    """Largest step of the times."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.sections: set[str] = set()
-        self.percentiles: dict[str, float] = {}
-        self.statuses: dict[str, int] = {}
-        self.errors: dict[str, int] = {}
-        """Number of times that each error occurred, by its text."""
-        self.step: float | None = None
-        headings: Rules = ((_SECTION, self.read_start),)
-        rows: Rules = ((_DAMAGED_ROW, self.add_unread), (_ANY, self.end_section))
-        self._rules_of: Mapping[str, Rules] = {
+    def section_rules(self) -> Mapping[str, Rules]:
+        others: Rules = ((_DAMAGED_ROW, self.add_unread), (_OTHER_ROW, self.end_section))
+        percentiles = ((_PERCENTILE, self.read_percentile), *others)
+        return {
             "Summary": (
-                *headings,
                 (_TIME, self.read_time),
-                (_RATE, self.once(requests_per_s=parse_number, whole=True)),
+                (_RATE, self.once(rps=parse_number, whole=True)),
                 (_SUCCESS, self.read_success),
                 (_SIZE, self.read_size),
                 (_DAMAGED, self.add_unread),
             ),
-            "Response time distribution": (*headings, (_PERCENTILE, self.read_percentile), *rows),
-            "Status code distribution": (*headings, (_STATUS, self.read_status), *rows),
-            "Error distribution": (*headings, (_ERROR, self.read_error), *rows),
+            "Response time distribution": percentiles,
+            "Latency distribution": percentiles,
+            "Status code distribution": ((_STATUS, self.read_status), *others),
+            "Error distribution": ((_ERROR, self.read_error), *others),
         }
-        self._rules_of = {**self._rules_of, "Latency distribution": self._rules_of["Response time distribution"]}
-        self._headings = headings
-        self._rules = self._rules_of["Summary"]
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not _OWN(text) or not (self.stated or self.percentiles):
-            raise not_output_of("oha", lines)
-        return self.result()
-
-    def read_start(self, match: re.Match[str]) -> None:
-        if match[1] in self.sections:
-            raise several_runs("oha", match[0])
-        self.sections.add(match[1])
-        self._rules = self._rules_of.get(match[1], self._headings)
+    def has_figures(self) -> bool:
+        return bool(self.stated or self.percentiles)
 
     def end_section(self, _match: re.Match[str]) -> None:
         """End a section of rows at a line of another kind: the text of an author, whose figures are none of oha's."""
-        self._rules = self._headings
+        self._start_section("")
 
     def seconds(self, number: str, unit: str) -> float | None:
         """Return a time in seconds; None for one that is damaged, or may lack the end of its unit."""
         value = parse_number(number)
         if value is None or unit not in _UNITS or self.unterminated:
             return None
-        step = _UNITS[unit] * 10.0 ** -len(number.partition(".")[2])
-        self.step = max(self.step or 0, float(f"{step:.15g}"))
-        return float(f"{value * _UNITS[unit]:.15g}")
+        step = of_unit(10.0 ** -len(number.partition(".")[2]), _UNITS[unit])
+        self.step = max(self.step or 0, step)
+        return of_unit(value, _UNITS[unit])
 
     def read_time(self, match: re.Match[str]) -> None:
         name, number, unit = match.groups()
-        if number in {"NaN", "inf", "-inf"}:  # no request was answered
-            return
-        self.set_once(match[0], **{name.lower(): self.seconds(number, unit)})
+        if number not in {"NaN", "inf", "-inf"}:  # no request was answered
+            self.set_once(match[0], **{TIMES[name]: self.seconds(number, unit)})
 
     def read_success(self, match: re.Match[str]) -> None:
         """Read the share of answers; versions up to 0.4 print it without a percent sign."""
-        rate, unit = parse_number(match[1]), match[2]
-        if match[1] == "NaN":
-            return
-        if rate is None or self.ends_mid_number(match[0]):
-            self.set_once(match[0], success_rate=None)
-        else:
-            self.set_once(match[0], success_rate=float(f"{rate / 100:.15g}") if unit else rate)
+        rate = None if self.ends_mid_number(match[0]) else parse_number(match[1])
+        if match[1] != "NaN":
+            self.set_once(match[0], success_rate=of_unit(rate, 0.01) if match[2] else rate)
 
     def read_size(self, match: re.Match[str]) -> None:
-        value = parse_number(match[2])
-        size = None if value is None or match[3] not in _SIZES or self.unterminated else value * _SIZES[match[3]]
-        self.set_once(match[0], **{"total_data" if match[1] == "Total data" else "size_per_s": size})
+        size = None if self.unterminated else parse_quantity(match[2] + match[3], _SIZES)
+        self.set_once(match[0], **{"bytes_total" if match[1] == "Total data" else "bytes_per_s": size})
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        if match[2] == "NaN":
-            return
-        time = self.seconds(match[2], match[3])
-        if time is None:
-            self.unread.append(match[0])
-        else:
-            self.percentiles[f"{float(match[1]):g}"] = time
-
-    def read_status(self, match: re.Match[str]) -> None:
-        responses = parse_count(match[2])
-        if responses is None:
-            self.unread.append(match[0])
-        else:
-            self.statuses[match[1]] = responses
-
-    def read_error(self, match: re.Match[str]) -> None:
-        if self.unterminated:
-            self.unread.append(match[0])  # its kind may be in the missing end
-        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+        if match[2] != "NaN":
+            self.add_once(self.percentiles, f"{float(match[1]):g}", self.seconds(match[2], match[3]), match[0])
 
     def result(self) -> LoadResult:
         counted = self._all_counted()
-        requests = sum(self.statuses.values()) + sum(self.errors.values())
         latency = Latency(
             min_s=self.fastest,
             mean_s=self.average,
@@ -195,28 +147,24 @@ class _OhaReader(Reader):
             resolution_s=self.step if self.percentiles or self.slowest is not None else None,
             covers="connect+request",
         )
-        stated = LoadResult(
-            tool="oha",
-            duration_s=self.total,
-            requests=requests if counted else None,
-            rps=self.requests_per_s,
-            bytes_total=self.total_data,
-            bytes_per_s=self.size_per_s,
+        stated = self.load_result(
+            requests=self._counted() if counted else None,
             latency=latency,
             status=self.statuses,
             availability=_share(self.success_rate),
             complete=not self.unread,
-            notes=tuple(unread_notes(self.unread)),
         )
         return _with_counts(stated, self.errors if counted else None)
 
+    def _counted(self) -> int:
+        return sum(self.statuses.values()) + self.errors.total()
+
     def _all_counted(self) -> bool:
         """Return whether statuses and errors account for every request of the rate: in truncated text they do not."""
-        if self.requests_per_s is None or self.total is None or self.unread or not (self.statuses or self.errors):
+        if self.rps is None or self.duration_s is None or self.unread or not (self.statuses or self.errors):
             return False
-        rounding = (self.step or 1e-4) / 2 * self.requests_per_s + 5e-5 * self.total + 1e-6
-        counted = sum(self.statuses.values()) + sum(self.errors.values())
-        return abs(self.requests_per_s * self.total - counted) <= rounding
+        rounding = (self.step or 1e-4) / 2 * self.rps + 5e-5 * self.duration_s + 1e-6
+        return abs(self.rps * self.duration_s - self._counted()) <= rounding
 
 
 def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadResult:
@@ -242,7 +190,7 @@ def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadRe
             "requests": answered,
             "rps": answered / duration_s if answered is not None and aborted and duration_s else rate,
             "errors": errors_of(failures),
-            "non_2xx": sum(n for code, n in stated.status.items() if code[0] != "2"),
+            "non_2xx": count_non_2xx(stated.status),
             "failed": sum(failures.values()),
             "aborted": aborted,
             "complete": stated.complete and bool(stated.latency.percentiles or not stated.status),
@@ -267,21 +215,13 @@ class _Summary(JsonOutput):
     size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
 
 
-class _Triple(JsonOutput):
-    average: Figure | None = None
-
-
-class _Details(JsonOutput):
-    dialup: _Triple = Field(default=_Triple(), alias="DNSDialup")
-    first_byte: _Triple = Field(default=_Triple(), alias="firstByte")
-
-
 class _Document(JsonOutput):
     """JSON of `--output-format json`; times are seconds. What was not measured is null, and excerpts lack parts."""
 
     summary: _Summary
     percentiles: dict[str, Figure | None] = Field(default={}, alias="latencyPercentiles")
-    details: _Details = _Details()
+    connect_mean_s: Figure | None = within("details", "DNSDialup", "average", default=None)
+    first_byte_mean_s: Figure | None = within("details", "firstByte", "average", default=None)
     statuses: dict[str, Count] | None = Field(default=None, alias="statusCodeDistribution")
     errors: dict[str, Count] | None = Field(default=None, alias="errorDistribution")
 
@@ -307,8 +247,8 @@ def _read_json(text: str) -> LoadResult:
             resolution_s=None if summary.average is None else 1e-9,
             covers="connect+request",
         ),
-        connect_mean_s=document.details.dialup.average,
-        first_byte_mean_s=document.details.first_byte.average,
+        connect_mean_s=document.connect_mean_s,
+        first_byte_mean_s=document.first_byte_mean_s,
         status=statuses or {},
         availability=_share(summary.success_rate),
     )
@@ -335,9 +275,9 @@ def _read_csv(lines: list[str]) -> LoadResult:
     return LoadResult(
         tool="oha",
         requests=len(times),
-        latency=latency_of(times, 1e-9, resolution_s=1e-9).model_copy(update={"corrected": None}),
+        latency=latency_of(times, 1e-9).model_copy(update={"corrected": None}),
         status=dict(sorted(statuses.items())),
-        non_2xx=sum(n for code, n in statuses.items() if code[0] != "2"),
+        non_2xx=count_non_2xx(statuses),
         complete=bool(times) and not unread,
         notes=(
             Note(code="oha-csv", message="only answered requests have a row: the CSV has no failures and no duration"),
@@ -354,8 +294,4 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) else _OhaReader().read(text)
 
 
-def _is_output(text: str) -> bool:
-    return _OWN(text) or _JSON.search(text) is not None
-
-
-FORMAT = OutputFormat("oha", _is_output, parse, (line_with("Summary:", r'\{\s*"summary"', re.escape(_CSV)),))
+FORMAT = OutputFormat("oha", has_any(_OWN, _JSON), parse, (line_with("Summary:", r'\{\s*"summary"', re.escape(_CSV)),))

@@ -9,11 +9,11 @@ Properties, of `backends/openloop`:
 - Connections are opened before the first request is due; with `-lead` that is at least so long after its start. One
   that the server has closed meanwhile is replaced. One that takes longer than that, and than a second, is opened by its
   first request.
-- In a closed loop a request fails that took as long as the window, and longer than 30 s; answers to the last requests
+- In a closed loop a request fails that took as long as the window, and longer than 30 s. Answers to the last requests
   are waited for as long.
 - It gives up what it could not send within a second after the window.
 - Each of its connections is a client of its own: a new one resumes the session of its predecessor, where the server
-  issues tickets. Those of HTTP/3 come one after the other from one UDP port.
+  issues tickets. Over HTTP/3 they come one after the other from one UDP port.
 - It closes its connections at the end: servers are not told otherwise of those of QUIC, and would keep them for 30 s.
 """
 

@@ -1,10 +1,10 @@
 """The summary that openloop prints, a line of JSON on stderr, and its meaning (backends/openloop/record.go).
 
-- `requests` got a response, whatever its status; those of `errors` got none. They are counted by message.
+- `requests` got a response, whatever its status. `errors` are requests that got none, by message.
 - `duration_s` is from the first request that was due to the last response, `bytes` are those of bodies.
 - `seed` is that of random arrivals: with the flag `-seed` the same requests are due at the same instants again.
-- `tls` has the handshakes of its connections, also those before the first request is due; `early` are those of the
-  resumed ones in which the server took early data (0-RTT), absent where none was asked for. What was negotiated is that
+- `tls` has the handshakes of its connections, also from before the first request is due. `early` counts the resumed
+  ones in which the server took early data (0-RTT); it is absent where none was asked for. Protocol and cipher are those
   of the last one.
 """
 
@@ -22,6 +22,7 @@ from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import (
     QUOTED,
     Count,
+    Figure,
     errors_of,
     has_line,
     line_with,
@@ -59,7 +60,7 @@ class _Handshakes(Frozen):
 class _Summary(Frozen):
     openloop: Literal[1]
     """Version of the summary."""
-    duration_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    duration_s: Figure
     requests: Count
     bytes: Count
     errors: Mapping[str, Count]

@@ -16,26 +16,26 @@ import re
 from collections.abc import Iterator, Mapping
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
+    BINARY_SIZES,
     NOT_A_NUMBER,
     REMARK,
-    Reader,
     has_line,
     line_with,
     not_output_of,
+    of_unit,
     parse_count,
     parse_number,
     several_runs,
-    unread_notes,
     without_times,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 
 TICK_S = 0.01
 """One tick of `times()` (sysconf _SC_CLK_TCK is 100 on Linux)."""
 
-_SIZES: Mapping[str, float] = {"bytes": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
-
+_SIZES: Mapping[str, float] = {"bytes": 1.0, **BINARY_SIZES}
 _HITS = {"hits": 1.0}
 _PLAIN = {"": 1.0}
 _ELAPSED = {"secs": 1.0}
@@ -77,13 +77,11 @@ _LOG_FIELDS = tuple(
 
 
 class _SiegeReader(Reader):
-    """Figures of one run by siege's own labels; times in seconds, sizes in bytes ("MB" are 1024²)."""
+    """Figures of one run by siege's own labels; "MB" are 1024²."""
 
     tool = "siege"
     _behind_lines = REMARK
 
-    version: str | None = None
-    users: int | None = None
     transactions: int | None = None
     availability: float | None = None
     """In per cent, as printed."""
@@ -105,13 +103,12 @@ class _SiegeReader(Reader):
         self.log_row: re.Match[str] | None = None
         self.is_log_row_cut = False
         self.rows_seen = 0
-        self.has_users = False
         self._rules = (
             (_LINE, self.read_figure),
             (_DAMAGED, self.add_unread),
             (_LOG_ROW, self.read_row),
-            (_USERS, self.read_users),
-            (_VERSION, self.read_version),
+            (_USERS, self.latest(connections=parse_count)),
+            (_VERSION, self.latest(tool_version=str)),
             (_ABORTED, self.put(aborted=True)),
         )
 
@@ -125,9 +122,12 @@ class _SiegeReader(Reader):
             self.read_json("\n".join(lines))
         if not self.stated and self.log_row:
             self.read_last_row(self.log_row)
-        if not self.stated - _SHARED_FIELDS and not self.has_users:
+        if not self.has_figures():
             raise not_output_of("siege", lines)
         return self.result()
+
+    def has_figures(self) -> bool:
+        return bool(self.stated - _SHARED_FIELDS) or self.connections is not None
 
     def read_figure(self, match: re.Match[str]) -> None:
         field = match[1].lower().replace(" ", "_")
@@ -183,28 +183,18 @@ class _SiegeReader(Reader):
             self.unread.append(match[0])
         self.log_rows = self.rows_seen
 
-    def read_users(self, match: re.Match[str]) -> None:
-        self.users, self.has_users = parse_count(match[1]), True
-
-    def read_version(self, match: re.Match[str]) -> None:
-        self.version = match[1]
-
     def result(self) -> LoadResult:
-        return LoadResult(
-            tool="siege",
-            tool_version=self.version,
+        return self.load_result(
             duration_s=self.elapsed_time,
             requests=self.transactions,
             rps=self._measured_rate(self.transaction_rate),
-            connections=self.users,
             bytes_total=self.data_transferred,
             bytes_per_s=self._measured_rate(self.throughput),
             latency=self._latency(),
-            errors=Errors(),
             failed=self.failed_transactions,
-            availability=None if self.availability is None else float(f"{self.availability / 100:.15g}"),
+            availability=of_unit(self.availability, 0.01),
             complete=self._complete(),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _measured_rate(self, rate: float | None) -> float | None:
@@ -251,7 +241,6 @@ class _SiegeReader(Reader):
             yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
         if self.aborted:
             yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
-        yield from unread_notes(self.unread)
 
 
 def _value(field: str, token: str, unit: float | None) -> float | int | None:
@@ -261,9 +250,7 @@ def _value(field: str, token: str, unit: float | None) -> float | int | None:
     if field in _COUNTS:
         return parse_count(token)
     value = parse_number(token)
-    if value is None or (field == "availability" and value > 100):  # noqa: PLR2004 - per cent
-        return None
-    return float(f"{value * unit:.15g}")
+    return None if field == "availability" and (value or 0) > 100 else of_unit(value, unit)  # noqa: PLR2004 - per cent
 
 
 def parse(text: str) -> LoadResult:

@@ -5,8 +5,8 @@ Behaviour of the attack, read from its source (lib/attack.go):
 - The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
 - All workers take their targets from one list, in turn and from its start again.
 - With a rate, request n is due n + 1 intervals after the start. It is sent as soon as possible after that, by as many
-  workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections; results have
-  the number of the request, from which the reducer knows how late that was.
+  workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections. From the
+  request's number in the results the reducer knows how late that was.
 - All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
 - Certificates are verified. It has no cache of sessions, so that every handshake is full.
 - Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
@@ -36,10 +36,8 @@ from benchkit.loadtools.tool import (
     repeated_requests,
 )
 from benchkit.loadtools.vegeta.output import ROWS, parse
-from benchkit.models.load import Load
+from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.request import Request
-
-NS_PER_S = 1_000_000_000
 
 TARGETS = "vegeta.targets"
 PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4", "vegeta")

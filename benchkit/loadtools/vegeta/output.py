@@ -5,7 +5,7 @@ Meaning of the figures, read from its source (lib/metrics.go, reporters.go, atta
 - "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
   (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
 - Status code 0 is a request without an answer. Success is the share of 200 to 399.
-- A time runs from sending the request to the end of its body; it includes connecting, and waiting for a connection
+- A time runs from sending the request to the end of its body. It includes connecting, and waiting for a connection
   where their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
 - Bytes are of bodies alone.
 """
@@ -13,28 +13,30 @@ Meaning of the figures, read from its source (lib/metrics.go, reporters.go, atta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from benchkit.loadtools.json_text import read_document
+from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     QUOTED,
     Count,
-    Reader,
+    Figure,
     excerpt,
     has_line,
+    latency_by_name,
     line_with,
     no_end_mark,
-    not_output_of,
+    of_unit,
     parse_count,
     parse_duration,
     parse_number,
     several_runs,
     split_lines,
-    unread_notes,
 )
 from benchkit.loadtools.tool import RequestRows
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -55,23 +57,34 @@ _SPECTRUM = re.compile(r"Value\(ms\)\s+Percentile\s+TotalCount\s+1/\(1-Percentil
 _HEADINGS = (_ROW, _BUCKETS, _SPECTRUM)
 _POINT = re.compile(r"([0-9]{1,12}\.[0-9]{6})\s+([01]\.[0-9]{6})\s+([0-9]{1,18})\s+([0-9.]+)")
 
-_PERCENTILE = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,5})?")
+
+def _parse_share(cell: str) -> float | None:
+    percent = parse_number(cell.removesuffix("%"))
+    is_valid = percent is not None and cell.endswith("%") and percent <= 100  # noqa: PLR2004 - per cent
+    return of_unit(percent, 0.01) if is_valid else None
+
+
+_FIGURES: Mapping[tuple[str, str], tuple[str, Callable[[str], float | None]]] = {
+    ("Requests", "total"): ("requests", parse_count),
+    ("Requests", "rate"): ("rps", parse_number),
+    ("Requests", "throughput"): ("throughput", parse_number),
+    ("Duration", "total"): ("total_s", parse_duration),
+    ("Duration", "attack"): ("duration_s", parse_duration),
+    ("Duration", "wait"): ("wait_s", parse_duration),
+    ("Bytes In", "total"): ("bytes_total", parse_count),
+    ("Bytes Out", "total"): ("bytes_out", parse_count),
+    ("Success", "ratio"): ("success", _parse_share),
+}
+"""Figures by the label of their row and their name in it, each with its attribute and parser."""
 
 
 class _VegetaReader(Reader):
-    """Figures of a report by vegeta's own labels; times in seconds, sizes in bytes."""
-
     tool = "vegeta"
 
-    requests: int | None = None
-    rate: float | None = None
-    """Requests sent ÷ attack time."""
-    attack_s: float | None = None
     total_s: float | None = None
     """Attack and wait together, the only duration that versions before 6 state."""
     latencies: Mapping[str, float] | None = None
     """Times by the report's own names: min, mean, max, and percentiles as "50"."""
-    bytes_in: int | None = None
     is_closed: bool = True
     """False for metrics without what vegeta derives at the end."""
     success: float | None = None
@@ -94,9 +107,9 @@ class _VegetaReader(Reader):
             (_ROW, self.read_row),
             (_CODES, self.read_codes),
             (_ERRORS, self.read_error_set),
-            (_BUCKETS, self.read_start_buckets),
+            (_BUCKETS, partial(self.start_report, kind="hist")),
             (_BUCKET, self.read_bucket),
-            (_SPECTRUM, self.read_start_points),
+            (_SPECTRUM, partial(self.start_report, kind="hdrplot")),
             (_POINT, self.read_point),
             (_DAMAGED, self.add_unread),
         )
@@ -107,26 +120,20 @@ class _VegetaReader(Reader):
             if "{" in plain:
                 self.read_json(plain)
                 return self.result()
-        lines = self.read_lines(text)
-        if not self.stated and not self.buckets and not self.points:
-            raise not_output_of("vegeta", lines)
-        if self.kind == "hist":
-            self.requests = sum(self.buckets)
-        if self.also == "hist" and sum(self.buckets) != self.requests:
-            raise several_runs("vegeta", "a report")
-        if self.kind == "hdrplot":
-            self.latencies = self.points
-        return self.result()
+        return super().read(text)
+
+    def has_figures(self) -> bool:
+        return bool(self.stated or self.buckets or self.points)
 
     def read_json(self, text: str) -> None:
         document = read_document(text, _Document, "vegeta")
         self.kind = "json"
         self.requests = document.requests
-        self.rate = document.rate
-        self.attack_s = None if document.duration is None else float(f"{document.duration * 1e-9:.15g}")
-        times = {name.removesuffix("th"): float(f"{ns * 1e-9:.15g}") for name, ns in document.latencies.items()}
+        self.rps = document.rate
+        self.duration_s = of_unit(document.duration, 1e-9)
+        times = {name.removesuffix("th"): of_unit(ns, 1e-9) for name, ns in document.latencies.items()}
         self.latencies = {name: time for name, time in times.items() if name != "total"}
-        self.bytes_in = None if document.bytes_in is None else document.bytes_in.total
+        self.bytes_total = document.bytes_in
         self.success = document.success
         self.status_codes = document.status_codes
         self.errors = [excerpt(message) for message in document.errors or ()]
@@ -135,7 +142,7 @@ class _VegetaReader(Reader):
 
     def leave_out_derived(self, total_ns: float | None) -> None:
         """Keep what a program counted that calls vegeta and never closed its metrics: their rates and means are 0."""
-        self.is_closed, self.rate, self.attack_s, self.success = False, None, None, None
+        self.is_closed, self.rps, self.duration_s, self.success = False, None, None, None
         self.latencies = {name: time for name, time in (self.latencies or {}).items() if name in {"min", "max"}}
         if total_ns and self.requests:
             self.latencies = {**self.latencies, "mean": float(f"{total_ns / self.requests * 1e-9:.12g}")}
@@ -160,7 +167,9 @@ class _VegetaReader(Reader):
             self.set_once(match[0], latencies=None if None in times.values() else times)
             return
         for name, cell in named.items():
-            self.set_once(match[0], **_figure(label, name, cell))
+            if (label, name) in _FIGURES:  # others are means of bytes
+                attribute, parse_cell = _FIGURES[label, name]
+                self.set_once(match[0], **{attribute: parse_cell(cell)})
 
     def read_codes(self, match: re.Match[str]) -> None:
         pairs = [_CODE.fullmatch(pair) for pair in match[1].split()]
@@ -173,23 +182,17 @@ class _VegetaReader(Reader):
     def read_error_set(self, _match: re.Match[str]) -> None:
         self.errors = []
 
-    def read_start_buckets(self, match: re.Match[str]) -> None:
-        self._start(match, "hist")
-
     def read_bucket(self, match: re.Match[str]) -> None:
         if "hist" in {self.kind, self.also}:
             self.buckets.append(int(match[3]))
-
-    def read_start_points(self, match: re.Match[str]) -> None:
-        self._start(match, "hdrplot")
 
     def read_point(self, match: re.Match[str]) -> None:
         if self.kind == "hdrplot":
             share = float(match[2])
             name = "min" if share == 0 else "max" if share == 1 else f"{share * 100:.7g}"
-            self.points[name] = float(f"{float(match[1]) / 1000:.15g}")
+            self.points[name] = of_unit(float(match[1]), 1e-3)
 
-    def _start(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
+    def start_report(self, match: re.Match[str], kind: Literal["hist", "hdrplot"]) -> None:
         if self.kind != "text" or self.also:
             raise several_runs("vegeta", match[0])
         self.is_listing = False
@@ -199,13 +202,15 @@ class _VegetaReader(Reader):
             self.kind = kind
 
     def result(self) -> LoadResult:
+        if self.kind == "hist":
+            self.requests = sum(self.buckets)
+        if self.also == "hist" and sum(self.buckets) != self.requests:
+            raise several_runs("vegeta", "a report")
+        if self.kind == "hdrplot":
+            self.latencies = self.points
         codes = self.status_codes
-        return LoadResult(
-            tool="vegeta",
-            duration_s=self._duration_s(),
-            requests=self.requests,
-            rps=self.rate,
-            bytes_total=self.bytes_in,
+        return self.load_result(
+            duration_s=self.total_s if self.duration_s is None else self.duration_s,
             latency=self._latency(),
             errors=Errors(other=None if codes is None else codes.get("0", 0)),
             status=codes or {},
@@ -213,25 +218,13 @@ class _VegetaReader(Reader):
             failed=None if codes is None else sum(n for code, n in codes.items() if code[0] not in "23"),
             availability=self.success,
             complete=self._complete(),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _latency(self) -> Latency:
-        times = self.latencies or {}
-        if self.requests == 0:
-            return Latency(covers="connect+request", corrected=False)
-        return Latency(
-            min_s=times.get("min"),
-            mean_s=times.get("mean"),
-            max_s=times.get("max"),
-            percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name)},
-            resolution_s=1e-9 if self.kind == "json" else None,
-            covers="connect+request",
-            corrected=False,
-        )
-
-    def _duration_s(self) -> float | None:
-        return self.total_s if self.attack_s is None else self.attack_s
+        latency = latency_by_name((self.latencies or {}) if self.requests != 0 else {}, "connect+request")
+        step = 1e-9 if self.kind == "json" and self.requests else None
+        return latency.model_copy(update={"resolution_s": step})
 
     def _complete(self) -> bool:
         """Return whether the text has all that this kind of report always states."""
@@ -257,49 +250,16 @@ class _VegetaReader(Reader):
                 code="vegeta-errors",
                 message=f"{len(self.errors)} kinds of error, without a count in vegeta's report: {examples}",
             )
-        yield from unread_notes(self.unread)
 
 
-def _figure(label: str, name: str, cell: str) -> dict[str, object]:
-    """Return the model's field for one figure of a row; empty for figures not in the model (means of bytes)."""
-    match label, name:
-        case "Requests", "total":
-            return {"requests": parse_count(cell)}
-        case "Requests", ("rate" | "throughput"):
-            return {name: parse_number(cell)}
-        case "Duration", ("total" | "attack" | "wait"):
-            return {f"{name}_s": parse_duration(cell)}
-        case (("Bytes In" | "Bytes Out"), "total"):
-            return {label.lower().replace(" ", "_"): parse_count(cell)}
-        case "Success", "ratio":
-            percent = parse_number(cell.removesuffix("%"))
-            is_valid = percent is not None and cell.endswith("%") and percent <= 100  # noqa: PLR2004 - per cent
-            return {"success": float(f"{percent / 100:.15g}") if is_valid and percent is not None else None}
-    return {}
-
-
-_Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class _Json(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Bytes(_Json):
-    total: Count
-
-
-class _Document(_Json):
+class _Document(JsonOutput):
     """JSON report; times are nanoseconds."""
 
-    latencies: dict[str, _Number]
+    latencies: dict[str, Figure]
     requests: Count
-    rate: _Number | None = None
-    throughput: _Number | None = None
-    duration: _Number | None = None
-    wait: _Number | None = None
-    bytes_in: _Bytes | None = None
-    bytes_out: _Bytes | None = None
+    rate: Figure | None = None
+    duration: Figure | None = None
+    bytes_in: Count | None = within("bytes_in", "total", default=None)
     success: Annotated[float, Field(ge=0, le=1)] | None = None
     status_codes: dict[str, Count] | None = None
     errors: list[str] | None = None

@@ -4,15 +4,14 @@ Behaviour of wrk, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.
 
 - Every answer's time, in whole microseconds, is counted in an array with a cell for each up to the timeout. A longer
   time is an error of the kind `timeout` instead; so is one that the clock (gettimeofday) makes negative.
-- Before it prints, and before it calls done(), it adds samples for coordinated omission to that array: the interval
-  is e = runtime_us ÷ (requests ÷ connections), both divisions in integers and with the connections of its option. A
-  time n adds samples at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests
-  than connections.
-- It reads the array upwards and adds only to lower times, which it has read before; so the additions depend on measured
+- Before it prints, and before it calls done(), it adds samples for coordinated omission to that array. The interval is
+  e = runtime_us ÷ (requests ÷ connections), in integers and with the connections of its option. A time n adds samples
+  at n - e, n - 2e, … as long as they are above e. Nothing is added where there are fewer requests than connections.
+- It reads the array upwards and adds only to lower times, which it has read before. So the additions depend on measured
   times alone: corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore
   raw(m) = corrected(m) - corrected(m + e).
 - Its lowest and highest time stay those measured. Additions below the lowest are seen neither in its figures nor in
-  Lua; they need a lowest time above e, where the mean of a closed loop is below e.
+  Lua. They need a lowest time above e, where the mean of a closed loop is below e.
 
 Raw counts + timeouts = requests, exactly, whether or not other requests failed. Requests still open at the end and
 errors of connect, read and write are in neither; an answer with an error status is in both.
@@ -35,7 +34,7 @@ from benchkit.models.histogram import Histogram, Integers
 from benchkit.models.load_result import Errors, LoadResult, Note
 
 DIGITS = 5
-"""Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s: always finer than what wrk prints (10 µs, then 10 ms)."""
+"""Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s. wrk prints coarser ones: 10 µs, then 10 ms."""
 RESOLUTION_S = 1e-6
 
 _BLOCK = re.compile(

@@ -4,9 +4,9 @@ Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, s
 
 - Two decimals in a unit that changes at 85 % of the next one: 0.85 ms, 0.90m, 0.90GB. K, M and G are 1024 for bytes and
   1000 for requests. A mean from 999.995 ms up to 1 s is truncated to the column's width and reads `1000.00m`.
-- Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua (`stats_correct`:
-  expected interval = runtime ÷ (requests ÷ connections)); versions 2 and 3 do not. wrk2 measures from when a request
-  should have been sent. The text has the version only where `-v` was given.
+- Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua; versions 2 and 3 do
+  not. The expected interval is runtime ÷ (requests ÷ connections) (`stats_correct`). In wrk2 times count from when a
+  request should have been sent. The text has the version only where `-v` was given.
 - Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4. Answers
   that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
   at every check.
@@ -14,6 +14,10 @@ Meaning of the figures, read from the sources of both (src/wrk.c, src/stats.c, s
 - "Non-2xx or 3xx responses" counts status above 399. That line, and "Socket errors", are printed unless all are zero.
 - A server that closes without "Connection: close" causes a read error for each answer; the answer is counted as well.
 - Latency runs from writing the request to the end of the answer, without connecting.
+- wrk2 prints lines "Thread calibration", and "HdrHistogram" in the heading of its distribution. Without them a text
+  looks like wrk's, and only who ran it knows. Its target rate (`-R`) is not printed, and an overloaded server raises
+  its times for as long as the run lasts. "Uncorrected" counts from sending, and is stated only where it stands alone.
+  The calibration of the first ten seconds is not in its latencies, but in requests, bytes and duration.
 - DeathStarBench's wrk2 has the 99th percentile where the others have the maximum; the column's name shows which.
 - Where no answer was recorded the row reads `0.00us 0.00us 0.00us -nan%`: zeros that are no measured times.
 """
@@ -25,29 +29,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
+    BINARY_SIZES,
     NOT_A_NUMBER,
     REMARK,
     SECONDS,
-    Reader,
-    Rules,
     has_line,
     line_with,
-    not_output_of,
     parse_count,
     parse_number,
+    parse_quantity,
     parse_scaled,
     several_runs,
-    unread_notes,
     without_times,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
-BYTES: Mapping[str, float] = {
-    "B": 1,
-    **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)},
-    "kB": 1024,  # Hyperfoil's clone of wrk
-}
 _RATES: Mapping[str, float] = {"": 1, **{prefix: 1000.0**power for power, prefix in enumerate("kMGTP", 1)}}
 
 _FIGURE = r"(-?(?:nan|inf)(?:us|ms|s)?|[0-9.]{1,24}[^\s0-9.%]{0,2})"
@@ -75,20 +73,14 @@ _NON_2XX = re.compile(r"Non-2xx or 3xx responses:\s*(\S+)")
 _PER_SECOND = re.compile(r"(Requests|Transfer)/sec:\s*(\S+)")
 
 
-_IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_errors", "transfer_per_s", "histogram"})
+_IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_errors", "bytes_per_s", "histogram"})
 """Fields that no other tool prints; hey prints "Requests/sec:" too, and autocannon "Running 10s test @"."""
 
 
 class _WrkReader(Reader):
-    """Figures of wrk's or wrk2's output by its own labels; times in seconds, sizes in bytes."""
-
     tool = "wrk"
     _behind_lines = REMARK
 
-    version: str | None = None
-    url: str | None = None
-    threads: int | None = None
-    connections: int | None = None
     is_wrk2: bool = False
     """True where the text has lines "Thread calibration", or names its distribution ("Recorded Latency")."""
     latency: Latency | None = None
@@ -99,13 +91,8 @@ class _WrkReader(Reader):
     distribution: Mapping[str, float] | None = None
     uncorrected: Mapping[str, float] | None = None
     """wrk2's distribution of times from sending, which is used where the text has no other latency."""
-    requests: int | None = None
-    duration_s: float | None = None
-    bytes_read: float | None = None
     socket_errors: Errors | None = None
     non_2xx_or_3xx: int | None = None
-    requests_per_s: float | None = None
-    transfer_per_s: float | None = None
     ended: bool = False
     """True where the text has "Transfer/sec", wrk's last line."""
 
@@ -134,14 +121,11 @@ class _WrkReader(Reader):
             (_DAMAGED_PERCENTILE, self.read_damaged_percentile),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.stated & _IDENTIFYING_FIELDS:
-            raise not_output_of("wrk", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.stated & _IDENTIFYING_FIELDS)
 
     def read_running(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], url=None if self.unterminated else match[1].strip())
+        self.set_once(match[0], target=None if self.unterminated else match[1].strip())
 
     def read_row(self, match: re.Match[str]) -> None:
         name, *tokens, within = match.groups()
@@ -193,9 +177,9 @@ class _WrkReader(Reader):
             self.add_unread(match)
 
     def read_requests(self, match: re.Match[str]) -> None:
-        duration, size = parse_scaled(match[2], SECONDS), parse_scaled(match[3], BYTES)
         requests = None if self.starts_mid_number else parse_count(match[1])
-        self.set_once(match[0], requests=requests, duration_s=duration and duration[0], bytes_read=size and size[0])
+        duration_s, bytes_total = parse_quantity(match[2], SECONDS), parse_quantity(match[3], BINARY_SIZES)
+        self.set_once(match[0], requests=requests, duration_s=duration_s, bytes_total=bytes_total)
 
     def read_socket_errors(self, match: re.Match[str]) -> None:
         values = [parse_count(token) for token in match.groups()]
@@ -210,35 +194,25 @@ class _WrkReader(Reader):
             self.ended = True
             if self.stated & {"threads", "latency"}:  # else an excerpt
                 self._rules = self._headings  # the output of a Lua script's done() follows, or another run
-            size = parse_scaled(token, BYTES)
-            self.set_once(match[0], transfer_per_s=size and size[0])
+            self.set_once(match[0], bytes_per_s=parse_quantity(token, BINARY_SIZES))
         else:
             whole = not self.unterminated or re.search(r"\.[0-9]{2}$", token)  # always two decimals
-            self.set_once(match[0], requests_per_s=parse_number(token) if whole else None)
+            self.set_once(match[0], rps=parse_number(token) if whole else None)
 
     def read_version(self, match: re.Match[str]) -> None:
-        self.version = self.version or match[1]
+        self.tool_version = self.tool_version or match[1]
 
     def result(self) -> LoadResult:
-        corrected = True if self.is_wrk2 else _corrects(self.version)
+        corrected = True if self.is_wrk2 else _corrects(self.tool_version)
         is_whole = self.ended and self.duration_s is not None and not self.unread
         zero = 0 if is_whole else None  # wrk prints no line where all its counts are zero
-        return LoadResult(
+        return self.load_result(
             tool="wrk2" if self.is_wrk2 else "wrk",
-            tool_version=self.version,
-            target=self.url,
-            duration_s=self.duration_s,
-            requests=self.requests,
-            rps=self.requests_per_s,
-            connections=self.connections,
-            threads=self.threads,
-            bytes_total=self.bytes_read,
-            bytes_per_s=self.transfer_per_s,
             latency=self._latency(corrected=corrected),
             errors=self.socket_errors or Errors(connect=zero, read=zero, write=zero, timeout=zero),
             non_2xx=zero if self.non_2xx_or_3xx is None else self.non_2xx_or_3xx,
             complete=self._complete(),
-            notes=tuple(self._notes(corrected=corrected)),
+            notes=self._notes(corrected=corrected),
         )
 
     def _unmeasured(self) -> bool:
@@ -267,7 +241,7 @@ class _WrkReader(Reader):
 
     def _complete(self) -> bool:
         """Return whether the text has all that wrk prints below its first two lines, which excerpts leave out."""
-        required = (self.latency, self.requests, self.requests_per_s)
+        required = (self.latency, self.requests, self.rps)
         return self.ended and not self.unread and None not in required
 
     def _notes(self, *, corrected: bool | None) -> Iterator[Note]:
@@ -298,7 +272,6 @@ class _WrkReader(Reader):
             yield Note(code="status-above-399", message='"Non-2xx or 3xx" counts answers with a status above 399')
         if self._unmeasured():
             yield Note(code="no-samples", message="no answer was recorded: wrk's latencies of 0.00us are not measured")
-        yield from unread_notes(self.unread)
 
 
 def _is_not_a_number(token: str) -> bool:
@@ -315,7 +288,14 @@ def parse_wrk2(text: str) -> LoadResult:
     """Return the result that wrk2 printed, with or without its marks. Raises ParseError as `parse` does."""
     reader = _WrkReader()
     reader.is_wrk2 = True
-    return reader.read(text)
+    result = reader.read(text)
+    return result.model_copy(update={"notes": (*result.notes, _OPEN_LOOP)}) if result.latency.corrected else result
+
+
+_OPEN_LOOP = Note(
+    code="open-loop",
+    message="latencies count from when a request was due at wrk2's target rate, which it does not print",
+)
 
 
 def _corrects(version: str | None) -> bool | None:
@@ -332,10 +312,8 @@ def _timeouts(*, wrk2: bool, corrected: bool | None) -> str:
     return "wrk 4 counts late answers, and not those that never came; wrk 3 counts waiting connections at every check"
 
 
-WRK2_MARKS = ("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram")
-"""Beginnings of lines that wrk2 prints and wrk does not."""
-
-_is_wrk2 = has_line(*WRK2_MARKS)
+_is_wrk2 = has_line("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram")
+"""True for a text with lines that wrk2 prints and wrk does not."""
 _has_mark = has_line(
     r"[0-9]+ threads? and [0-9]+ connections?$",
     r"Thread Stats\s+Avg\s+Stdev",
@@ -354,3 +332,4 @@ FORMAT = OutputFormat(
         line_with(r"Thread Stats\s+Avg\s+Stdev"),
     ),
 )
+WRK2_FORMAT = OutputFormat("wrk2", _is_wrk2, parse_wrk2, FORMAT.starts, dialect_of="wrk")

@@ -299,7 +299,6 @@ def _opening_line(record: BisectionRecord) -> str:
 
 
 def _progress_line(record: BisectionRecord) -> str:
-    """Return a line about the last step of a search."""
     steps: tuple[SearchStep, ...] = (*([record.end] if record.end is not None else []), *record.steps)
     last, names = steps[-1], {commit.commit: commit.subject for commit in record.commits}
     skipped = sum(step.judgement == "skipped" for step in steps)

@@ -85,9 +85,9 @@ def bisect(
 ) -> None:
     """Find the commit that made a server slower, among those after GOOD up to BAD, along first parents.
 
-    Compares BAD with GOOD, then by bisection other commits with GOOD, each until its interval is on one side of the
-    threshold half-way between the two, or its time is spent. A commit that does not build or start is skipped. Without
-    -i or --lab, servers and load tool share the only host of a lab of its own.
+    Compares BAD with GOOD, then by bisection other commits with GOOD. Each comparison ends when its interval is on one
+    side of the threshold half-way between the two, or its time is spent. A commit that does not build or start is
+    skipped. Without -i or --lab, servers and load tool share the only host of a lab of its own.
     """
     from benchkit.cli.calibration import fixed_fields, search_path
     from benchkit.cli.host_choice import inventory_of, own_lab, split_cpus

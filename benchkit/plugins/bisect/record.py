@@ -48,7 +48,8 @@ class SearchOptions(Frozen):
     ready_within_s: float | None = Field(default=None, description="time in which a server must accept connections")
     settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
     search_path: str | None = Field(
-        default=None, description="PATH with which servers start on this machine, in a lab; None: that of their hosts"
+        default=None,
+        description="PATH with which servers start on this machine, in a lab; None: the one of their hosts",
     )
     cpus: SplitCpus | None = Field(
         default=None, description="CPUs where servers and the load tool share a host; None: each has hosts"

@@ -59,7 +59,7 @@ class Bisection:
 
 
 def count_steps(commits: int) -> int:
-    """Return the number of comparisons of a search without skipped commits, that of the bad end included."""
+    """Return the number of comparisons of a search without skipped commits, the bad end's included."""
     return 1 + math.ceil(math.log2(max(commits, 1)))
 
 
@@ -97,11 +97,10 @@ def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJud
     return judgement, not low <= threshold <= high
 
 
-def describe(search: Bisection, names: Mapping[str, str] | None = None) -> str:
+def describe(search: Bisection, names: Mapping[str, str]) -> str:
     """Return the result of a finished search in one sentence; `names` are the commits' subjects."""
-    known = names or {}
     suspects = search.suspects
-    shown = [f"{commit[:12]} ({known[commit]})" if commit in known else commit[:12] for commit in suspects]
+    shown = [f"{commit[:12]} ({names[commit]})" for commit in suspects]
     if len(suspects) == 1:
         return f"{shown[0]} is the first bad commit."
     return (

@@ -56,13 +56,13 @@ def call_tree(profile: Profile, *, value: int | None = None, base: Profile | Non
     """
     root = Call(Frame("all"))
     index = profile.default_value if value is None else value
-    for stack, weight in _weighted_stacks(profile, index):
+    for stack, weight in weighted_stacks(profile, index):
         for call in _path(root, profile.frames, stack):
             call.value += weight
     if base is not None:
         kind = profile.value_types[index].kind
         same = next((i for i, each in enumerate(base.value_types) if each.kind == kind), base.default_value)
-        for stack, weight in _weighted_stacks(base, same):
+        for stack, weight in weighted_stacks(base, same):
             for call in _path(root, base.frames, stack):
                 call.base += weight
     return CallTree(root, profile.value_types[index])
@@ -83,7 +83,7 @@ def self_shares(tree: CallTree) -> dict[str, tuple[float, float]]:
     }
 
 
-def _weighted_stacks(profile: Profile, value: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def weighted_stacks(profile: Profile, value: int) -> Iterator[tuple[tuple[int, ...], int]]:
     """Return the stacks with a value above 0: a drawn call has a width."""
     return ((stack, weight) for stack, weight in zip(profile.stacks, profile.weights(value), strict=True) if weight > 0)
 

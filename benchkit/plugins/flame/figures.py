@@ -161,13 +161,13 @@ def _difference_caption(run: StoredRun) -> str:
     selected, base = _compared(run)
     share, base_share = (units.share(each.figures.waiting) for each in (selected, base))
     reason = (
-        "Of the profiled cells with the same program it is the one whose share of finding and waiting for work differs most from the "
-        f"baseline's: {share} against {base_share}."
+        "Of the profiled cells with the same program it differs most from the baseline in the share of finding and waiting for "
+        f"work: {share} against {base_share}."
         if share != base_share
         else "Of the profiled cells with the same program it is the one whose categories differ most from the baseline's."
     )
     return (
-        f"Widths are shares of {selected.name}; colours show by how much of all its CPU samples a function, with its calls, "
+        f"Widths are shares of {selected.name}. Colours show by how much of all its CPU samples a function, with its calls, "
         f"takes more (red) or less (blue) than in {base.name}. {reason} Functions that only the baseline calls are not in "
         f"it. {_omission(call_tree(selected.profile, base=base.profile))}"
     )

@@ -1,4 +1,4 @@
-"""Profiles that a report draws flame graphs of: that of the baseline cell, and the one that differs most from it."""
+"""Profiles that a report draws flame graphs of: the baseline cell's, and the one that differs most from it."""
 
 from __future__ import annotations
 

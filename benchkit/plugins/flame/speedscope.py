@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchkit.models.profile import PER_SECOND, Profile
+from benchkit.plugins.flame.call_tree import weighted_stacks
 from benchkit.version import __version__
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -20,18 +21,16 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
     """Return the document: one speedscope profile for each value type of the samples, with the default one selected."""
     profiles = []
     for i, value_type in enumerate(profile.value_types):
-        weighted_stacks = [
-            (stack, weight) for stack, weight in zip(profile.stacks, profile.weights(i), strict=True) if weight > 0
-        ]
+        stacks = list(weighted_stacks(profile, i))
         profiles.append(
             {
                 "type": "sampled",
                 "name": f"{name}: {value_type.kind}",
                 "unit": value_type.unit if value_type.unit in _UNITS else "none",
                 "startValue": 0,
-                "endValue": sum(weight for _, weight in weighted_stacks),
-                "samples": [stack[::-1] for stack, _ in weighted_stacks],
-                "weights": [weight for _, weight in weighted_stacks],
+                "endValue": sum(weight for _, weight in stacks),
+                "samples": [stack[::-1] for stack, _ in stacks],
+                "weights": [weight for _, weight in stacks],
             }
         )
     return {

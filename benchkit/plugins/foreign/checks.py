@@ -92,10 +92,15 @@ AuditOutcome = AuditFinding | str | None
 """A finding, the reason why a check was skipped, or nothing found."""
 
 
+def finding_of(code: str, severity: AuditSeverity, results: Sequence[PublishedResult], text: str) -> AuditFinding:
+    """Return a finding in these results."""
+    return AuditFinding(check=code, severity=severity, results=tuple(result.label for result in results), text=text)
+
+
 def _complete(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     if result.complete:
         return None
-    return _finding("incomplete", "invalid", [result], "The output breaks off, or is of a run that did not finish.")
+    return finding_of("incomplete", "invalid", [result], "The output breaks off, or is of a run that did not finish.")
 
 
 def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
@@ -105,7 +110,7 @@ def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
         return None
     share = result.failures / max(result.requests, result.failures)
     limit = context.thresholds.errors
-    return _finding(
+    return finding_of(
         "errors",
         "invalid" if share > limit else "suspect",
         [result],
@@ -121,7 +126,7 @@ def _errors_only(result: PublishedResult, _context: AuditContext) -> AuditOutcom
     if result.rps is None or not _is_errors_only(result):
         return None
     answers = ", ".join(f"{units.count(n)} of {kind}" for kind, n in result.statuses.items() if n)
-    return _finding(
+    return finding_of(
         "errors-only",
         "invalid",
         [result],
@@ -137,7 +142,7 @@ def _connect_errors(result: PublishedResult, context: AuditContext) -> AuditOutc
     share = result.errors_connect / result.connections
     if not result.errors_connect or share > 1:  # tried again: counted as failures of requests
         return None
-    return _finding(
+    return finding_of(
         "connect-errors",
         "invalid" if share > 1 - context.thresholds.connections else "suspect",
         [result],
@@ -160,7 +165,7 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
         if abs(count / result.duration_s / result.rps - 1) <= allowed:
             return None
     counted = result.requests / result.duration_s
-    return _finding(
+    return finding_of(
         "rate-and-count",
         "suspect",
         [result],
@@ -193,7 +198,7 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     asked = (
         "the target rate" if result.target_rate is None else f"the target of {units.requests_per_s(result.target_rate)}"
     )
-    return _finding(
+    return finding_of(
         "rate-held",
         "invalid",
         [result],
@@ -206,7 +211,7 @@ def _dropped(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
         return None
     due = units.counted(result.dropped, "iteration" if result.tool == "k6" else "request")
     model = " of an open model" if result.tool in {"k6", "zrk"} else ""
-    return _finding(
+    return finding_of(
         "dropped-iterations",
         "suspect",
         [result],
@@ -218,7 +223,7 @@ def _dropped(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
 def _notes(result: PublishedResult, _context: AuditContext) -> list[AuditFinding]:
     """Return the defects of the tool that its parser saw in the output."""
     return [
-        _finding(note.code, NOTES[note.code], [result], f"{note.message[:1].upper()}{note.message[1:]}.")
+        finding_of(note.code, NOTES[note.code], [result], f"{note.message[:1].upper()}{note.message[1:]}.")
         for note in result.notes
         if note.code in NOTES
     ]
@@ -234,7 +239,7 @@ def _times(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     for (low, below), (high, above) in pairwise(times):
         if below > above * (1 + ORDERED) + step_s:
             text = f"{_percentile(low)} of {units.seconds(below)} is more than {_percentile(high)} of {units.seconds(above)}."
-            return _finding("order-of-times", "invalid", [result], text)
+            return finding_of("order-of-times", "invalid", [result], text)
     if result.mean_s is None or result.tool is not None or not times:
         return None
     least_s = sum((high - low) / 100 * below for (low, below), (high, _) in pairwise([*times, (100.0, 0.0)]))
@@ -242,11 +247,11 @@ def _times(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     bounds = f"{', '.join(f'{_percentile(each)} of {units.seconds(time)}' for each, time in times)}"
     if result.mean_s < least_s * (1 - BOUNDED) - step_s:
         text = f"A mean of {units.seconds(result.mean_s)}, and at least {units.seconds(least_s)} by {bounds}."
-        return _finding("order-of-times", "suspect", [result], text)
+        return finding_of("order-of-times", "suspect", [result], text)
     if result.max_s is not None and result.mean_s > most_s * (1 + BOUNDED) + step_s:
         text = f"A mean of {units.seconds(result.mean_s)}, and at most {units.seconds(most_s)} by {bounds}."
         is_longer = result.mean_s > result.max_s * (1 + ORDERED) + step_s
-        return _finding("order-of-times", "invalid" if is_longer else "suspect", [result], text)
+        return finding_of("order-of-times", "invalid" if is_longer else "suspect", [result], text)
     return None
 
 
@@ -368,7 +373,7 @@ def _contradiction(
         f"{units.seconds(implied_s)}, {means}"
     )
     may_hold_rate = IDLE in means and result.tool in UNSTATED_RATE
-    return _finding("littles-law", "suspect" if may_hold_rate else severity, [result], text)
+    return finding_of("littles-law", "suspect" if may_hold_rate else severity, [result], text)
 
 
 def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:
@@ -380,7 +385,7 @@ def _link(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if share < context.thresholds.link:
         return None
     means = "more than it can carry" if share > 1 else "so the link was the limit"
-    return _finding(
+    return finding_of(
         "link",
         "invalid",
         [result],
@@ -398,7 +403,7 @@ def _samples(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     if not lacking:
         return None
     shown = ", ".join(f"p{p:g}" for p in sorted(lacking))
-    return _finding(
+    return finding_of(
         "too-few-samples",
         "suspect",
         [result],
@@ -422,7 +427,3 @@ RESULT_CHECKS: Mapping[str, Callable[[PublishedResult, AuditContext], AuditOutco
     "too-few-samples": _samples,
 }
 """Checks of a single result, by code; `notes` gives findings with codes of their own."""
-
-
-def _finding(code: str, severity: AuditSeverity, results: Sequence[PublishedResult], text: str) -> AuditFinding:
-    return AuditFinding(check=code, severity=severity, results=tuple(result.label for result in results), text=text)

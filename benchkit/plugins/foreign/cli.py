@@ -78,8 +78,9 @@ def audit(
 ) -> None:
     """Examine results that others published: plateaus, contradictions, rates beyond the link, ranks within the noise.
 
-    A table has a row for each server, or for each measurement of one, with headings such as `framework`, `requests/s`,
-    `Speed (64)` (a rate at 64 connections), `p99 (ms)` and `connections`. Outputs of load tools are recognised.
+    A table has a row for each server, or for each measurement of one. Its headings are such as `framework`,
+    `requests/s`, `Speed (64)` (a rate at 64 connections), `p99 (ms)` and `connections`. Outputs of load tools are
+    recognised.
     """
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError

@@ -104,23 +104,9 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
     results = [_read(tool, file) for file in files]
     for what, value in SAME.items():
         _require_same(what, {file.name: value(result) for file, result in zip(files, results, strict=True)})
-    fields: dict[str, Any] = {"tool": tool, "histogram": False}
-    if results[0].connections is not None:
-        fields["connections"] = results[0].connections
     marks = marks_of(results[0].tool, decode(files[0].content))
-    fields |= {"streams": marks.streams} if marks.streams else {}
-    fields |= {"rate": marks.target_rate} if marks.target_rate else {}
-    fields |= load
-    if "connections" not in fields:
-        raise InputError(
-            f"output of {tool} does not state the number of connections",
-            where=files[0].name,
-            hint="state it: --load connections=64",
-        )
-    try:
-        typed = Load.model_validate(fields)
-    except ValidationError as error:
-        raise InputError("no such load", where="--load", why=first_fault(error, Load)) from None
+    stated = {"connections": results[0].connections, "streams": marks.streams, "rate": marks.target_rate}
+    typed = load_of(tool, f"output of {tool}", files[0], stated, load, where="--load")
     wrote = results[0].tool
     if wrote == WRK2 and typed.rate is None:
         hint = "state it: --load rate=1000"
@@ -131,6 +117,29 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
         can = f"these tools can: {', '.join(tools_with_rate())}"
         raise InputError(f"{wrote} cannot hold a rate", where="--load rate", why=can)
     return ImportedCell(levels, typed, files, results)
+
+
+def load_of(
+    tool: str,
+    source: str,
+    file: OutputFile,
+    stated: Mapping[str, int | float | None],
+    load: Mapping[str, Any],
+    *,
+    where: str,
+) -> Load:
+    """Return the load by the fields that a source states, and by `load`, which has others.
+
+    Raises InputError naming `where`, and for a source without a number of connections.
+    """
+    fields = {"tool": tool, "histogram": False, **{name: value for name, value in stated.items() if value}, **load}
+    if "connections" not in fields:
+        hint = "state it: --load connections=64"
+        raise InputError(f"{source} does not state the number of connections", where=file.name, hint=hint)
+    try:
+        return Load.model_validate(fields)
+    except ValidationError as error:
+        raise InputError("no such load", where=where, why=first_fault(error, Load)) from None
 
 
 def _read(tool: str, file: OutputFile) -> LoadResult:

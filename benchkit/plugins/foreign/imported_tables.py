@@ -12,19 +12,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from benchkit.errors import InputError, ParseError
+from benchkit.errors import ParseError
 from benchkit.loadtools.formats import AUTO, read_runs
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.text import decode
 from benchkit.models.base import Levels, cell_id
-from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult
 from benchkit.plugins.foreign.checks import has_unstated_streams
-from benchkit.plugins.foreign.imported import ImportedCell, OutputFile
+from benchkit.plugins.foreign.imported import ImportedCell, OutputFile, load_of
 from benchkit.plugins.foreign.published import PublishedResult
 from benchkit.plugins.foreign.table_checks import copied_percentiles
 from benchkit.plugins.foreign.table_results import read_table
-from benchkit.validation import first_fault
 
 TABLE = "table"
 """In place of a load tool: the one of a table is not known."""
@@ -83,21 +81,8 @@ def _cell(
     file: OutputFile, levels: Levels, results: Sequence[PublishedResult], load: Mapping[str, Any]
 ) -> ImportedCell:
     first = results[0]
-    fields: dict[str, Any] = {"tool": TABLE, "histogram": False}
-    fields |= {"connections": first.connections} if first.connections else {}
-    fields |= {"streams": first.streams} if first.streams else {}
-    fields |= {"rate": first.target_rate} if first.target_rate else {}
-    fields |= load
-    if "connections" not in fields:
-        raise InputError(
-            "the table does not state the number of connections",
-            where=file.name,
-            hint="state it: --load connections=64",
-        )
-    try:
-        typed = Load.model_validate(fields)
-    except ValidationError as error:
-        raise InputError("no such load", where=file.name, why=first_fault(error, Load)) from None
+    stated = {"connections": first.connections, "streams": first.streams, "rate": first.target_rate}
+    typed = load_of(TABLE, "the table", file, stated, load, where=file.name)
     ordered = sorted(results, key=lambda each: each.repetition or 0)
     files = [OutputFile(file.name, _document(each), file.measured_at) for each in ordered]
     named = f"The table calls it {first.name!r}." if levels.get("server") != first.name else ""

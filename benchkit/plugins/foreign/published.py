@@ -108,7 +108,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
 
 
 def results_of_outputs(name: str, outputs: Sequence[LoadResult], text: str) -> list[PublishedResult]:
-    """Return the outputs in a text. Those of one target may be of one server: each is a test of its own."""
+    """Return the outputs in a text. Several of one target may be of one server: each is a test of its own."""
     if len(outputs) == 1:
         return [result_of_output(name, outputs[0], text)]
     numbered = [(f"run {number}", each) for number, each in enumerate(outputs, start=1)]
@@ -141,7 +141,7 @@ def stated_result(text: str) -> LoadResult | None:
 
 
 def tests_apart(tables: Mapping[str, PublishedTable]) -> list[list[PublishedResult]]:
-    """Return the results of several files, those of tables with the name of their file as test."""
+    """Return the results of several files; results of tables have the name of their file as test."""
     several = sum(any(each.tool is None for each in table.results) for table in tables.values()) > 1
     return [
         [

@@ -67,8 +67,8 @@ def plain(text: str) -> str:
 def decimal_of(cells: Iterable[str], rates: Iterable[Sequence[str]] = ()) -> Decimal:
     """Return the decimal separator by the plain cells that can be read in one way alone; a point where none can.
 
-    In a column of `rates`, a whole number below 1,000 beside others with three digits behind a point tells that these
-    are thousands: `12.345` and `987`.
+    In a column of `rates`, a whole number below 1,000 tells that three digits behind the point of others are thousands:
+    `12.345` and `987`.
     """
     points = commas = 0
     for column in rates:
@@ -96,7 +96,7 @@ def _has_decimal(digits: str, decimal: Decimal) -> bool:
     return any(re.fullmatch(way, digits) for way in ways)
 
 
-def parse_digits(digits: str, decimal: Decimal = ".") -> float | None:
+def parse_digits(digits: str, decimal: Decimal) -> float | None:
     """Return a number whose thousands are separated by blanks, apostrophes, commas or points; None for another text."""
     text = re.sub(r"[ '\u2019_]", "", digits)
     kinds = [mark for mark in ".," if mark in text]
@@ -172,7 +172,7 @@ def step_of(cell: str, scale: float | None, decimal: Decimal = ".") -> float:
     return unit * 10.0 ** -(len(decimals) if point else 0)
 
 
-def read_size(cell: str, scale: float | None, decimal: Decimal = ".") -> float | None:
+def read_size(cell: str, scale: float | None, decimal: Decimal) -> float | None:
     """Return the size in bytes at the beginning of a plain cell; `scale` is the unit of its heading, in bytes."""
     match = _SIZE.match(cell)
     if match is not None:

@@ -97,7 +97,7 @@ def _bars_of_list(match: re.Match[str]) -> str:
 
 
 def _bars_of_columns(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines, those of columns that blanks or a line of dashes for each column separate with bars."""
+    """Yield the lines, with bars between columns that blanks, or a line of dashes for each column, separate."""
     for is_block, group in groupby(lines, lambda line: bool(line.strip()) and "\t" not in line):
         block = list(group)
         yield from (_bars_of_block(block) if is_block else block)
@@ -165,7 +165,7 @@ def _separated(lines: Sequence[str]) -> list[RawTable]:
 def _raw(rows: Sequence[Sequence[str]], title: str | None, before: str) -> RawTable:
     heads, *below = [[plain(cell) for cell in row] for row in rows if len(row) > 1]
     if column_of(heads[0], []) and all(len(row) == len(heads) + 1 and not read_number(row[0]) for row in below):
-        heads = ["", *heads]  # that of the names is missing
+        heads = ["", *heads]  # the heading of the names is missing
     heads = _distinct(heads)
     full = [row + [""] * (len(heads) - len(row)) for row in below]
     return RawTable(heads, [dict(zip(heads, row, strict=False)) for row in full], title, before)

@@ -18,8 +18,8 @@ from benchkit.plugins.foreign.checks import (
     AuditContext,
     AuditFinding,
     AuditOutcome,
-    AuditSeverity,
     SkippedAudit,
+    finding_of,
     has_unstated_streams,
     in_flight_share,
 )
@@ -135,7 +135,7 @@ def _ranks(results: Results, context: AuditContext) -> AuditOutcome:
         f"({units.share(ranking.spread)} by {ranking.source}); {units.counted(ranking.tied, 'result')} cannot be told from "
         "the first."
     )
-    return _finding("rank-noise", "suspect", [each for each in results if each.name in ranking.names], text)
+    return finding_of("rank-noise", "suspect", [each for each in results if each.name in ranking.names], text)
 
 
 def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
@@ -157,10 +157,10 @@ def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
     names = {name for _, name in ranked[start : start + count]}
     text = (
         f"{count} of {len(ranked)} results lie between {units.rate(rates[start])} and "
-        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}: something that they share was "
+        f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}. Something that they share was "
         "probably the limit, such as the load tool, the link or a rate that was asked for."
     )
-    return _finding("plateau", "suspect", [each for each in results if each.name in names and each.rps], text)
+    return finding_of("plateau", "suspect", [each for each in results if each.name in names and each.rps], text)
 
 
 def _whole_seconds(results: Results, _context: AuditContext) -> AuditOutcome:
@@ -177,10 +177,10 @@ def _whole_seconds(results: Results, _context: AuditContext) -> AuditOutcome:
     if not near:
         return None
     text = (
-        f"Rates are counts divided by {units.seconds(round(median(whole)))}, a duration in whole seconds: half a second more "
+        f"Rates are counts divided by {units.seconds(round(median(whole)))}, a duration in whole seconds. Half a second more "
         f"or less is {units.share(step)}, and {near} of {len(rates) - 1} neighbours in rank are closer."
     )
-    return _finding("whole-seconds", "suspect", [each for each in results if each.rps], text)
+    return finding_of("whole-seconds", "suspect", [each for each in results if each.rps], text)
 
 
 def _reconnects(results: Results, _context: AuditContext) -> AuditOutcome:
@@ -195,10 +195,10 @@ def _reconnects(results: Results, _context: AuditContext) -> AuditOutcome:
     if not unlike:
         return None
     text = (
-        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request, and the median of "
-        f"the table has {usual:.3g} for each: their rates are those of connecting."
+        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request: their rates are those of "
+        f"connecting. The median of the table has {usual:.3g} for each."
     )
-    return _finding("reconnects", "suspect", unlike, text)
+    return finding_of("reconnects", "suspect", unlike, text)
 
 
 def _streams(results: Results, context: AuditContext) -> AuditOutcome:
@@ -209,9 +209,9 @@ def _streams(results: Results, context: AuditContext) -> AuditOutcome:
     shares = [share for each in found if (share := in_flight_share(each))]
     text = (
         f"{units.counted(len(found), 'result')} with {min(shares):.3g} to {max(shares):.3g} requests in flight for each "
-        "connection, by rate and mean: they were pipelined or multiplexed, and their number is not stated (--streams)."
+        "connection, by rate and mean. They were pipelined or multiplexed, and their number is not stated (--streams)."
     )
-    return _finding("unstated-streams", "suspect", found, text)
+    return finding_of("unstated-streams", "suspect", found, text)
 
 
 TABLE_CHECKS: Mapping[str, Callable[[Results, AuditContext], AuditOutcome]] = {
@@ -238,7 +238,7 @@ def copied_percentiles(results: Results) -> Iterator[tuple[float, list[Published
 
 def _copies(results: Results) -> list[AuditFinding]:
     return [
-        _finding(
+        finding_of(
             f"p{percent:g}-is-mean",
             "invalid",
             copies,
@@ -285,7 +285,3 @@ def _outcomes(results: Results, context: AuditContext) -> Iterator[tuple[str, in
     for code, check_result in RESULT_CHECKS.items():
         for result in results:
             yield code, 1, check_result(result, context)
-
-
-def _finding(code: str, severity: AuditSeverity, results: Results, text: str) -> AuditFinding:
-    return AuditFinding(check=code, severity=severity, results=tuple(each.label for each in results), text=text)

@@ -154,7 +154,7 @@ def _server(head: str, table: RawTable) -> str:
 
 
 def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
-    """Return the tables, those of one row with the same headings under one title as one."""
+    """Return the tables; several of one row, with the same headings under one title, become one."""
     joined: list[RawTable] = []
     for table in tables:
         last = joined[-1] if joined else None

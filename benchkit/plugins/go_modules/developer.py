@@ -27,9 +27,10 @@ from benchkit.plugins.go_modules.proxy import (
     upstream_service,
     upstream_url,
 )
-from benchkit.plugins.go_modules.ssh import PRIVATE_FILE, git_reader
+from benchkit.plugins.go_modules.ssh import git_reader
 from benchkit.plugins.go_modules.vanity import SOURCES
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import HostSettings, Instruction, Service, ServiceFile

@@ -18,8 +18,9 @@ from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen, Name
 from benchkit.models.protocol import Protocol
-from benchkit.plugins.go_modules.ssh import PRIVATE_FILE, SshKeyFile, host_key_name, reader_key_name, server_config
+from benchkit.plugins.go_modules.ssh import SshKeyFile, host_key_name, reader_key_name, server_config
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.go_servers import EXECUTABLE
 from benchkit.services.service import Service, ServiceFile, ServiceProcess, SetupCommand
 

@@ -260,7 +260,7 @@ def http_proxy_environment(vanity: Endpoint, direct_host: str | None) -> dict[st
 
 
 def upstream_url(upstream: str, peers: Mapping[str, Endpoint]) -> str:
-    """Return the URL of an upstream proxy: that of a service of the stack, or the given one."""
+    """Return the URL of an upstream proxy, which is a service of the stack, or the given URL."""
     return f"http://{peers[upstream].authority}" if upstream in peers else upstream
 
 

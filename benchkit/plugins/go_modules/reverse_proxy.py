@@ -27,8 +27,8 @@ from benchkit.plugins.go_modules.access import (
     netrc_path,
 )
 from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, PathPattern, Upstream, upstream_service, upstream_url
-from benchkit.plugins.go_modules.ssh import PRIVATE_FILE
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, parse_version_output, relative_authority, worker_user
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import AdminPage, Instruction, Service, ServiceFile, ServiceProcess, SetupCommand
@@ -52,8 +52,8 @@ class ReverseProxyOptions(ServiceOptions):
     )
     upstream: Upstream | None = Field(
         default=None,
-        description="the proxy of all other modules, to which requests for checksum databases (/sumdb/) go, if it "
-        "serves them: a service of the stack, or a URL; absent: they get 404, and the go command asks the database itself",
+        description="the proxy of all other modules: a service of the stack, or a URL. It gets requests for checksum "
+        "databases (/sumdb/), if it serves them; absent: they get 404, and the go command asks the database itself",
         examples=["https://proxy.example.org"],
     )
     users: Mapping[Name, AccessRight] = Field(
@@ -173,7 +173,7 @@ class DatabaseUpstream:
 
 
 def _database(upstream: str, peers: Mapping[str, Endpoint]) -> DatabaseUpstream:
-    """Return the server of an upstream: that of a service of the stack, or that of a URL.
+    """Return the server of an upstream, which is a service of the stack or a URL.
 
     What it sends is signed by the database, and the go command checks that; nginx does not check its certificate.
     """

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.controller_files import get_or_create
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import ControllerFile, ServiceFile
 
 SSH_PORT = 22
-PRIVATE_FILE = 0o600
 
 PENALTIES_SINCE = (9, 8)
 """First sshd that locks out addresses that connect without logging in, as a check of the port does. Older ones do not

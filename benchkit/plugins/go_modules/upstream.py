@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,9 @@ from pydantic import Field, StringConstraints
 from benchkit.errors import BenchkitError
 from benchkit.files import BACKENDS
 from benchkit.plugins.go_modules.proxy import Upstream, escape_path, upstream_service, upstream_url
-from benchkit.plugins.go_modules.vanity import SOURCES
-from benchkit.services.backend import Backend, OptionsT, RenderRequest, ServiceOptions
+from benchkit.plugins.go_modules.vanity import render_go_server
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.go_build import find_go, go_environment, run_go
-from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.service import ControllerFile, Service, ServiceFile
 
 ModuleVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~/-]*@v[0-9][A-Za-z0-9.+-]*$")]
@@ -103,7 +102,7 @@ class ModuleUpstream(Backend[UpstreamOptions]):
             text = "".join(f"{version}\n" for version in listed)
             files.append(ServiceFile(root / escape_path(path) / "@v" / "list", text.encode()))
         arguments = ("-root", str(root), "-inject-fault", request.options.inject_fault)
-        return _render_server(request, self.name, "upstream", arguments, files)
+        return render_go_server(request, self.name, "upstream", arguments, files)
 
 
 class ModuleGuard(Backend[GuardOptions]):
@@ -120,28 +119,7 @@ class ModuleGuard(Backend[GuardOptions]):
     def render(self, request: RenderRequest[GuardOptions]) -> Service:
         """Return one guard."""
         upstream = upstream_url(request.options.upstream, request.peers)
-        return _render_server(request, self.name, "guard", ("-upstream", upstream))
-
-
-def _render_server(
-    request: RenderRequest[OptionsT],
-    backend: str,
-    program: str,
-    arguments: Sequence[str],
-    files: Sequence[ServiceFile] = (),
-) -> Service:
-    executable = go_executable(request, program, SOURCES, package=f"./{program}")
-    process = go_process(request, (str(executable.path), "-listen", request.endpoint.authority, *arguments))
-    return Service(
-        name=request.name,
-        backend=backend,
-        host=request.place.host,
-        folder=request.place.folder,
-        files=(executable, *files),
-        process=process,
-        endpoint=request.endpoint,
-        parallelism=len(process.cpus),
-    )
+        return render_go_server(request, self.name, "guard", ("-upstream", upstream))
 
 
 MODULE_UPSTREAM = ModuleUpstream()

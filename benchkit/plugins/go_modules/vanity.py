@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,7 +16,7 @@ from benchkit.errors import FieldError
 from benchkit.files import BACKENDS
 from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.ssh import repository_url
-from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.backend import Backend, OptionsT, RenderRequest, ServiceOptions
 from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service, ServiceFile, SetupCommand
@@ -131,21 +132,33 @@ class Vanity(Backend[VanityOptions]):
         options, place = request.options, request.place
         if options.imports is None:
             raise TypeError(f"{request.name}: its options are not resolved")
-        executable, config = go_executable(request, "vanity", SOURCES, package="./vanity"), place.folder / "vanity.yaml"
         vcs = None if options.vcs is None else request.peers[options.vcs]
-        argv = (str(executable.path), "-listen", request.endpoint.authority, "-config", str(config))
-        process = go_process(request, argv)
-        return Service(
-            name=request.name,
-            backend=self.name,
-            host=place.host,
-            folder=place.folder,
-            files=(executable, ServiceFile(config, vanity_yaml(options.imports, vcs).encode())),
-            process=process,
-            endpoint=request.endpoint,
-            setup_commands=(SetupCommand((*argv, "-check"), TEST_TIMEOUT_S),),
-            parallelism=len(process.cpus),
-        )
+        config = ServiceFile(place.folder / "vanity.yaml", vanity_yaml(options.imports, vcs).encode())
+        service = render_go_server(request, self.name, "vanity", ("-config", str(config.path)), [config])
+        check = SetupCommand((*service.process.argv, "-check"), TEST_TIMEOUT_S)
+        return replace(service, setup_commands=(check,))
+
+
+def render_go_server(
+    request: RenderRequest[OptionsT],
+    backend: str,
+    program: str,
+    arguments: Sequence[str],
+    files: Sequence[ServiceFile] = (),
+) -> Service:
+    """Return the service of a server of `SOURCES`, which listens at the endpoint."""
+    executable = go_executable(request, program, SOURCES, package=f"./{program}")
+    process = go_process(request, (str(executable.path), "-listen", request.endpoint.authority, *arguments))
+    return Service(
+        name=request.name,
+        backend=backend,
+        host=request.place.host,
+        folder=request.place.folder,
+        files=(executable, *files),
+        process=process,
+        endpoint=request.endpoint,
+        parallelism=len(process.cpus),
+    )
 
 
 def vanity_yaml(imports: VanityFile, vcs: Endpoint | None) -> str:

@@ -19,34 +19,28 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Annotated
 
 from pydantic import Field
 
-from benchkit.loadtools.json_text import JsonOutput, read_document
+from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
-    Action,
+    DECIMAL_SIZES,
     Count,
     Figure,
-    Reader,
-    has_line,
+    all_of_unit,
+    has_any,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_number,
-    parse_scaled,
-    unread_notes,
+    parse_quantity,
     without_times,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
-_SIZES: Mapping[str, float] = {
-    "B": 1,
-    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGTP", 1)},
-    "KB": 1000,
-}
 _BORDERS = "│┃║|?\ufffd"
 """Borders of the cells, also where their encoding was lost."""
 _CELLS = re.compile(rf"\s*[{_BORDERS}]\s*|\t+|\s{{2,}}")
@@ -71,7 +65,7 @@ _RESETS = re.compile(r"request pipeline was reset ([0-9]+)k? times?")
 _SAMPLES = re.compile(r"of samples: ([0-9]+)")
 """Its first character, "#", is taken for quoting."""
 _DAMAGED = re.compile(r".* requests in .*|.* 2xx responses, .*|[0-9]+k? errors(?: \(.*)?")
-_OWN = has_line(
+_OWN = line_with(
     rf"[{_BORDERS}]\s*Latency\s*[{_BORDERS}]\s*[0-9.]+ ms",
     rf"[{_BORDERS}]\s*Req/Sec\s*[{_BORDERS}][^k%\n]*$",
     rf"[{_BORDERS}]?\s*Bytes/Sec\s*[{_BORDERS} ]\s*[0-9.]+ [kMGTP]?B",
@@ -86,23 +80,16 @@ _JSON = re.compile(r'"(?:p97_5|p2_5|mismatches|non2xx)"\s*:')
 
 
 class _AutocannonReader(Reader):
-    """Figures of the tables by autocannon's own labels; times in seconds, sizes in bytes."""
+    """Figures of the tables; requests are those that were sent."""
 
     tool = "autocannon"
+    _own = _OWN
 
-    url: str | None = None
-    connections: int | None = None
     pipelining: int | None = None
-    workers: int | None = None
     times: Mapping[str, float] | None = None
     """Row "Latency" by the names of its columns."""
-    rate: float | None = None
-    bytes_per_s: float | None = None
-    sent: int | None = None
     is_rounded: bool = False
     """True where a count is in thousands."""
-    duration_s: float | None = None
-    bytes_read: float | None = None
     answers_2xx: int | None = None
     non_2xx: int | None = None
     errors: int | None = None
@@ -120,42 +107,27 @@ class _AutocannonReader(Reader):
         self.statuses: dict[str, int] = {}
         self._rules = (
             (_RUNNING, self.read_running),
-            (_CONNECTIONS, self.read_connections),
-            (_WORKERS, self.read_workers),
+            (_CONNECTIONS, self.latest(connections=parse_count, pipelining=parse_count)),
+            (_WORKERS, self.latest(threads=parse_count)),
             (_HEADER, self.read_header),
-            (_POINTS, self.start("points")),
-            (_CODES, self.start("codes")),
+            (_POINTS, self.put(table="points")),
+            (_CODES, self.put(table="codes")),
             (_ROW, self.read_row),
             (_END, self.read_end),
             (_ANSWERS, self.once(answers_2xx=int, non_2xx=int)),
             (_ERRORS, self.read_errors),
-            (_RESETS, self.read_resets),
+            (_RESETS, self.latest(resets=int)),
             (_SAMPLES, self.read_samples),
             (_DAMAGED, self.add_unread),
             (_STATUS, self.read_status),
             (_POINT, self.read_point),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not _OWN(text) or not (self.stated - {"url", "connections"}):
-            raise not_output_of("autocannon", lines)
-        return self.result()
-
-    def start(self, table: str) -> Action:
-        def set_table(_match: re.Match[str]) -> None:
-            self.table = table
-
-        return set_table
+    def has_figures(self) -> bool:
+        return bool(self.stated - {"target"})
 
     def read_running(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], url=None if self.unterminated else match[1])
-
-    def read_connections(self, match: re.Match[str]) -> None:
-        self.connections, self.pipelining = parse_count(match[1]), parse_count(match[2])
-
-    def read_workers(self, match: re.Match[str]) -> None:
-        self.workers = parse_count(match[1])
+        self.set_once(match[0], target=None if self.unterminated else match[1])
 
     def read_header(self, match: re.Match[str]) -> None:
         self.table = "stats"
@@ -171,33 +143,29 @@ class _AutocannonReader(Reader):
             return
         named = dict(zip(self.columns, cells, strict=True))
         if label.startswith("Latency"):
-            digits = {name: cell.removesuffix("ms").rstrip() for name, cell in named.items()}
-            times = {name: of_unit(parse_number(number), 1e-3) for name, number in digits.items()}
-            self.set_once(match[0], times=None if None in times.values() else times)
+            times = {name: parse_number(cell.removesuffix("ms").rstrip()) for name, cell in named.items()}
+            self.set_once(match[0], times=None if None in times.values() else all_of_unit(times, 1e-3))
         elif label == "Req/Sec":
-            self.set_once(match[0], rate=parse_local(named.get("avg", "")))
+            self.set_once(match[0], rps=parse_local(named.get("avg", "")))
         else:
-            size = parse_scaled(named.get("avg", "").replace(" ", ""), _SIZES)
-            self.set_once(match[0], bytes_per_s=size and size[0])
+            size = parse_quantity(named.get("avg", "").replace(" ", ""), DECIMAL_SIZES)
+            self.set_once(match[0], bytes_per_s=size)
 
     def read_point(self, match: re.Match[str]) -> None:
         if self.table == "points" and not self.unterminated:
-            self.points[match[1]] = float(f"{float(match[2]) / 1000:.15g}")
+            self.points[match[1]] = of_unit(float(match[2]), 1e-3)
 
     def read_status(self, match: re.Match[str]) -> None:
         if self.table == "codes" and not self.unterminated:
             self.statuses[match[1]] = int(match[2])
 
     def read_end(self, match: re.Match[str]) -> None:
-        size = parse_scaled(match[4] + match[5], _SIZES)
-        sent = None if self.starts_mid_number else self.count(match[1], match[2])
-        self.set_once(match[0], sent=sent, duration_s=parse_number(match[3]), bytes_read=size and size[0])
+        requests = None if self.starts_mid_number else self.count(match[1], match[2])
+        size = parse_quantity(match[4] + match[5], DECIMAL_SIZES)
+        self.set_once(match[0], requests=requests, duration_s=parse_number(match[3]), bytes_total=size)
 
     def read_errors(self, match: re.Match[str]) -> None:
         self.set_once(match[0], errors=self.count(match[1], match[2]), timeouts=self.count(match[3], match[4]))
-
-    def read_resets(self, match: re.Match[str]) -> None:
-        self.resets = int(match[1])
 
     def read_samples(self, match: re.Match[str]) -> None:
         self.samples = None if self.unterminated else int(match[1])
@@ -208,47 +176,30 @@ class _AutocannonReader(Reader):
         return count if count is None or not thousands else count * 1000
 
     def result(self) -> LoadResult:
-        whole = None not in (self.sent, self.times, self.rate) and not self.unread
+        whole = None not in (self.requests, self.times, self.rps) and not self.unread
         zero = 0 if whole else None
         no_errors = zero if self._is_answered() else None
-        stated = LoadResult(
-            tool="autocannon",
-            target=self.url,
-            duration_s=self.duration_s,
-            requests=self.sent,
-            rps=self.rate,
-            connections=self.connections,
-            threads=self.workers or None,
-            bytes_total=self.bytes_read,
-            bytes_per_s=self.bytes_per_s,
-            latency=self._latency(),
+        times = self.times or {}
+        stated = self.load_result(
+            latency=latency_by_name({**self.points, **times, "mean": times.get("avg")}, "request"),
             status=self.statuses,
             non_2xx=zero if self.non_2xx is None else self.non_2xx,
             failed=no_errors if self.errors is None else self.errors,
             complete=whole and (self.samples is None or self.errors is not None or self._is_answered()),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
         return _with_common(stated, no_errors if self.timeouts is None else self.timeouts)
 
     def _is_answered(self) -> bool:
         """Return whether all requests sent have an answer or were in flight: else the line with errors is missing.
 
-        With a target rate, those of one second are counted as sent too many (`initialiseClients` in lib/run.js).
+        With a target rate it counts the requests of one second too many as sent (`initialiseClients` in lib/run.js).
         """
-        if self.sent is None or self.rate is None or self.samples is None:
+        if self.requests is None or self.rps is None or self.samples is None:
             return False
         in_flight = (self.connections or 0) * (self.pipelining or 1)
         rounding = 500 if self.is_rounded else 1
-        return self.sent - self.rate * self.samples <= in_flight + rounding + self.rate
-
-    def _latency(self) -> Latency:
-        times = self.times or {}
-        return Latency(
-            mean_s=times.get("avg"),
-            stdev_s=times.get("stdev"),
-            max_s=times.get("max"),
-            percentiles={**self.points, **{name: time for name, time in times.items() if name[0].isdigit()}},
-        )
+        return self.requests - self.rps * self.samples <= in_flight + rounding + self.rps
 
     def _notes(self) -> Iterator[Note]:
         if self.is_rounded:
@@ -257,7 +208,6 @@ class _AutocannonReader(Reader):
             yield _pipelining(self.pipelining)
         if self.resets:
             yield Note(code="autocannon-resets", message=f"the pipeline of requests was reset {self.resets} times")
-        yield from unread_notes(self.unread)
 
 
 def _cells(row: str) -> list[str]:
@@ -291,7 +241,7 @@ def _with_common(stated: LoadResult, timeouts: int | None) -> LoadResult:
 
     `failed` are the errors that autocannon states, `timeouts` included.
     """
-    latency = stated.latency.model_copy(update={"resolution_s": 1e-3, "covers": "request"})
+    latency = stated.latency.model_copy(update={"resolution_s": 1e-3, "corrected": None})
     unanswered = None if stated.failed is None else stated.failed - (timeouts or 0)
     coarse = latency.mean_s is not None and latency.mean_s < 10e-3  # noqa: PLR2004 - a step of 1 ms is more than a tenth
     resolution = Note(code="resolution", message="autocannon's times are whole milliseconds, cut off")
@@ -304,19 +254,20 @@ def _with_common(stated: LoadResult, timeouts: int | None) -> LoadResult:
     )
 
 
-class _Histogram(JsonOutput):
-    """Times in milliseconds, or counts and bytes of a second."""
+class _Samples(JsonOutput):
+    """Requests or bytes, sampled once per second."""
 
     average: Figure
-    stddev: Figure
-    min: Figure
-    max: Figure
     total: Count | None = None
 
 
-class _StatusCount(JsonOutput):
-    count: Annotated[Count, Field(strict=False)]
+class _StatusCount(LaxJsonOutput):
+    count: Count
     """Some documents have it as text."""
+
+
+_KEY = re.compile(r"p([0-9]{1,2}(?:_[0-9]{1,3})?)")
+"""Key of a percentile: `p97_5`."""
 
 
 class _Document(JsonOutput):
@@ -325,9 +276,9 @@ class _Document(JsonOutput):
     pipelining: Count = 1
     workers: Count | None = None
     duration: Figure
-    requests: _Histogram
+    requests: _Samples
     latency: dict[str, Figure]
-    throughput: _Histogram
+    throughput: _Samples
     errors: Count
     timeouts: Count = 0
     non_2xx: Count = Field(default=0, alias="non2xx")
@@ -337,10 +288,9 @@ class _Document(JsonOutput):
 
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "autocannon")
-    times = {name: of_unit(time, 1e-3) for name, time in document.latency.items()}
-    notes = []
-    if document.pipelining > 1:
-        notes.append(_pipelining(document.pipelining))
+    times = all_of_unit(document.latency, 1e-3)
+    percentiles = {match[1].replace("_", "."): time for name, time in times.items() if (match := _KEY.fullmatch(name))}
+    mean, stdev = times.get("average"), times.get("stddev")
     stated = LoadResult(
         tool="autocannon",
         target=document.url,
@@ -351,39 +301,23 @@ def _read_json(text: str) -> LoadResult:
         threads=document.workers or None,
         bytes_total=document.throughput.total,
         bytes_per_s=document.throughput.average,
-        latency=Latency(
-            min_s=times.get("min"),
-            mean_s=times.get("average"),
-            stdev_s=times.get("stddev"),
-            max_s=times.get("max"),
-            percentiles={
-                name[1:].replace("_", "."): time
-                for name, time in times.items()
-                if re.fullmatch(r"p[0-9]{1,2}(?:_[0-9]{1,3})?", name) and time is not None
-            },
-        ),
+        latency=latency_by_name({**times, "mean": mean, "stdev": stdev, **percentiles}, "request"),
         status={code: each.count for code, each in document.statuses.items() if each.count},
         non_2xx=document.non_2xx,
         failed=document.errors,
-        notes=tuple(notes),
+        notes=(_pipelining(document.pipelining),) if document.pipelining > 1 else (),
     )
     return _with_common(stated, document.timeouts)
 
 
 def parse(text: str) -> LoadResult:
     """Return the result that autocannon printed. Raises ParseError for other text, and for several runs."""
-    if _JSON.search(text):
-        return _read_json(text)
-    return _AutocannonReader().read(text)
-
-
-def _is_output(text: str) -> bool:
-    return _OWN(text) or _JSON.search(text) is not None
+    return _read_json(text) if _JSON.search(text) else _AutocannonReader().read(text)
 
 
 FORMAT = OutputFormat(
     "autocannon",
-    _is_output,
+    has_any(_OWN, _JSON),
     parse,
     (line_with(r"Running \S+(?: requests?)? test @ "), line_with(rf"[{_BORDERS}]?\s*Latency\b"), line_with(r"\{")),
 )

@@ -3,7 +3,7 @@
 Meaning of the figures, read from its source (periodic/periodic.go, stats/stats.go, fhttp/httprunner.go):
 
 - Mean, deviation and extremes are exact. Percentiles are interpolated within the buckets of a histogram, whose least
-  width is 1 ms (`-r`): below that they show where a bucket lies, not how fast a server is.
+  width is 1 ms (`-r`). Below that they show where a bucket lies, not how fast a server is.
 - Calls include failed ones, and so do times. A time runs from before the request, or before connecting where its
   connection was closed, to the end of the answer. The first connections are opened by a warm-up, which is not counted.
 - With `-qps` each thread sends at its own times; a late one catches up. Times count from sending.
@@ -21,19 +21,18 @@ from collections.abc import Iterator, Mapping
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Reader,
+    count_non_2xx,
     has_line,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_duration,
-    several_runs,
-    unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -74,14 +73,9 @@ _Ended = tuple[float | None, int | None, float | None]
 
 
 class _FortioReader(Reader):
-    """Figures of the text by fortio's own labels; times in seconds, sizes in bytes."""
-
     tool = "fortio"
 
-    version: str | None = None
     target_rate: float | None = None
-    url: str | None = None
-    threads: int | None = None
     ended: _Ended | None = None
     """Elapsed seconds, calls and rate, as printed."""
     logged: _Ended | None = None
@@ -97,8 +91,8 @@ class _FortioReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.counters: dict[str, tuple[float, ...] | None] = {}
-        """Count, mean, deviation, minimum, maximum and sum by heading; None for no data."""
+        self.counters: dict[str, tuple[float, ...]] = {}
+        """Count, mean, deviation, minimum, maximum and sum by heading; empty for no data."""
         self.percentiles: dict[str, dict[str, float]] = {}
         """Percentiles by heading."""
         self.codes: dict[str, int] = {}
@@ -111,24 +105,22 @@ class _FortioReader(Reader):
             (_TARGET, self.read_target),
             (_CODE, self.read_code),
             (_DONE, self.read_done),
-            (_ABORTED, self.read_aborted),
-            (_BEHIND, self.read_behind),
+            (_ABORTED, self.latest(aborted=str)),
+            (_BEHIND, self.latest(behind=_number)),
             (_COUNTER, self.read_counter),
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.stated & {"ended", "logged", "done"} and _CALLS not in self.counters:
-            if self.aborted is not None:
-                raise ParseError("fortio made no run", why=f"it says: Aborting because of {self.aborted}")
-            raise not_output_of("fortio", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return self.has_run() or self.aborted is not None
+
+    def has_run(self) -> bool:
+        return bool(self.stated & {"ended", "logged", "done"}) or _CALLS in self.counters
 
     def read_running(self, match: re.Match[str]) -> None:
         url = None if self.unterminated else match[3].strip()
         rate = 0.0 if match[2].startswith("-") else _number(match[2])  # -1: as fast as possible
-        self.set_once(match[0], version=match[1], target_rate=rate, url=url)
+        self.set_once(match[0], tool_version=match[1], target_rate=rate, target=url)
 
     def read_starting(self, match: re.Match[str]) -> None:
         self.set_once(match[0], threads=parse_count(match[2]))
@@ -153,13 +145,10 @@ class _FortioReader(Reader):
         self.heading = match[1]
         if match[1] not in _READ:
             return
-        if match[1] in self.counters:
-            raise several_runs("fortio", match[0])
-        figures = [_number(token) for token in match.groups()[1:] if token is not None]
-        if None in figures or (self.unterminated and figures):
-            self.unread.append(match[0])
-        else:
-            self.counters[match[1]] = tuple(figure for figure in figures if figure is not None) or None
+        tokens = [token for token in match.groups()[1:] if token is not None]
+        figures = tuple(figure for token in tokens if (figure := _number(token)) is not None)
+        is_whole = len(figures) == len(tokens) and not (self.unterminated and tokens)
+        self.add_once(self.counters, match[1], figures if is_whole else None, match[0])
 
     def read_target(self, match: re.Match[str]) -> None:
         share, time = _number(match[1]), _number(match[2])
@@ -177,41 +166,33 @@ class _FortioReader(Reader):
         self.set_once(match[0], done=(parse_count(match[1]), _number(match[3])))
         self.mean_s = of_unit(_number(match[2]), 1e-3)
 
-    def read_aborted(self, match: re.Match[str]) -> None:
-        self.aborted = match[1]
-
-    def read_behind(self, match: re.Match[str]) -> None:
-        self.behind = _number(match[1])
-
     def result(self) -> LoadResult:
+        if not self.has_run():
+            raise ParseError("fortio made no run", why=f"it says: Aborting because of {self.aborted}")
         calls = self.counters.get(_CALLS)
         duration, requests, rate = self.logged or _without_rounding(self.ended) or (None, *(self.done or (None, None)))
         if requests is None and calls:
             requests = int(calls[0])
-        errors = self.counters.get(_ERRORS, ()) if _ERRORS in self.counters else ()
-        sizes, opened = self.counters.get(_SIZES), self.counters.get(_CONNECTIONS)
-        has_begun = bool(self.stated & {"url", "threads", "ended", "logged"})
+        errors, sizes, opened = (self.counters.get(heading) for heading in (_ERRORS, _SIZES, _CONNECTIONS))
+        has_begun = bool(self.stated & {"target", "threads", "ended", "logged"})
         has_codes = sum(self.codes.values()) == requests
-        return LoadResult(
-            tool="fortio",
-            tool_version=self.version,
-            target=self.url,
+        failed = _failed(self.codes) if has_codes else None
+        if errors is not None:
+            failed = int(errors[0]) if errors else 0
+        return self.load_result(
             duration_s=implied_duration(requests, rate) if duration is None else duration,
             requests=requests,
             rps=rate,
             connections=self.threads,
-            threads=self.threads,
             bytes_total=sizes[5] if sizes else None,
-            latency=_latency(
-                calls[1:5] if calls else (self.mean_s, None, None, None), self.percentiles.get(_CALLS, {})
-            ),
+            latency=_latency(calls[1:5] if calls else (self.mean_s,), self.percentiles.get(_CALLS, {})),
             connect_mean_s=opened[1] if opened else None,
-            failed=(int(errors[0]) if errors else 0) if errors != () else _failed(self.codes) if has_codes else None,
+            failed=failed,
             complete=not self.unread
             and _CALLS in self.counters
             and ("done" in self.stated or not has_begun)
             and not _is_cut_short(duration, self.planned_s, requests, self.planned_calls),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
             **_by_code(self.codes, is_whole=has_codes),
         )
 
@@ -228,7 +209,6 @@ class _FortioReader(Reader):
             yield Note(
                 code="rate-not-held", message=f"fortio was late for {self.behind:g} % of its calls, and caught up"
             )
-        yield from unread_notes(self.unread)
 
 
 def _without_rounding(ended: _Ended | None) -> _Ended | None:
@@ -247,17 +227,9 @@ BUCKETS = Note(
 
 
 def _latency(figures: tuple[float | None, ...], percentiles: Mapping[str, float]) -> Latency:
-    """Return the latency of (mean, deviation, minimum, maximum)."""
-    mean, stdev, low, high = figures or (None, None, None, None)
-    return Latency(
-        min_s=low,
-        mean_s=mean,
-        stdev_s=stdev,
-        max_s=high,
-        percentiles=percentiles,
-        covers="connect+request",
-        corrected=False,
-    )
+    """Return the latency of (mean, deviation, minimum, maximum), or of the first of them."""
+    named = dict(zip(("mean", "stdev", "min", "max"), figures, strict=False))
+    return latency_by_name({**named, **percentiles}, "connect+request")
 
 
 _FULL = 0.98
@@ -278,10 +250,11 @@ def _failed(codes: Mapping[str, int]) -> int:
 
 def _by_code(codes: Mapping[str, int], *, is_whole: bool) -> dict[str, object]:
     """Return statuses and errors by fortio's codes; -1 is a request without an answer."""
+    statuses = {code: number for code, number in codes.items() if not code.startswith("-")}
     return {
-        "status": {code: number for code, number in codes.items() if code != "-1"},
+        "status": statuses,
         "errors": Errors(other=codes.get("-1", 0) if is_whole else None),
-        "non_2xx": sum(n for code, n in codes.items() if code[0] not in "-2") if is_whole else None,
+        "non_2xx": count_non_2xx(statuses) if is_whole else None,
     }
 
 

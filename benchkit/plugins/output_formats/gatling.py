@@ -6,9 +6,9 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
   check of the script. Times are whole milliseconds, and include DNS, connecting and TLS where a connection is opened.
 - The rate is requests ÷ time, which is rounded up to whole seconds: it is too low for a run of a few seconds. "3s
   elapsed" is rounded down. Old versions print plain figures, new ones have thousands separated by commas.
-- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise; the two of
-  early versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text
-  and `stats.js` have "-". Since 3.10 Gatling writes no JSON.
+- JSON names its percentiles 1 to 4. They are 50, 75, 95 and 99 unless `gatling.conf` says otherwise. The two of early
+  versions were 95 and 99, or 50 and 75, and are not stated. JSON has 0 where a kind of request has no times, text and
+  `stats.js` have "-". Since 3.10 Gatling writes no JSON.
 - Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
 - `simulation.log` is binary since 3.10, and text of its own kind before: neither is read.
 """
@@ -16,26 +16,26 @@ Meaning of the figures, read from its source (charts/template/ConsoleTemplate.sc
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document
+from benchkit.loadtools.json_text import JsonOutput, LaxJsonOutput, find_document, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Figure,
-    Reader,
+    all_of_unit,
     errors_of,
+    has_any,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
-    of_unit,
     several_runs,
-    unread_notes,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
@@ -100,7 +100,7 @@ class _GatlingReader(Reader):
         """Figures of all requests under "Global Information"."""
         self.failed: float | None = None
         self.percentiles: dict[str, float] = {}
-        self.errors: dict[str, int] = {}
+        self.errors: Counter[str] = Counter()
         self.progress: tuple[float, float] | None = None
         """Requests and failures so far."""
         self.elapsed: int | None = None
@@ -120,11 +120,8 @@ class _GatlingReader(Reader):
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.figures and self.progress is None:
-            raise not_output_of("gatling", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.figures) or self.progress is not None
 
     def read_line(self, line: str) -> None:
         """Restore the mark `>` of a row, which is removed as that of a quotation."""
@@ -143,12 +140,12 @@ class _GatlingReader(Reader):
     def read_global(self, match: re.Match[str]) -> None:
         if self.has_global:
             raise several_runs("gatling", match[0])
-        self.has_global, self.section, self.errors = True, "Global", {}
+        self.has_global, self.section, self.errors = True, "Global", Counter()
 
     def read_section(self, match: re.Match[str]) -> None:
         self.section = match[1]
         if match[1] == "Requests":
-            self.errors = {}
+            self.errors = Counter()
 
     def read_end(self, _match: re.Match[str]) -> None:
         self.ended = self.has_global and bool(self.figures)
@@ -180,7 +177,7 @@ class _GatlingReader(Reader):
 
     def read_error(self, match: re.Match[str]) -> None:
         if self.section == "Errors":
-            self.errors[match[1]] = self.errors.get(match[1], 0) + int(match[2].replace(",", ""))
+            self.errors[match[1]] += int(match[2].replace(",", ""))
 
     def result(self) -> LoadResult:
         figures = self.figures
@@ -188,18 +185,16 @@ class _GatlingReader(Reader):
         if not figures and self.progress is not None:
             requests, failed = self.progress
         count, rate = None if requests is None else int(requests), figures.get("rate")
-        times = {name: figures.get(name) for name in ("min", "mean", "max", "stdev")}
         complete = (self.ended or (self.has_global and "rate" in figures and self.elapsed is None)) and not self.unread
-        return LoadResult(
-            tool="gatling",
+        return self.load_result(
             duration_s=self.elapsed if self.has_global else None,
             requests=count,
             rps=rate,
-            latency=_latency(times, self.percentiles),
+            latency=_latency(figures | self.percentiles),
             errors=_errors(self.errors, failed),
             failed=None if failed is None else int(failed),
             complete=complete,
-            notes=tuple(self._notes(requests, failed)),
+            notes=self._notes(requests, failed),
         )
 
     def _notes(self, requests: float | None, failed: float | None) -> Iterator[Note]:
@@ -209,25 +204,16 @@ class _GatlingReader(Reader):
             yield Note(code="whole-seconds", message="the duration is rounded down to whole seconds")
         if not self.has_global:
             yield Note(code="progress", message="the text has only what Gatling prints during a run")
-        yield from unread_notes(self.unread)
 
 
 FAILURES_INCLUDED = Note(code="failures-counted", message="failed requests (KO) are in Gatling's rate and latencies")
 
 
-def _latency(times: Mapping[str, float | None], percentiles: Mapping[str, float]) -> Latency:
-    """Return the latency of times in milliseconds."""
-    seconds = {name: of_unit(ms, 1e-3) for name, ms in times.items()}
-    return Latency(
-        min_s=seconds["min"],
-        mean_s=seconds["mean"],
-        stdev_s=seconds["stdev"],
-        max_s=seconds["max"],
-        percentiles={name: time for name, ms in percentiles.items() if (time := of_unit(ms, 1e-3)) is not None},
-        resolution_s=1e-3 if any(time is not None for time in seconds.values()) else None,
-        covers="connect+request",
-        corrected=False,
-    )
+def _latency(times: Mapping[str, float | None]) -> Latency:
+    """Return the latency of times in milliseconds, by the names of `latency_by_name`."""
+    latency = latency_by_name(all_of_unit(times, 1e-3), "connect+request")
+    has_times = any(times.get(name) is not None for name in ("min", "mean", "stdev", "max"))
+    return latency.model_copy(update={"resolution_s": 1e-3 if has_times else None})
 
 
 def _errors(messages: Mapping[str, int], failed: float | None) -> Errors:
@@ -242,26 +228,20 @@ _Number = Annotated[Figure | None, BeforeValidator(lambda value: None if value =
 """A figure, which `stats.js` has as text; `-` where a kind of request has none."""
 
 
-class _GatlingFigure(LaxJsonOutput):
-    total: _Number
-    ko: _Number = 0
-
-
-class _GatlingStats(JsonOutput):
+class _GatlingStats(LaxJsonOutput):
     """Figures of all requests; times are milliseconds."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
-
-    number_of_requests: _GatlingFigure
-    min_response_time: _GatlingFigure
-    max_response_time: _GatlingFigure
-    mean_response_time: _GatlingFigure
-    standard_deviation: _GatlingFigure
-    percentiles1: _GatlingFigure | None = None
-    percentiles2: _GatlingFigure | None = None
-    percentiles3: _GatlingFigure | None = None
-    percentiles4: _GatlingFigure | None = None
-    mean_number_of_requests_per_second: _GatlingFigure | None = None
+    requests: _Number = within("numberOfRequests", "total")
+    failed: _Number = within("numberOfRequests", "ko", default=0)
+    min: _Number = within("minResponseTime", "total")
+    max: _Number = within("maxResponseTime", "total")
+    mean: _Number = within("meanResponseTime", "total")
+    stdev: _Number = within("standardDeviation", "total")
+    percentile1: _Number = within("percentiles1", "total", default=None)
+    percentile2: _Number = within("percentiles2", "total", default=None)
+    percentile3: _Number = within("percentiles3", "total", default=None)
+    percentile4: _Number = within("percentiles4", "total", default=None)
+    rate: _Number = within("meanNumberOfRequestsPerSecond", "total", default=None)
 
 
 class _GatlingTree(JsonOutput):
@@ -269,29 +249,21 @@ class _GatlingTree(JsonOutput):
 
 
 def _of_document(stats: _GatlingStats) -> LoadResult:
-    found = (stats.percentiles1, stats.percentiles2, stats.percentiles3, stats.percentiles4)
-    values = [each.total for each in found if each is not None and each.total is not None]
-    requests, failed = int(stats.number_of_requests.total or 0), int(stats.number_of_requests.ko or 0)
-    times = {
-        "min": stats.min_response_time.total,
-        "mean": stats.mean_response_time.total,
-        "max": stats.max_response_time.total,
-        "stdev": stats.standard_deviation.total,
-    }
-    is_known = len(values) == len(_DEFAULT_RANKS)
+    requests, failed = int(stats.requests or 0), int(stats.failed or 0)
+    times = {"min": stats.min, "mean": stats.mean, "max": stats.max, "stdev": stats.stdev}
+    percentiles = (stats.percentile1, stats.percentile2, stats.percentile3, stats.percentile4)
+    is_known = None not in percentiles
+    if is_known:
+        times |= dict(zip(_DEFAULT_RANKS, percentiles, strict=True))
     notes = [RANKS_ASSUMED if is_known else RANKS_UNKNOWN]
     if failed:
         notes.append(FAILURES_INCLUDED)
-    per_second = stats.mean_number_of_requests_per_second
-    rate = None if per_second is None else per_second.total
     return LoadResult(
         tool="gatling",
-        duration_s=implied_duration(requests, rate),
+        duration_s=implied_duration(requests, stats.rate),
         requests=requests,
-        rps=rate,
-        latency=_latency(times, dict(zip(_DEFAULT_RANKS, values, strict=True)) if is_known else {})
-        if requests
-        else Latency(covers="connect+request", corrected=False),
+        rps=stats.rate,
+        latency=_latency(times if requests else {}),
         errors=_errors({}, failed),
         failed=failed,
         notes=tuple(notes),
@@ -305,11 +277,11 @@ def parse(text: str) -> LoadResult:
     if (script := [match for match in _SCRIPT.finditer(text) if match[0].endswith("stats: ")]) and _JSON.search(text):
         return _of_document(read_document(_first_object(text[script[0].end() :]), _GatlingStats, "gatling"))
     document = find_document(text, _JSON, "gatling")
-    if document is not None and _TREE.match(document):
+    if document is None:
+        return _GatlingReader().read(text)
+    if _TREE.match(document):
         return _of_document(read_document(document, _GatlingTree, "gatling").stats)
-    if document is not None:
-        return _of_document(read_document(document, _GatlingStats, "gatling"))
-    return _GatlingReader().read(text)
+    return _of_document(read_document(document, _GatlingStats, "gatling"))
 
 
 def _first_object(text: str) -> str:
@@ -328,7 +300,7 @@ _MARK = line_with(
 )
 FORMAT = OutputFormat(
     "gatling",
-    lambda text: any(mark.search(text) for mark in (_MARK, _JSON, _BINARY_LOG, _TEXT_LOG)),
+    has_any(_MARK, _JSON, _BINARY_LOG, _TEXT_LOG),
     parse,
     (
         line_with(r"Simulation \S+ started\.\.\."),

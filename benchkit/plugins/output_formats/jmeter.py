@@ -2,9 +2,9 @@
 
 Meaning of the figures, read from its source (SampleResult, CSVSaveService, Summariser, SummaryReportTask):
 
-- A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer, at
-  `timeStamp`, its start (`sampleresult.timestamp.start`, the default). `Latency` runs to the first byte. `bytes` are
-  headers and body.
+- A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer. `timeStamp` is
+  its start (`sampleresult.timestamp.start`, the default). `Latency` runs to the first byte. `bytes` are headers and
+  body.
 - A transaction controller adds a row for its requests together ("Number of samples in transaction"), which is no
   request. In XML samples within a sample are parts of it (redirects, embedded files), but those of a transaction are
   requests.
@@ -36,10 +36,14 @@ from benchkit.loadtools.text import (
     PART_OF_RUN,
     Count,
     Figure,
+    all_of_unit,
+    count_non_2xx,
     csv_rows,
     errors_of,
     excerpt,
+    has_any,
     implied_duration,
+    latency_by_name,
     latency_of,
     line_with,
     no_end_mark,
@@ -50,11 +54,10 @@ from benchkit.loadtools.text import (
     split_lines,
     unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
-from benchkit.plugins.output_formats.jmeter_aggregate import heading_of, parse_aggregate
+from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.plugins.output_formats.jmeter_aggregate import DELIMITERS, heading_of, parse_aggregate
 
 _TRANSACTION = "Number of samples in transaction"
-_NOTHING_READ = Latency(covers="connect+request", corrected=False)
 
 
 class _Sample(NamedTuple):
@@ -122,7 +125,7 @@ def _start(text: str | None) -> float | None:
     return None
 
 
-def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...] = ()) -> LoadResult:
+def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...]) -> LoadResult:
     samples = rows.samples
     starts = [sample.start_ms for sample in samples if sample.start_ms is not None]
     ends = [sample.start_ms + sample.elapsed_ms for sample in samples if sample.start_ms is not None]
@@ -145,13 +148,13 @@ def _of_rows(rows: _Rows, *, complete: bool, notes: tuple[Note, ...] = ()) -> Lo
         threads=threads,
         users=threads,
         bytes_total=sum(sizes) if len(sizes) == len(samples) > 0 and not rows.unread else None,
-        latency=latency_of((sample.elapsed_ms for sample in samples), 1e-3, resolution_s=1e-3),
+        latency=latency_of((sample.elapsed_ms for sample in samples), 1e-3),
         first_byte_mean_s=float(f"{sum(first) / len(first) * 1e-3:.12g}")
         if len(first) == len(samples) == sum(statuses.values()) > 0
         else None,
         errors=_errors(samples) if judged else Errors(),
         status=dict(sorted(statuses.items())),
-        non_2xx=sum(n for code, n in statuses.items() if code[0] != "2") if samples and is_coded else None,
+        non_2xx=count_non_2xx(statuses) if samples and is_coded else None,
         failed=sum(1 for sample in samples if not sample.is_success) if judged else None,
         complete=complete and bool(samples) and not rows.unread,
         notes=(*notes, *unread_notes(rows.unread)),
@@ -199,7 +202,7 @@ def _columns_of(line: str) -> tuple[list[str], str] | None:
     Columns keep their order whichever of them are saved. Of those that no version has by default the first four and
     `success` are known.
     """
-    for delimiter in (",", ";", "\t", "|") if len(line) <= MAX_LINE else ():
+    for delimiter in DELIMITERS if len(line) <= MAX_LINE else ():
         cells = next(csv_rows([line], delimiter))
         at = next((i for i, cell in enumerate(cells) if cell in {"true", "false"}), 0)
         if at < len(_FIRST) or not (_STAMP.fullmatch(cells[0]) and cells[1].isdigit() and _CODE.fullmatch(cells[3])):
@@ -217,7 +220,7 @@ def _columns_of(line: str) -> tuple[list[str], str] | None:
 
 def _heading(line: str) -> tuple[list[str], str] | None:
     """Return the columns and the delimiter of a JTL's heading; None for any other line."""
-    for delimiter in (",", ";", "\t", "|"):
+    for delimiter in DELIMITERS:
         names = [name.strip().strip('"') for name in line.split(delimiter)]
         if "elapsed" in names and len(_COLUMNS & set(names)) > _MIN_COLUMNS:
             return names, delimiter
@@ -368,7 +371,10 @@ def _of_summary(last: re.Match[str], threads: int | None, *, complete: bool, unr
     hours, minutes, seconds, decimal = last.group(3, 4, 5, 6)
     duration = float(decimal.replace(",", ".")) if decimal else int(hours) * 3600 + int(minutes) * 60 + int(seconds)
     requests = int(last[2])
-    mean, low, high = (of_unit(int(ms), 1e-3) for ms in last.group(8, 9, 10))
+    times = {
+        name: of_unit(int(ms), 1e-3) for name, ms in zip(("mean", "min", "max"), last.group(8, 9, 10), strict=True)
+    }
+    latency = latency_by_name(times if requests else {}, "connect+request")
     return LoadResult(
         tool="jmeter",
         duration_s=duration,
@@ -376,16 +382,7 @@ def _of_summary(last: re.Match[str], threads: int | None, *, complete: bool, unr
         rps=float(last[7].replace(",", ".")),
         threads=threads,
         users=threads,
-        latency=Latency(
-            min_s=low,
-            mean_s=mean,
-            max_s=high,
-            resolution_s=1e-3,
-            covers="connect+request",
-            corrected=False,
-        )
-        if requests
-        else _NOTHING_READ,
+        latency=latency.model_copy(update={"resolution_s": 1e-3 if requests else None}),
         failed=int(last[11]),
         complete=complete,
         notes=(
@@ -433,6 +430,9 @@ def _parse_statistics(text: str) -> LoadResult | None:
     if total is None:
         raise ParseError("this statistics.json of jmeter has no total", hint="was it cut?")
     times = {
+        "min": total.min_res_time,
+        "mean": total.mean_res_time,
+        "max": total.max_res_time,
         "50": total.median_res_time,
         "90": total.pct1_res_time,
         "95": total.pct2_res_time,
@@ -444,16 +444,7 @@ def _parse_statistics(text: str) -> LoadResult | None:
         requests=total.sample_count,
         rps=total.throughput,
         bytes_per_s=None if total.received is None else total.received * 1024,
-        latency=Latency(
-            min_s=of_unit(total.min_res_time, 1e-3),
-            mean_s=of_unit(total.mean_res_time, 1e-3),
-            max_s=of_unit(total.max_res_time, 1e-3),
-            percentiles={name: time for name, ms in times.items() if (time := of_unit(ms, 1e-3)) is not None},
-            covers="connect+request",
-            corrected=False,
-        )
-        if total.sample_count
-        else _NOTHING_READ,
+        latency=latency_by_name(all_of_unit(times, 1e-3) if total.sample_count else {}, "connect+request"),
         failed=total.error_count,
         notes=(
             Note(
@@ -477,15 +468,15 @@ def parse(text: str) -> LoadResult:
 
 def _recognise(text: str) -> bool:
     first = next((line for line in text.split("\n", 50) if line.strip()), "")
-    if _heading(first) or _columns_of(first) or (heading_of(first) and parse_aggregate(text)):
-        return True
-    return any(mark.search(text) for mark in (_MARK, _STATISTICS))
+    has_table = _heading(first) or _columns_of(first) or (heading_of(first) and parse_aggregate(text))
+    return bool(has_table) or _has_mark(text)
 
 
 _MARK = re.compile(
     r"<testResults\b|<(?:httpSample|sample) [^<>\n]{0,2000}\bts=[\"']|Creating summariser <"
     r"|[+=]\s+[0-9]{1,12} in\s+[0-9:.,]{1,12}s? =\s+[0-9.,]{1,16}/s Avg:\s"
 )
+_has_mark = has_any(_MARK, _STATISTICS)
 FORMAT = OutputFormat(
     "jmeter",
     _recognise,

@@ -13,8 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from benchkit.loadtools.text import MAX_LINE, csv_rows, implied_duration, of_unit, split_lines, unread_notes
-from benchkit.models.load_result import Latency, LoadResult
+from benchkit.loadtools.text import (
+    MAX_LINE,
+    csv_rows,
+    implied_duration,
+    latency_by_name,
+    of_unit,
+    split_lines,
+    unread_notes,
+)
+from benchkit.models.load_result import LoadResult
 
 _HEADINGS: Mapping[str, str] = {
     "requests": r"#\s?\S.*|samples|aggregate_report_count",
@@ -36,7 +44,8 @@ _TOTAL = re.compile(r"total|gesamt|总体|合计|總體|合計", re.IGNORECASE)
 _NEEDED = {"requests", "mean", "min", "max", "rate"}
 _FIGURE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(%|/sec|/s|/min|/hour)?")
 _UNITS = {None: 1.0, "": 1.0, "%": 0.01, "/sec": 1.0, "/s": 1.0, "/min": 1 / 60, "/hour": 1 / 3600}
-_DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
+"""Delimiters of the cells in tables of JMeter."""
 
 
 def parse_aggregate(text: str) -> LoadResult | None:
@@ -57,19 +66,14 @@ def parse_aggregate(text: str) -> LoadResult | None:
     share, count, received = figures.get("failed"), figures.get("requests"), figures.get("received")
     requests = None if count is None else int(count)
     unread = [delimiter.join(each) for each in rows if len(each) < len(columns)]
-    times = {name: of_unit(ms, 1e-3) for name, ms in figures.items()}
+    times = {name.removesuffix("%"): of_unit(ms, 1e-3) for name, ms in figures.items() if ms or not name.endswith("%")}
     return LoadResult(
         tool="jmeter",
         duration_s=implied_duration(requests, figures.get("rate")),
         requests=requests,
         rps=figures.get("rate"),
         bytes_per_s=None if received is None else received * 1024,
-        latency=Latency(
-            **{f"{name}_s": times.get(name) for name in ("mean", "stdev", "min", "max")},
-            percentiles={name.removesuffix("%"): time for name, time in times.items() if name.endswith("%") and time},
-            covers="connect+request",
-            corrected=False,
-        ),
+        latency=latency_by_name(times, "connect+request"),
         failed=_failed(requests, share, cells.get("failed", "")),
         availability=None if share is None or share > 1 else float(f"{1 - share:.12g}"),
         complete=not unread and {"requests", "rate"} <= figures.keys(),
@@ -79,7 +83,7 @@ def parse_aggregate(text: str) -> LoadResult | None:
 
 def heading_of(line: str) -> tuple[Sequence[str], str] | None:
     """Return a name for each column of a heading, empty for unused ones, and its delimiter; None for other lines."""
-    for delimiter in _DELIMITERS if len(line) <= MAX_LINE else ():
+    for delimiter in DELIMITERS if len(line) <= MAX_LINE else ():
         cells = _cells(line, delimiter)
         names = [_name(cell) for cell in cells]
         if set(names) >= _NEEDED and _LABEL.fullmatch(cells[0]):

@@ -8,49 +8,55 @@ Meaning of the figures, read from its source (lib/latency.js, result.js; lib/loa
 - Completed requests include failed ones; the rate is completed requests ÷ time, rounded to a whole number.
 - Errors are counted by status (400 and more), or by the name of an exception; "-1" stands for any of them.
 - With a rate (`--rps`) requests are sent when due, whatever is unanswered; times count from sending.
-- What its function returns (`totalRequests`, `meanLatencyMs`, ...), printed by a script, has the same figures and the
-  shortest time, as JSON or as node prints an object.
+- A script may print what its function returns (`totalRequests`, `meanLatencyMs`, ...), as JSON or as node prints an
+  object. That has the same figures, and the shortest time.
 - Early versions print "Concurrency level" and "Requests per second", and the total time twice.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
-    Reader,
     errors_of,
     has_line,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_number,
     several_runs,
-    unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 _LOGGED = re.compile(r"^(?:\[[^\]]{1,80}\]\s+)?(?:INFO|WARN|ERROR|NOTICE)\b\s*")
-_FIGURES = {
-    "Target URL": "url",
-    "Max requests": None,
-    "Max time (s)": None,
-    "Target rps": "target_rps",
-    "Requests per second": "rate",
-    "Effective rps": "rate",
-    "Concurrency level": "clients",
-    "Concurrent clients": "clients",
-    "Running on cores": None,
-    "Agent": None,
-    "Completed requests": "requests",
-    "Total errors": "errors",
-    "Total time": "time",
-    "Mean latency": "mean",
+
+
+def _parse_seconds(token: str) -> float | None:
+    return parse_number(token.removesuffix(" s")) if token.endswith(" s") else None
+
+
+def _parse_mean(token: str) -> float | None:
+    return of_unit(parse_number(token.removesuffix(" ms")), 1e-3) if token.endswith(" ms") else None
+
+
+_FIGURES: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "Target URL": ("target", str),
+    "Target rps": ("target_rps", parse_number),
+    "Requests per second": ("rps", parse_number),
+    "Effective rps": ("rps", parse_number),
+    "Concurrency level": ("connections", parse_count),
+    "Concurrent clients": ("connections", parse_count),
+    "Completed requests": ("requests", parse_count),
+    "Total errors": ("errors", parse_count),
+    "Total time": ("duration_s", _parse_seconds),
+    "Mean latency": ("mean", _parse_mean),
 }
-"""Labels in front of figures, each with the name of its attribute."""
+"""Labels in front of figures, each with its attribute and parser."""
 _LINE = re.compile(rf"({'|'.join(map(re.escape, _FIGURES))}):\s*(.*)")
 _PERCENTILE = re.compile(r"(50|90|95|99|100)%\s+(\S+) ms(?: \(longest request\))?")
 _ERROR = re.compile(r"(-?\w+):\s+([0-9]{1,18}) errors")
@@ -64,18 +70,11 @@ _PAIR = re.compile(_KEY % r"(-?\w+)" + "([0-9]{1,18})(?![0-9.])")
 
 
 class _LoadtestReader(Reader):
-    """Figures of loadtest by its own labels; times in seconds."""
-
     tool = "loadtest"
 
-    url: str | None = None
     target_rps: float | None = None
-    clients: int | None = None
-    requests: int | None = None
     errors: int | None = None
-    time: float | None = None
     mean: float | None = None
-    rate: float | None = None
     longest: float | None = None
     shortest: float | None = None
 
@@ -83,17 +82,17 @@ class _LoadtestReader(Reader):
         super().__init__()
         self.seen: dict[str, str] = {}
         self.percentiles: dict[str, float] = {}
-        self.kinds: dict[str, int] = {}
+        self.kinds: Counter[str] = Counter()
         self._rules = ((_LINE, self.read_figure), (_PERCENTILE, self.read_percentile), (_ERROR, self.read_kind))
 
     def read(self, text: str) -> LoadResult:
         if _is_returned(text):
             self.read_returned(text)
             return self.result()
-        lines = self.read_lines(text)
-        if not self.stated & {"requests", "mean", "rate", "longest"}:
-            raise not_output_of("loadtest", lines)
-        return self.result()
+        return super().read(text)
+
+    def has_figures(self) -> bool:
+        return bool(self.stated & {"requests", "mean", "rps", "longest"})
 
     def read_line(self, line: str) -> None:
         super().read_line(_LOGGED.sub("", line))
@@ -107,16 +106,16 @@ class _LoadtestReader(Reader):
         for match in _RETURNED_FIGURE.finditer(_RETURNED_MAP.sub("", text)):
             figures.setdefault(match[1], match[2] or match[3])  # the settings of the next run may follow
         number = {name: parse_number(token) for name, token in figures.items()}
-        self.url = figures.get("url")
-        self.clients = parse_count(figures.get("concurrency"))
+        self.target = figures.get("url")
+        self.connections = parse_count(figures.get("concurrency"))
         self.target_rps = number.get("requestsPerSecond")
-        self.kinds = {name: int(count) for name, count in maps.get("errorCodes", {}).items()}
+        self.kinds.update({name: int(count) for name, count in maps.get("errorCodes", {}).items()})
         stated = {
             "requests": parse_count(figures.get("totalRequests")),
             "errors": parse_count(figures.get("totalErrors")),
-            "time": number.get("elapsedSeconds", number.get("totalTimeSeconds")),
+            "duration_s": number.get("elapsedSeconds", number.get("totalTimeSeconds")),
             "mean": of_unit(number.get("meanLatencyMs"), 1e-3),
-            "rate": number.get("effectiveRps", number.get("rps")),
+            "rps": number.get("effectiveRps", number.get("rps")),
             "longest": of_unit(number.get("maxLatencyMs"), 1e-3),
             "shortest": of_unit(number.get("minLatencyMs"), 1e-3),
         }
@@ -127,24 +126,16 @@ class _LoadtestReader(Reader):
             self.percentiles = {name: int(ms) / 1000 for name, ms in maps.get("percentiles", {}).items()}
 
     def read_figure(self, match: re.Match[str]) -> None:
-        name, token = _FIGURES[match[1]], match[2].strip()
-        if name == "rate" and match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
+        (name, parse_token), token = _FIGURES[match[1]], match[2].strip()
+        if match[1] == "Requests per second" and _SETTINGS_END not in self.seen:
             name = "target_rps"  # early versions have the target rate, under this name, among the settings
-        if name is None or self.seen.get(name) == token:
+        if self.seen.get(name) == token:
             return  # early versions print the total time twice
         self.seen |= {match[1]: token, name: token}
-        if name == "url":
-            self.set_once(match[0], url=None if self.unterminated else token)
-        elif name in {"requests", "errors", "clients"}:
-            self.set_once(match[0], **{name: None if self.unterminated else parse_count(token)})
-        elif name == "time":
-            self.set_once(match[0], time=parse_number(token.removesuffix(" s")) if token.endswith(" s") else None)
-        elif name == "mean":
-            ms = parse_number(token.removesuffix(" ms")) if token.endswith(" ms") else None
-            if not token.startswith("NaN"):
-                self.set_once(match[0], mean=of_unit(ms, 1e-3))
-        else:
-            self.set_once(match[0], **{name: None if self.unterminated else parse_number(token)})
+        if name == "mean" and token.startswith("NaN"):
+            return  # no request was answered
+        is_cut = self.unterminated and name not in {"duration_s", "mean"}  # these end with their unit
+        self.set_once(match[0], **{name: None if is_cut else parse_token(token)})
 
     def read_percentile(self, match: re.Match[str]) -> None:
         ms = parse_count(match[2])
@@ -162,7 +153,7 @@ class _LoadtestReader(Reader):
 
     def read_kind(self, match: re.Match[str]) -> None:
         if "longest" in self.stated:
-            self.kinds[match[1]] = self.kinds.get(match[1], 0) + int(match[2])
+            self.kinds[match[1]] += int(match[2])
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -172,30 +163,18 @@ class _LoadtestReader(Reader):
     def result(self) -> LoadResult:
         is_measured = self.requests != 0 and not self.seen.get("mean", "").startswith("NaN")
         others = {name: number for name, number in self.kinds.items() if name not in self.statuses}
-        counted = sum(self.kinds.values()) == self.errors
-        return LoadResult(
-            tool="loadtest",
-            target=self.url,
-            duration_s=self.time,
-            requests=self.requests,
-            rps=self.rate,
-            connections=self.clients,
-            latency=Latency(
-                min_s=self.shortest if is_measured else None,
-                mean_s=self.mean if is_measured else None,
-                max_s=self.longest if is_measured else None,
-                percentiles=self.percentiles if is_measured else {},
-                resolution_s=1e-3,
-                covers="connect+request",
-                corrected=False,
-            ),
+        counted = self.kinds.total() == self.errors
+        times = {"min": self.shortest, "mean": self.mean, "max": self.longest, **self.percentiles}
+        latency = latency_by_name(times if is_measured else {}, "connect+request")
+        return self.load_result(
+            latency=latency.model_copy(update={"resolution_s": 1e-3}),
             errors=errors_of(others, sum(self.statuses.values())) if counted and "-1" not in others else Errors(),
             status=self.statuses,
             failed=self.errors,
             complete=not self.unread
-            and {"requests", "time", "rate", "longest"} <= self.stated
+            and {"requests", "duration_s", "rps", "longest"} <= self.stated
             and (counted or not self.errors or "-1" in others),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _notes(self) -> Iterator[Note]:
@@ -206,7 +185,6 @@ class _LoadtestReader(Reader):
             )
         if self.statuses:
             yield Note(code="status-of-errors", message="only the statuses of failed requests are counted")
-        yield from unread_notes(self.unread)
 
 
 def _is_returned(text: str) -> bool:

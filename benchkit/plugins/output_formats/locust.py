@@ -4,10 +4,10 @@ Meaning of the figures, read from its source (stats.py):
 
 - Times are milliseconds, from before a request to the end of its body, connecting included; a failed request has one
   too. Mean, minimum and maximum are exact (in the tables: whole milliseconds). For percentiles, times of 100 ms and
-  more are rounded to two digits first, those below to 1 ms, so that "100%" may be above the maximum: it is not stated.
+  more are rounded to two digits first, shorter ones to 1 ms. So "100%" may be above the maximum, and is not stated.
 - The row "Aggregated" ("Total" before 0.14) is of all requests. Its rate is requests ÷ time from the start to the last
-  request. A table that locust prints during a run has the rate of the last ten seconds: only the last table, which
-  percentiles follow, has that of the run. The same holds for rate and percentiles in a row of the history.
+  request. A table that locust prints during a run has the rate of the last ten seconds. Only the last table, which
+  percentiles follow, has the run's. The same holds for rate and percentiles in a row of the history.
 - A request failed by its status (400 and more: "other" here), its connection, or the script's own judgement.
 - Average size is of the body.
 """
@@ -15,21 +15,22 @@ Meaning of the figures, read from its source (stats.py):
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     MAX_LINE,
-    Reader,
+    all_of_unit,
     csv_rows,
     errors_of,
     has_line,
     implied_duration,
+    latency_by_name,
     no_end_mark,
-    not_output_of,
-    of_unit,
     parse_count,
     parse_number,
     several_runs,
@@ -51,7 +52,7 @@ _ENTRY = re.compile(rf"(?:[A-Z]+\s+)?\S.*?\s+([0-9]{{1,18}})\s+{_FAILS}\s*(.*)")
 _PERCENTILES = re.compile(r"(?:Type\s+)?Name\s+((?:# reqs\s+)?50%\s.*)")
 _PERCENTILE_ROW = re.compile(r"(?:None\s+)?(?:Aggregated|Total)((?:\s+[0-9]{1,9}){4,20})")
 _COLUMNS_OF_0_13 = ["reqs", "50%", "66%", "75%", "80%", "90%", "95%", "98%", "99%", "100%"]
-"""Headings before 0.14. Rows of 0.13 have two figures more: those of 99.9 % and 99.99 % have no heading."""
+"""Headings before 0.14. Rows of 0.13 have two figures more, of 99.9 % and 99.99 %, which have no heading."""
 _ERROR = re.compile(r"([0-9]{1,18})\s+((?:[A-Z]+ )?\S.*)")
 _ERRORS = re.compile(r"(?:# )?occurrences\s+Error")
 _BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")
@@ -78,7 +79,6 @@ class _LocustReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version: str | None = None
         self.users: int | None = None
         self.columns: list[str] = []
         self.figures: dict[str, float] = {}
@@ -89,10 +89,11 @@ class _LocustReader(Reader):
         """Requests and failures of the last table."""
         self.percentile_columns: list[str] = []
         self.percentiles: dict[str, float] = {}
+        """Percentiles of the last table, in milliseconds."""
         self.percentile_requests: int | None = None
         self.is_final = False
         """True where percentiles follow the last table."""
-        self.errors: dict[str, int] | None = None
+        self.errors: Counter[str] | None = None
         self._rules = (
             (_STARTING, self.read_starting),
             (_USERS, self.read_users),
@@ -104,23 +105,18 @@ class _LocustReader(Reader):
             (_ENTRY, self.read_entry),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if self.counts is None and len(self.entries) == 1:
-            self.counts, self.figures = self.entries[0][:2], dict(self.entries[0].figures)
-        if self.counts is None and not self.percentiles:
-            raise not_output_of("locust", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return self.counts is not None or bool(self.percentiles) or len(self.entries) == 1
 
     def read_line(self, line: str) -> None:
         if self.errors is not None and not self.unterminated and (match := _ERROR.fullmatch(line)):
-            self.errors[match[2].strip()] = self.errors.get(match[2].strip(), 0) + int(match[1])
+            self.errors[match[2].strip()] += int(match[1])
         else:
             super().read_line(line)
 
     def read_starting(self, match: re.Match[str]) -> None:
         self.set_once(match[0], starting=True)
-        self.version = match[1]
+        self.tool_version = match[1]
 
     def read_users(self, match: re.Match[str]) -> None:
         self.users = max(self.users or 0, int(match[1]))
@@ -170,46 +166,40 @@ class _LocustReader(Reader):
         named = dict(zip(self.percentile_columns, tokens, strict=True))
         self.percentile_requests = parse_count(named.get("reqs"))
         self.percentiles = {
-            name.removesuffix("%"): int(ms) / 1000 for name, ms in named.items() if name not in {"reqs", "100%"}
+            name.removesuffix("%"): int(ms) for name, ms in named.items() if name not in {"reqs", "100%"}
         }
 
     def read_errors(self, _match: re.Match[str]) -> None:
-        self.errors = {}
+        self.errors = Counter()
 
     def result(self) -> LoadResult:
+        if self.counts is None and len(self.entries) == 1:
+            self.counts, self.figures = self.entries[0][:2], dict(self.entries[0].figures)
         requests, failed = self.counts or (self.percentile_requests, None)
         figures = self.figures if requests else {}
         rate = self.figures.get("req/s") if self.is_final else None
-        median = figures.get("Med", figures.get("Median"))
-        percentiles = self.percentiles or ({} if median is None else {"50": median / 1000})
+        times = {"min": figures.get("Min"), "mean": figures.get("Avg"), "max": figures.get("Max")}
+        times["50"] = figures.get("Med", figures.get("Median"))
+        if requests or self.counts is None:
+            times |= self.percentiles
         unanswered = {text: number for text, number in (self.errors or {}).items() if not _BY_STATUS.search(text)}
-        counted = failed == 0 or (self.errors is not None and sum(self.errors.values()) == failed)
-        return LoadResult(
-            tool="locust",
-            tool_version=self.version,
+        counted = failed == 0 or (self.errors is not None and self.errors.total() == failed)
+        return self.load_result(
             duration_s=implied_duration(requests, rate),
             requests=requests,
             rps=rate,
             users=self.users,
-            latency=Latency(
-                min_s=of_unit(figures.get("Min"), 1e-3),
-                mean_s=of_unit(figures.get("Avg"), 1e-3),
-                max_s=of_unit(figures.get("Max"), 1e-3),
-                percentiles=percentiles if requests or self.counts is None else {},
-                resolution_s=1e-3 if figures else None,
-                covers="connect+request",
-                corrected=False,
-            ),
+            latency=_latency(times).model_copy(update={"resolution_s": 1e-3 if figures else None}),
             errors=errors_of(unanswered, (failed or 0) - sum(unanswered.values())) if counted else Errors(),
             failed=failed,
             complete=not self.unread and self._has_end(counted=counted),
-            notes=tuple(self._notes()),
+            notes=self._notes(),
         )
 
     def _has_end(self, *, counted: bool) -> bool:
         """Return whether nothing is missing: an excerpt, which lacks the first line, may lack tables too."""
         has_percentiles = self.is_final and (bool(self.percentiles) or self.counts == (0, 0))
-        if self.version is None:
+        if self.tool_version is None:
             return has_percentiles or not self.is_final
         return has_percentiles and counted
 
@@ -221,7 +211,6 @@ class _LocustReader(Reader):
                 code="live-table",
                 message="no percentiles follow the last table: its rate may be of ten seconds, and is not stated",
             )
-        yield from unread_notes(self.unread)
 
 
 def _times_of_all(entries: Sequence[_Entry], requests: int) -> dict[str, float]:
@@ -246,12 +235,8 @@ def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult
     figure = {name.lower(): parse_number(value) for name, value in row.items()}
     count = parse_count(requests)
     size = figure.get("average content size")
-    named = ((name.removesuffix("%"), parse_number(value)) for name, value in row.items() if name.endswith("%"))
-    percentiles = {name: ms / 1000 for name, ms in named if ms is not None and name != "100" and count}
-    median = figure.get("median response time")
-    if "50" not in percentiles and median is not None and count:
-        percentiles = {"50": median / 1000, **percentiles}
-    notes = [_ROUNDED] if percentiles else []
+    latency = _latency(_times(figure, "") | _percentiles(row) if count else {})
+    notes = [_ROUNDED] if latency.percentiles else []
     if not whole:
         notes.append(
             Note(code="no-total", message="the file has no row 'Aggregated': it states nothing of all requests")
@@ -262,7 +247,7 @@ def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult
         requests=count,
         rps=figure.get("requests/s"),
         bytes_total=None if size is None or count is None else float(round(size * count)),
-        latency=_latency(figure, "", percentiles) if count else Latency(covers="connect+request", corrected=False),
+        latency=latency,
         failed=parse_count(failed),
         complete=bool(whole) and not unread,
         notes=(*notes, *unread_notes(unread)),
@@ -278,18 +263,15 @@ def _of_history(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResu
         raise several_runs("locust", "a total that is below the one before it")
     row = whole[-1] if whole else {}
     figure = {name.lower(): parse_number(value) for name, value in row.items()}
-    median, count = figure.get("total median response time"), counts[-1] if counts else None
+    count = counts[-1] if counts else None
     size = figure.get("total average content size")
     users = [number for each in whole if (number := parse_count(each["User Count"])) is not None]
-    percentiles = {"50": median / 1000} if median is not None and count else {}
     return LoadResult(
         tool="locust",
         requests=count,
         users=max(users, default=None),
         bytes_total=None if size is None or count is None else float(round(size * count)),
-        latency=_latency(figure, "total ", percentiles)
-        if count
-        else Latency(covers="connect+request", corrected=False),
+        latency=_latency(_times(figure, "total ") if count else {}),
         failed=parse_count(row.get("Total Failure Count")),
         complete=bool(whole) and not unread,
         notes=(
@@ -313,25 +295,30 @@ def _of_distribution(rows: list[Mapping[str, str]], *, unread: list[str]) -> Loa
     if len(whole) > 1:
         raise several_runs("locust", ",".join(whole[1].values()))
     row = whole[0] if whole else {}
-    times = ((name.removesuffix("%"), parse_count(value)) for name, value in row.items() if name.endswith("%"))
     return LoadResult(
         tool="locust",
         requests=parse_count(row.get("# requests")),
-        latency=_latency({}, "", {name: ms / 1000 for name, ms in times if ms is not None and name != "100"}),
+        latency=_latency(_percentiles(row)),
         complete=bool(whole) and not unread,
         notes=(_ROUNDED, *unread_notes(unread)),
     )
 
 
-def _latency(figure: Mapping[str, float | None], prefix: str, percentiles: Mapping[str, float]) -> Latency:
-    return Latency(
-        min_s=of_unit(figure.get(f"{prefix}min response time"), 1e-3),
-        mean_s=of_unit(figure.get(f"{prefix}average response time"), 1e-3),
-        max_s=of_unit(figure.get(f"{prefix}max response time"), 1e-3),
-        percentiles=percentiles,
-        covers="connect+request",
-        corrected=False,
-    )
+def _latency(times: Mapping[str, float | None]) -> Latency:
+    """Return the latency of times in milliseconds, by the names of `latency_by_name`."""
+    return latency_by_name(all_of_unit(times, 1e-3), "connect+request")
+
+
+def _times(figure: Mapping[str, float | None], prefix: str) -> dict[str, float | None]:
+    """Return the times in columns whose headings begin with `prefix`."""
+    columns = {"min": "min", "mean": "average", "50": "median", "max": "max"}
+    return {name: figure.get(f"{prefix}{column} response time") for name, column in columns.items()}
+
+
+def _percentiles(row: Mapping[str, str]) -> dict[str, float | None]:
+    """Return the percentiles of a row, without those that it does not state."""
+    stated = {name.removesuffix("%"): parse_number(value) for name, value in row.items() if name.endswith("%")}
+    return {name: ms for name, ms in stated.items() if ms is not None and name != "100"}
 
 
 def _first(row: Mapping[str, str], *names: str) -> str | None:

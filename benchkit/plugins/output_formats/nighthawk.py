@@ -2,11 +2,11 @@
 
 Meaning of the figures, read from its source (source/client/output_formatter_impl.cc, docs/root/statistics.md):
 
-- Latency is the statistic "Request start to response end" (`benchmark_http_client.request_to_response`): from sending
-  a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is a
-  statistic of its own, and "Initiation to completion" has both.
+- Latency is the statistic "Request start to response end" (`benchmark_http_client.request_to_response`). It runs from
+  sending a request on an open connection to the end of its answer, stream resets included. Waiting for a connection is
+  a statistic of its own, and "Initiation to completion" has both.
 - Percentiles are of a histogram, at shares such as 0.990625: the keys here are those shares, "99.0625".
-- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again; the first versions printed
+- Text has whole microseconds, "0s 012ms 345us", and seconds beyond 999 begin at 0 again. The first versions printed
   "0.012345007s", and reports of Envoy Gateway have Go's "12.345007ms". Other statistics are sizes.
 - Counters: `http_2xx` and its like are answers by class; together they are the requests here. A counter of zero is
   not printed. `pool_overflow` counts requests that were due and not sent, as no connection was free (closed loop).
@@ -22,19 +22,19 @@ from dataclasses import dataclass, field
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import LaxJsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     Count,
     Figure,
-    Reader,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
     parse_duration,
     parse_number,
     several_runs,
     unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.plugins.output_formats.fortio import FortioDocument, is_of_nighthawk, read_fortio
 
 _REQUEST = "benchmark_http_client.request_to_response"
@@ -56,6 +56,7 @@ _COUNTER = re.compile(r"([A-Za-z_]\S*)\s+([0-9]{1,18})\s+([0-9]{1,18}\.[0-9]{2})
 _CSV = re.compile(r"Min,Mean,Max,Pstdev")
 _TIME = re.compile(r"([0-9]{1,3})s ([0-9]{3})ms ([0-9]{3})us")
 _FIRST_TIME = re.compile(r"[0-9]{1,9}\.[0-9]{9}s")
+_WHOLE_SECONDS = re.compile(r"[0-9]{1,9}s")
 _DAMAGED_TIME = re.compile(r"[0-9.]*s(?: |$)")
 _PREFIXES = ("benchmark.", "upstream_", "client.benchmark.", "client.upstream_")
 _ANSWERS = re.compile(r"benchmark\.http_(?:[1-5x]xx)$")
@@ -79,11 +80,10 @@ def _time(token: str) -> float | None:
 
 @dataclass
 class _Statistic:
-    """Times of one statistic; a size has none."""
+    """Times of one statistic by the names of `latency_by_name`; a size has none."""
 
     samples: int
     times: dict[str, float] = field(default_factory=dict)
-    percentiles: dict[str, float] = field(default_factory=dict)
 
 
 class _NighthawkReader(Reader):
@@ -115,14 +115,13 @@ class _NighthawkReader(Reader):
             (_CSV, self.read_csv),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.statistics and not self.counters:
-            raise not_output_of("nighthawk", lines)
+    def has_figures(self) -> bool:
+        return bool(self.statistics or self.counters)
+
+    def result(self) -> LoadResult:
         return _result(
             self.statistics,
-            {name: value for name, (value, _) in self.counters.items()},
-            rates={name: rate for name, (_, rate) in self.counters.items()},
+            self.counters,
             complete=self.counting and not self.unread and self._has_last_counter(),
             counted=self._has_last_counter(),
             notes=(TEXT_LIMITS, *unread_notes(self.unread)),
@@ -149,34 +148,29 @@ class _NighthawkReader(Reader):
     def read_first_heading(self, match: re.Match[str]) -> None:
         self._start(match[1], int(match[2]))
         self._add("mean", match[3], match[0])
-        self._add("pstdev", match[4], match[0])
+        self._add("stdev", match[4], match[0])
 
     def read_old_samples(self, match: re.Match[str]) -> None:
         self._start(self.previous, int(match[1]))
 
     def read_old_figure(self, match: re.Match[str]) -> None:
-        self._add(match[1], match[2], match[0])
+        self._add(match[1].removeprefix("p"), match[2], match[0])
 
     def read_figures(self, match: re.Match[str]) -> None:
-        for name, token in zip(("min", "mean", "max", "pstdev"), match.groups(), strict=True):
+        for name, token in zip(("min", "mean", "max", "stdev"), match.groups(), strict=True):
             self._add(name, token, match[0])
 
     def _add(self, name: str, token: str, line: str) -> None:
-        time = _time(token)
+        is_cut = self.unterminated and _WHOLE_SECONDS.fullmatch(token.strip())  # of "0s 012ms 345us"
+        time = None if is_cut else _time(token)
         if time is not None:
             self.current.times[name] = time
         elif _DAMAGED_TIME.match(token):
             self.unread.append(line)
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        share, time = float(match[1]), _time(match[3])
-        if time is None:
-            if _DAMAGED_TIME.match(match[3]):
-                self.unread.append(match[0])
-        elif share in {0, 1}:
-            self.current.times["max" if share else "min"] = time
-        else:
-            self.current.percentiles[_key(share)] = time
+        share = float(match[1])
+        self._add(_key(share) if 0 < share < 1 else "max" if share else "min", match[3], match[0])
 
     def read_counter(self, match: re.Match[str]) -> None:
         if self.counting:
@@ -198,23 +192,24 @@ def _key(share: float) -> str:
 
 def _result(
     statistics: Mapping[str, _Statistic],
-    counters: Mapping[str, int],
+    counters: Mapping[str, tuple[int, float | None]],
     *,
-    rates: Mapping[str, float | None],
     complete: bool,
     notes: tuple[Note, ...],
     counted: bool = True,
     duration_s: float | None = None,
     more: Mapping[str, object] | None = None,
 ) -> LoadResult:
-    plain = {name.removeprefix("client."): number for name, number in counters.items()}
-    per_second = {name.removeprefix("client."): rate for name, rate in rates.items()}
+    """Return the result by statistics, and by counters with their rates per second."""
+    plain = {name.removeprefix("client."): number for name, (number, _) in counters.items()}
     answers = {name: number for name, number in plain.items() if _ANSWERS.match(name)}
     known = bool(answers) or any(name.startswith(_PREFIXES) for name in plain)
-    times = statistics.get(_REQUEST, _Statistic(0))
+    times = statistics[_REQUEST].times if _REQUEST in statistics else {}
+    step = 1e-6 if TEXT_LIMITS in notes and times.keys() & {"min", "mean", "max", "stdev"} else None
     connect, resets = plain.get("benchmark.pool_connection_failure", 0), plain.get("benchmark.stream_resets", 0)
     above = sum(n for name, n in answers.items() if name.removeprefix("benchmark.http_") in {"4xx", "5xx", "xxx"})
-    summed = [rate for name in answers if (rate := per_second.get(name)) is not None]
+    rates = [rate for name, (_, rate) in counters.items() if _ANSWERS.match(name.removeprefix("client."))]
+    summed = [rate for rate in rates if rate is not None]
     requests = sum(answers.values()) if known and counted else None
     rate = float(f"{sum(summed):.12g}") if counted and summed and len(summed) == len(answers) else None
     return LoadResult(
@@ -223,16 +218,7 @@ def _result(
         requests=requests,
         rps=rate,
         bytes_total=plain.get("upstream_cx_rx_bytes_total"),
-        latency=Latency(
-            min_s=times.times.get("min"),
-            mean_s=times.times.get("mean"),
-            stdev_s=times.times.get("pstdev"),
-            max_s=times.times.get("max"),
-            percentiles=times.percentiles,
-            resolution_s=1e-6 if TEXT_LIMITS in notes and times.times else None,
-            covers="request",
-            corrected=False,
-        ),
+        latency=latency_by_name(times, "request").model_copy(update={"resolution_s": step}),
         errors=Errors(connect=connect, read=resets) if known and complete else Errors(),
         non_2xx=sum(n for name, n in answers.items() if "2xx" not in name) if known and complete else None,
         failed=connect + resets + above if known and complete else None,
@@ -300,7 +286,6 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
         raise ParseError("this JSON of nighthawk has no result 'global'", hint="was it cut?")
     options, workers = document.options, max(1, sum(1 for each in document.results if each.name != "global"))
     duration = _seconds(whole.execution_duration)
-    counters = {each.name: each.value for each in whole.counters}
     notes = []
     if options.requests_per_second:
         rate = options.requests_per_second * workers
@@ -308,8 +293,7 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
         notes.append(Note(code="target-rate", message=f"{rate}/s were asked for ({loop}); times count from sending"))
     return _result(
         {each.id: _of_json(each) for each in whole.statistics},
-        counters,
-        rates={name: value / duration for name, value in counters.items()} if duration else {},
+        {each.name: (each.value, each.value / duration if duration else None) for each in whole.counters},
         complete=True,
         notes=tuple(notes),
         duration_s=duration,
@@ -324,13 +308,10 @@ def _of_document(document: _NighthawkDocument) -> LoadResult:
 def _of_json(statistic: _NighthawkStatistic) -> _Statistic:
     if not statistic.count:
         return _Statistic(0)
-    named = {name: _seconds(getattr(statistic, name)) for name in ("min", "mean", "max", "pstdev")}
-    shares = ((each.percentile, _seconds(each.duration)) for each in statistic.percentiles)
-    return _Statistic(
-        statistic.count,
-        {name: time for name, time in named.items() if time is not None},
-        {_key(share): time for share, time in shares if time is not None and 0 < share < 1},
-    )
+    texts = {"min": statistic.min, "mean": statistic.mean, "stdev": statistic.pstdev, "max": statistic.max}
+    texts |= {_key(each.percentile): each.duration for each in statistic.percentiles if 0 < each.percentile < 1}
+    times = {name: _seconds(text) for name, text in texts.items()}
+    return _Statistic(statistic.count, {name: time for name, time in times.items() if time is not None})
 
 
 def _of_fortio(document: FortioDocument) -> LoadResult:
@@ -338,26 +319,17 @@ def _of_fortio(document: FortioDocument) -> LoadResult:
     times, duration = document.DurationHistogram, document.ActualDuration / 1e9
     answered = (document.RetCodes or {}).get("200", 0)
     requests = round(document.ActualQPS * duration)
-    connections = document.NumThreads or None
+    figures = {"min": times.Min, "mean": times.Avg, "stdev": times.StdDev, "max": times.Max}
+    percentiles = {f"{each.Percentile:g}": each.Value for each in times.Percentiles or ()}
     return LoadResult(
         tool="nighthawk",
         target=document.URL,
         duration_s=duration or None,
         requests=requests,
         rps=document.ActualQPS,
-        connections=connections,
+        connections=document.NumThreads or None,
         bytes_total=document.BytesReceived,
-        latency=Latency(
-            min_s=times.Min,
-            mean_s=times.Avg,
-            stdev_s=times.StdDev,
-            max_s=times.Max,
-            percentiles={f"{each.Percentile:g}": each.Value for each in times.Percentiles or ()},
-            covers="request",
-            corrected=False,
-        )
-        if times.Count and times.Avg
-        else Latency(covers="request", corrected=False),
+        latency=latency_by_name(figures | percentiles if times.Count and times.Avg else {}, "request"),
         non_2xx=0 if answered == requests else None,
         failed=0 if answered == requests else None,
         notes=(_FORTIO_LIMITS, *_target_rate(document.RequestedQPS)),

@@ -14,31 +14,30 @@ Meaning of the figures, read from its source (src/results.rs, http/mod.rs):
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
 from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
+    BINARY_SIZES,
     SECONDS,
     Count,
     Figure,
-    Reader,
+    all_of_unit,
     errors_of,
-    has_line,
+    has_any,
     implied_duration,
+    latency_by_name,
     line_with,
-    not_output_of,
-    of_unit,
     parse_count,
     parse_number,
-    parse_scaled,
+    parse_quantity,
     several_runs,
-    unread_notes,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
-
-_BYTES = {"B": 1.0, "KB": 1024.0, "MB": 1024.0**2, "GB": 1024.0**3}
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 _JSON = re.compile(r'"latency_std_deviation"\s*:')
 _BENCHMARKING = re.compile(r"Benchmarking (\S+) connections? @ (\S+) for (\S.*)")
@@ -46,13 +45,15 @@ _TIMES = re.compile(r"(\S+ms)\s+(\S+ms)\s+(\S+ms)\s+(\S+ms)")
 _REQUESTS = re.compile(r"Total:\s*(\S+)\s+Req/Sec:\s*(\S+)")
 _TRANSFER = re.compile(r"Total:\s*(\S+ [KMG]?B)\s+Transfer Rate:\s*(\S+ [KMG]?B)/Sec")
 _ERROR = re.compile(r"([0-9]{1,18}) Errors: (\S.*)")
-_FAILURE = re.compile(r"(?:connection error|error parsing uri): .*")
+_FAILURE = re.compile(r"((?:connection error|error parsing uri): .*)")
 _NONE = re.compile(r"No requests completed successfully")
 _AVERAGES = re.compile(r"Percentile\s*\|\s*Avg Latency")
 _DAMAGED = re.compile(r"Benchmarking .* connections? @ .*|Total: .*")
 
 
 class _RewrkDocument(JsonOutput):
+    """Document of `--json`; times are milliseconds."""
+
     latency_avg: Figure | None
     latency_max: Figure | None
     latency_min: Figure | None
@@ -63,26 +64,22 @@ class _RewrkDocument(JsonOutput):
     requests_avg: Figure | None
 
 
-class _RewrkReader(Reader):
-    """Figures of the table by rewrk's own labels; times in seconds, sizes in bytes."""
+_PARTS = frozenset({"times", "requests", "bytes_total"})
+"""Attributes of the lines that a run with a request has."""
 
+
+class _RewrkReader(Reader):
     tool = "rewrk"
 
-    connections: int | None = None
-    target: str | None = None
-    times: tuple[float, ...] | None = None
+    times: Mapping[str, float] | None = None
     """Mean, deviation, minimum and maximum."""
-    requests: int | None = None
-    rate: float | None = None
-    total_bytes: float | None = None
-    bytes_rate: float | None = None
     has_averages: bool = False
     failure: str | None = None
     """Message of rewrk in place of figures."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.errors: dict[str, int] = {}
+        self.errors: Counter[str] = Counter()
         self._rules = (
             (_BENCHMARKING, self.once(connections=parse_count, target=str)),
             (_TIMES, self.read_times),
@@ -91,73 +88,48 @@ class _RewrkReader(Reader):
             (_NONE, self.mark(requests=0)),
             (_AVERAGES, self.read_averages),
             (_ERROR, self.read_error),
-            (_FAILURE, self.read_failure),
+            (_FAILURE, self.latest(failure=str)),
             (_DAMAGED, self.add_unread),
         )
 
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if not self.stated & {"times", "requests", "total_bytes"}:
-            if "target" in self.stated:
-                raise ParseError("this output of rewrk has no figures", why=self.failure, hint="did its run end?")
-            raise not_output_of("rewrk", lines)
-        return self.result()
+    def has_figures(self) -> bool:
+        return bool(self.stated & {"target", *_PARTS})
 
     def read_times(self, match: re.Match[str]) -> None:
         mean = None if self.starts_mid_number else match[1]
-        times = [parse_scaled(token, SECONDS) for token in (mean, *match.groups()[1:])]
-        self.set_once(match[0], times=None if None in times else tuple(time[0] for time in times if time))
+        times = [parse_quantity(token, SECONDS) for token in (mean, *match.groups()[1:])]
+        named = dict(zip(("mean", "stdev", "min", "max"), times, strict=True))
+        self.set_once(match[0], times=None if None in times else named)
 
     def read_requests(self, match: re.Match[str]) -> None:
         rate = None if self.unterminated and not re.search(r"\.[0-9]{2}$", match[2]) else parse_number(match[2])
-        self.set_once(match[0], requests=parse_count(match[1]), rate=rate)
+        self.set_once(match[0], requests=parse_count(match[1]), rps=rate)
 
     def read_transfer(self, match: re.Match[str]) -> None:
-        total, rate = (parse_scaled(token.replace(" ", ""), _BYTES) for token in match.groups())
-        self.set_once(match[0], total_bytes=total and total[0], bytes_rate=rate and rate[0])
+        total, rate = (parse_quantity(token.replace(" ", ""), BINARY_SIZES) for token in match.groups())
+        self.set_once(match[0], bytes_total=total, bytes_per_s=rate)
 
     def read_averages(self, match: re.Match[str]) -> None:
         if self.has_averages:
             raise several_runs("rewrk", match[0])
         self.has_averages = True
 
-    def read_failure(self, match: re.Match[str]) -> None:
-        self.failure = f"it says: {match[0]}"
-
     def read_error(self, match: re.Match[str]) -> None:
-        self.errors[match[2]] = self.errors.get(match[2], 0) + int(match[1])
+        self.errors[match[2]] += int(match[1])
 
     def result(self) -> LoadResult:
-        mean, stdev, low, high = self.times or (None, None, None, None)
-        return LoadResult(
-            tool="rewrk",
-            target=self.target,
-            duration_s=implied_duration(self.requests, self.rate),
-            requests=self.requests,
-            rps=self.rate,
-            connections=self.connections,
-            bytes_total=self.total_bytes,
-            bytes_per_s=self.bytes_rate,
-            latency=Latency(
-                min_s=low,
-                mean_s=mean,
-                stdev_s=stdev,
-                max_s=high,
-                resolution_s=1e-5 if self.times else None,
-                covers="request",
-                corrected=False,
-            ),
+        if not self.stated & _PARTS:
+            why = self.failure and f"it says: {self.failure}"
+            raise ParseError("this output of rewrk has no figures", why=why, hint="did its run end?")
+        latency = latency_by_name(self.times or {}, "request")
+        return self.load_result(
+            duration_s=implied_duration(self.requests, self.rps),
+            latency=latency.model_copy(update={"resolution_s": 1e-5 if self.times else None}),
             errors=errors_of(self.errors) if self.errors else Errors(),
-            failed=sum(self.errors.values()) or None,
-            complete=not self.unread and (self.requests == 0 or {"times", "requests", "total_bytes"} <= self.stated),
-            notes=tuple(self._notes()),
+            failed=self.errors.total() or None,
+            complete=not self.unread and (self.requests == 0 or self.stated >= _PARTS),
+            notes=(_AVERAGES_NOTE, _FAILURES) if self.has_averages else (_FAILURES,),
         )
-
-    def _notes(self) -> Iterator[Note]:
-        if self.has_averages:
-            yield _AVERAGES_NOTE
-        yield _FAILURES
-        yield from unread_notes(self.unread)
 
 
 _FAILURES = Note(
@@ -172,10 +144,20 @@ _AVERAGES_NOTE = Note(
 def parse(text: str) -> LoadResult:
     """Return the result that rewrk printed. Raises ParseError for other text, and for several rounds."""
     document = find_document(text, _JSON, "rewrk")
-    return _RewrkReader().read(text) if document is None else _result(read_document(document, _RewrkDocument, "rewrk"))
+    return (
+        _RewrkReader().read(text)
+        if document is None
+        else _of_document(read_document(document, _RewrkDocument, "rewrk"))
+    )
 
 
-def _result(document: _RewrkDocument) -> LoadResult:
+def _of_document(document: _RewrkDocument) -> LoadResult:
+    times = {
+        "min": document.latency_min,
+        "mean": document.latency_avg,
+        "stdev": document.latency_std_deviation,
+        "max": document.latency_max,
+    }
     return LoadResult(
         tool="rewrk",
         duration_s=implied_duration(document.requests_total, document.requests_avg),
@@ -183,23 +165,15 @@ def _result(document: _RewrkDocument) -> LoadResult:
         rps=document.requests_avg,
         bytes_total=document.transfer_total,
         bytes_per_s=document.transfer_rate,
-        latency=Latency(
-            min_s=of_unit(document.latency_min, 1e-3),
-            mean_s=of_unit(document.latency_avg, 1e-3),
-            stdev_s=of_unit(document.latency_std_deviation, 1e-3),
-            max_s=of_unit(document.latency_max, 1e-3),
-            covers="request",
-            corrected=False,
-        ),
+        latency=latency_by_name(all_of_unit(times, 1e-3), "request"),
         notes=(_FAILURES,),
     )
 
 
-_ROUND = line_with(_BENCHMARKING.pattern)
-_has_mark = has_line(
+_MARK = line_with(
     r"Benchmarking \S+ connections? @ \S+ for [0-9]+ ",
     r"Percentile\s*\|\s*Avg Latency",
     r"Total:\s*\S+\s+Req/Sec:",
     r"Total:\s*\S+ [KMG]?B Transfer Rate:",
 )
-FORMAT = OutputFormat("rewrk", lambda text: _JSON.search(text) is not None or _has_mark(text), parse, (_ROUND,))
+FORMAT = OutputFormat("rewrk", has_any(_JSON, _MARK), parse, (line_with(_BENCHMARKING.pattern),))

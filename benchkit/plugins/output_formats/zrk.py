@@ -3,8 +3,8 @@
 Meaning of the figures, read from its source (src/report.zig, connection.zig):
 
 - An open loop with a bound: each connection sends when a request is due at the target rate, one at a time. Latencies
-  are microseconds from when a request was due, so that waiting for the connection is in them (corrected for coordinated
-  omission), and a reconnection too. A ramp's percentiles are of all its rates together.
+  are microseconds from when a request was due (corrected for coordinated omission). So waiting for the connection is in
+  them, and a reconnection too. A ramp's percentiles are of all its rates together.
 - `requests` are answers of any status; the rate is answers ÷ elapsed time. Statuses are counted by class.
 - A request that would be late by more than `--deadline` is not sent: it is counted under "deadline" and has no latency.
   Requests that timed out are in the latencies unless `--no-record-timeouts` was given.
@@ -20,20 +20,25 @@ import re
 from collections.abc import Iterator
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, find_document, read_document
+from benchkit.loadtools.json_text import JsonOutput, find_document, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.text import Count, Figure, not_output_of, of_unit, split_lines, without_times
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.loadtools.text import (
+    Count,
+    Figure,
+    has_any,
+    latency_by_name,
+    not_output_of,
+    of_unit,
+    split_lines,
+    without_times,
+)
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 _SUMMARY = re.compile(r'"zrk_version"\s*:')
 _TEXT = re.compile(r"latency \(coordinated-omission corrected\)$|^ *\{\"t\":[0-9.]+,\"target_rate\":", re.MULTILINE)
 _PERCENTILES = {"p50": "50", "p75": "75", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99"}
 _KEPT_SHARE = 0.99
 """Least share of the target rate at which no note is made."""
-
-
-class _ZrkTarget(JsonOutput):
-    url: str | None = None
 
 
 class _ZrkConfig(JsonOutput):
@@ -58,7 +63,7 @@ class _ZrkErrors(JsonOutput):
 
 class _ZrkSummary(JsonOutput):
     zrk_version: str
-    target: _ZrkTarget = _ZrkTarget()
+    url: str | None = within("target", "url", default=None)
     config: _ZrkConfig = _ZrkConfig()
     duration_s: Figure
     interrupted: bool = False
@@ -72,9 +77,8 @@ class _ZrkSummary(JsonOutput):
     latency_us: dict[str, Figure]
     status_codes: dict[str, Count]
     errors: _ZrkErrors
-    closed: bool = False
-
     end_window_s: Figure | None = None
+    closed: bool = False
 
     @property
     def is_ramp(self) -> bool:
@@ -102,28 +106,19 @@ def parse(text: str) -> LoadResult:
 
 def _result(summary: _ZrkSummary) -> LoadResult:
     errors = summary.errors
-    times = {name: of_unit(us, 1e-6) for name, us in summary.latency_us.items()}
-    latency = Latency(
-        min_s=times.get("min"),
-        mean_s=times.get("mean"),
-        stdev_s=times.get("stdev"),
-        max_s=times.get("max"),
-        percentiles={key: time for name, key in _PERCENTILES.items() if (time := times.get(name)) is not None},
-        resolution_s=1e-6,
-        covers="request",
-        corrected=not summary.is_closed,
+    times = {_PERCENTILES.get(name, name): of_unit(us, 1e-6) for name, us in summary.latency_us.items()}
+    latency = latency_by_name(times, "request").model_copy(
+        update={"resolution_s": 1e-6, "corrected": not summary.is_closed}
     )
-    is_tail = summary.is_ramp and summary.end_window_s is not None
+    is_tail = summary.is_ramp and summary.end_window_s is not None and summary.duration_s > 0
     socket = errors.connect + errors.read + errors.write + errors.timeout
     return LoadResult(
         tool="zrk",
         tool_version=summary.zrk_version,
-        target=summary.target.url,
+        target=summary.url,
         duration_s=summary.duration_s,
         requests=summary.requests,
-        rps=of_unit(summary.requests, 1 / summary.duration_s)
-        if is_tail and summary.duration_s
-        else summary.achieved_rate,
+        rps=of_unit(summary.requests, 1 / summary.duration_s) if is_tail else summary.achieved_rate,
         connections=summary.config.connections if summary.config.launched is None else summary.config.launched,
         bytes_total=summary.bytes,
         bytes_per_s=None if is_tail else summary.bytes_per_sec,
@@ -162,8 +157,4 @@ def _notes(summary: _ZrkSummary) -> Iterator[Note]:
         yield Note(code="timeouts", message="requests that timed out have no latency (--no-record-timeouts)")
 
 
-FORMAT = OutputFormat(
-    "zrk",
-    lambda text: _SUMMARY.search(text) is not None or _TEXT.search(text) is not None,
-    parse,
-)
+FORMAT = OutputFormat("zrk", has_any(_SUMMARY, _TEXT), parse)

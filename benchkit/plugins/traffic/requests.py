@@ -133,7 +133,7 @@ def _size_class(size: int, sizes: Sequence[int]) -> int:
 
 
 def _order(kept: Sequence[_Arrival], requests: Sequence[TrafficRequest]) -> Iterator[int]:
-    """Yield the place of each logged request: that of its own path, or of another of its class in turn."""
+    """Yield the place of each logged request, by its own path, or else of others of its class in turn."""
     places = {(each.kind, each.path): place for place, each in enumerate(requests)}
     of_kind: defaultdict[str, list[int]] = defaultdict(list)
     for place, request in enumerate(requests):
@@ -168,7 +168,6 @@ def _notes(
 
 
 def _unknown(requests: Sequence[LoggedRequest], form: str, *, is_whole: bool) -> Iterator[str]:
-    """Yield what the log cannot tell."""
     headers = sorted({name for each in requests for name in each.headers})
     if not headers:
         yield "the log has no headers of requests: they are sent without"

@@ -218,7 +218,7 @@ def test_go_functions_lose_the_folders_of_their_package(label: str, shown: str) 
 
 def test_the_same_program_with_the_largest_difference_is_compared(studied: StoredRun) -> None:
     caption = DIFFERENCE.caption(studied)
-    assert caption.startswith("Widths are shares of nethttp, connections 2000;")
+    assert caption.startswith("Widths are shares of nethttp, connections 2000.")
     assert "than in nethttp, connections 200." in caption
     assert re.search(r"differs most from the baseline's: 6\.9 % against 40\.1 %\.", caption)
     tree = call_tree(profile("nethttp-go1.16-2000.pb.gz"), base=profile("nethttp-go1.16.pb.gz"))
@@ -249,7 +249,7 @@ def test_equal_scheduler_shares_are_compared_by_category(make_run: MakeRun) -> N
     run = make_run({"size": [1, 2, 3]}, blocks=1)
     programs = {"size=1": [SERVER], "size=2": [SERVER], "size=3": [FASTER]}
     caption = DIFFERENCE.caption(with_stacks(run, programs))
-    assert caption.startswith("Widths are shares of size 3;")
+    assert caption.startswith("Widths are shares of size 3.")
     assert "whose categories differ most" in caption
 
 

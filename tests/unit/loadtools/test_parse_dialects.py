@@ -8,8 +8,15 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.text import SECONDS, decode, parse_count, parse_duration, parse_number, parse_scaled
-from benchkit.loadtools.wrk.output import BYTES
+from benchkit.loadtools.text import (
+    BINARY_SIZES,
+    SECONDS,
+    decode,
+    parse_count,
+    parse_duration,
+    parse_number,
+    parse_scaled,
+)
 from tests.support.loadtools.outputs import codes, parsed, recorded
 
 
@@ -17,7 +24,7 @@ def test_units_of_wrk() -> None:
     assert parse_scaled("0.90m", SECONDS) == pytest.approx((54.0, 0.6))
     assert parse_scaled("850.00us", SECONDS) == pytest.approx((0.00085, 1e-8))
     assert parse_scaled("618.36\ufffds", SECONDS) == pytest.approx((0.00061836, 1e-8))
-    assert parse_scaled("0.90GB", BYTES) == pytest.approx((0.9 * 1024**3, 0.01 * 1024**3))
+    assert parse_scaled("0.90GB", BINARY_SIZES) == pytest.approx((0.9 * 1024**3, 0.01 * 1024**3))
     for token in ("1,21s", "1.21", "1e3s", "-1.00s", "nans", "1.2.3s", "", "12.5sec", "9" * 30 + "s"):
         assert parse_scaled(token, SECONDS) is None, token
 

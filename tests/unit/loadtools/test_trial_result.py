@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated
+from tests.support.loadtools.reductions import document
 from tests.support.paths import TESTS
 
 
@@ -182,24 +184,8 @@ def _reducer_file(rows: int) -> bytes:
         "max_ns": 1_000_000,
         "sum_ns": rows * 1_000_000,
     }
-    document = {
-        "reduction": 1,
-        "tool": "hey",
-        "ended": "whole",
-        "rows": rows,
-        "unread": {"count": 0, "first": None},
-        "resolution_ns": 1,
-        "latency": latency,
-        "status": {"200": rows},
-        "errors": {},
-        "other_errors": 0,
-        "bytes_in": None,
-        "bytes_out": None,
-        "span": None,
-        "seconds": None,
-        "rest": {"bytes": 0, "dropped": 0},
-    }
-    return json.dumps(document).encode()
+    whole = document(rows=rows, resolution_ns=1, latency=latency, status={"200": rows}, span=None, seconds=None)
+    return json.dumps(whole).encode()
 
 
 def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
@@ -254,8 +240,7 @@ SECOND_US = 1_000_000
 
 
 def histogram(times_us: list[int]) -> Histogram:
-    values, counts = np.unique(np.array(times_us, np.int64), return_counts=True)
-    return Histogram.from_microseconds(values, counts, digits=4)
+    return _histogram(dict(sorted(Counter(times_us).items())))
 
 
 def output(

@@ -186,7 +186,7 @@ def test_rates_over_whole_seconds_are_compared_with_the_distance_of_ranks() -> N
     near = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 10_300, 10_600)]
     (found,) = findings(*(each.model_copy(update={"name": str(i)}) for i, each in enumerate(near)))
     assert (found.check, found.severity) == ("whole-seconds", "suspect")
-    assert "half a second more or less is 10.0 %, and 2 of 2 neighbours in rank are closer" in found.text
+    assert "Half a second more or less is 10.0 %, and 2 of 2 neighbours in rank are closer" in found.text
     measured = [rows(rate, requests=int(rate * 5.1), **fields)[0] for rate in (10_000, 10_300, 10_600)]
     assert codes(*measured) == []
     apart = [rows(rate, requests=rate * 5, **fields)[0] for rate in (10_000, 20_000, 40_000)]
@@ -324,11 +324,8 @@ def test_checks_that_lack_their_data_are_skipped_with_the_reason() -> None:
         ("Framework,64,256\na,10,20\nb,30,\n", [("a", 64, 10.0, None), ("a", 256, 20.0, None), ("b", 64, 30.0, None)]),
     ],
 )
-def test_tables(table: str, expected: list[tuple[str, int | None, float, float | None]] | None) -> None:
+def test_tables(table: str, expected: list[tuple[str, int | None, float, float | None]]) -> None:
     results = read_table(table, "t").results
-    if expected is None:
-        assert results == []  # a number that cannot be read is none
-        return
     assert [(each.name, each.connections, each.rps, each.mean_s) for each in results] == expected
 
 

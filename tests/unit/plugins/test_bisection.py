@@ -79,7 +79,8 @@ def test_skipped_commit_is_replaced_by_its_neighbour_and_stays_a_suspect() -> No
     search = judged(search, ("c2", "good"), ("c5", "bad"), ("c4", "bad"))
     assert search.next_commit is None
     assert search.suspects == ("c3", "c4")
-    assert describe(search) == ("The first bad commit is one of 2, of which the others could not be tested: c3, c4.")
+    sentence = "The first bad commit is one of 2, of which the others could not be tested: c3 (One), c4 (Two)."
+    assert describe(search, {"c3": "One", "c4": "Two"}) == sentence
 
 
 def test_search_of_one_commit_needs_no_further_test() -> None:
@@ -147,9 +148,7 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
 
 
 def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compared:
-    plain = Ratio(metric=metric, cell_id="commit", baseline="good", blocks=10)
-    ratio = plain.with_point(math.log(point), 0.0).with_interval(math.log(point), error, 9, 0.01)
-    return Compared(ratio, run_id="r1")
+    return Compared(ratio(point, error, metric), run_id="r1")
 
 
 class Comparisons:
