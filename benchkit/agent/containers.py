@@ -64,13 +64,13 @@ class Containers:
 
 
 def find_cgroup(wanted: FindCgroup) -> Optional[str]:
-    """Return the control group of a process: that of its CPU time, or of version 2; None where it has ended."""
+    """Return the control group that counts a process's CPU time, or its group of version 2; None where it has ended."""
     membership = read_text(f"/proc/{wanted.pid}/cgroup")
     return None if membership is None else group_path(membership)
 
 
 def group_path(membership: str) -> Optional[str]:
-    """Return the group in the text of /proc/PID/cgroup (cgroups(7)): of the CPU time, or of version 2; pure."""
+    """Return the group in the text of /proc/PID/cgroup (cgroups(7)): it counts CPU time, or is of version 2; pure."""
     fields = [line.split(":", 2) for line in membership.splitlines()]
     paths = {name: path for _, names, path in fields for name in names.split(",")}
     return next((paths[name] for name in ("cpuacct", "cpu", "") if name in paths), None)

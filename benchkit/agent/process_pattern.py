@@ -40,7 +40,7 @@ class ProcessPattern(Cgroup):
         return [pid for pid in present if self._matches[pid]]
 
     def cpu(self) -> CpuSplit:
-        """Return the CPU time of all that were found, with that of their children that they waited for."""
+        """Return the CPU time of all processes that were found, and of children that they waited for."""
         for process in filter(None, map(proc_stat, self.pids())):
             self._used[process.pid, process.start] = CpuSplit(process.user_s, process.system_s)
         user_s = sum(each.user_s for each in self._used.values())
