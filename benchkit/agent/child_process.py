@@ -95,7 +95,7 @@ class Pump(threading.Thread):
         """Copy outputs until the agent ends."""
         asked: List[threading.Event] = []
         while True:
-            # What was printed before a flush is readable in the round after the one that hears of it, at the latest.
+            # Output from before a flush is readable one round after the loop has seen the flush, at the latest.
             due, asked = asked, []
             for key, _ in self._selector.select(0 if due else None):
                 piece = os.read(key.fd, self.PIECE)

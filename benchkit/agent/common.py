@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Iterator, List, NamedTuple, Optional
 
 HOST_STATE = "host-state"
-"""Kind of a request that failed for a state of the host that may pass: what it needs is used up for the moment."""
+"""Kind of a request that failed for a passing state of the host: something that it needs is used up."""
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 """Blocks or inodes are used up, on the disk or by this user."""

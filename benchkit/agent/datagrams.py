@@ -1,4 +1,4 @@
-"""UDP on behalf of the controller, which has the library for QUIC, and the question that every QUIC server answers."""
+"""UDP on behalf of the controller, which has the library for QUIC, and the request that every QUIC server answers."""
 
 from __future__ import annotations
 

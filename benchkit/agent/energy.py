@@ -1,6 +1,6 @@
 """Energy and power of the host, from the kernel: counters of processors (RAPL), and meters of the whole machine.
 
-The formats are those of Documentation/power/powercap/powercap.rst and Documentation/hwmon/sysfs-interface.rst of Linux:
+Linux has the formats in Documentation/power/powercap/powercap.rst and Documentation/hwmon/sysfs-interface.rst:
 microjoules and microwatts as decimal text. A folder `sys` in the work directory is read in place of /sys, for a
 container whose own has no counters.
 """
@@ -20,15 +20,16 @@ SYS = Path("/sys")
 MICRO = 1e-6
 ENERGY, POWER = "energy_j_total", "power_w"
 PACKAGE, DRAM = "package-", "dram"
-"""Names of the zones that are read. Others are parts of a package (core, uncore) or of the machine (psys), and those of
-intel-rapl-mmio are the packages once more."""
+"""Names of the zones that are read. Others are parts of a package (core, uncore) or of the machine (psys);
+intel-rapl-mmio lists the packages once more.
+"""
 METERS = ("power_meter", "aem", "ibmpex")
 """Names of hwmon devices that measure the whole machine: acpi_power_meter, and IBM's by IPMI (ibmaem, ibmpex)."""
 MOST_IDLE_S = 10.0
 
 
 class _Zone:
-    """A counter of energy, which begins again at 0 beyond its range."""
+    """A counter of energy, which wraps around to 0 beyond its range."""
 
     def __init__(self, folder: Path, instance: str) -> None:
         self.instance = instance
@@ -38,7 +39,7 @@ class _Zone:
         self._before_uj = 0
 
     def joules(self) -> float:
-        """Return its reading, as if it had never begun again."""
+        """Return its reading, as if it had never wrapped around."""
         now_uj = int(read_once(self._path))
         if now_uj < self._last_uj:
             self._before_uj += self._range_uj
@@ -102,7 +103,7 @@ def find_energy(workdir: Workdir) -> List[Callable[[], Collector]]:
 
 
 def read_idle_power(workdir: Workdir, seconds: float) -> ops.IdlePower:
-    """Return the mean power of the host over a short time, by zone or meter; without a counter at once why not."""
+    """Return the mean power of the host over a short time, by zone or meter; without a counter, the reason at once."""
     try:
         energy = Energy(sys_of(workdir))
     except UnavailableError as error:

@@ -1,7 +1,7 @@
 """The frames between controller and agent: magic, length of header, length of body, header (JSON), body.
 
-The header of a request is `{"id", "op", "args"}`; that of its answer `{"id", "ok": …}` or `{"id", "error": {"kind",
-"what", "why"}}`. Answers arrive in any order. `benchkit.agent.operations` has the operations and their results.
+A request has the header `{"id", "op", "args"}`, its answer `{"id", "ok": …}` or `{"id", "error": {"kind", "what",
+"why"}}`. Answers arrive in any order. `benchkit.agent.operations` has the operations and their results.
 """
 
 from __future__ import annotations

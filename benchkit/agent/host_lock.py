@@ -1,12 +1,13 @@
 """The lock of a host, for one run at a time: the process that listens on an abstract unix socket holds it.
 
-An abstract socket (unix(7)) belongs to the network namespace, which is what benchkit treats as a host, whatever the
-user and the work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
+An abstract socket (unix(7)) belongs to a network namespace, which benchkit treats as a host, whatever the user and the
+work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
 
 Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED). A process of root or
-of this user does, whatever it answers. A process of another user does if it answers as benchkit does, or for a while if
-it is silent, as a watchdog is that restores changes. Any other occupant of a name is no holder: the next name is the
-lock then. A user who speaks the protocol can hold the host, as by running benchkit, and is named by pid and uid.
+of this user holds it, whatever it answers. A process of another user holds it if it answers as benchkit does. If it is
+silent it holds it for a while: it may be a watchdog that restores changes. Any other occupant of a name is no holder:
+the next name is the lock then. A user who speaks the protocol can hold the host, as by running benchkit, and is named
+by pid and uid.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _TRUSTED = frozenset({0, os.geteuid()})
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 
 
-def take(*, ignore_silent: bool = False) -> Optional[socket.socket]:
+def acquire(*, ignore_silent: bool = False) -> Optional[socket.socket]:
     """Lock the host for as long as the returned socket is open; return None where another process holds it.
 
     `ignore_silent`: a silent process of another user is no holder.
@@ -89,7 +90,7 @@ def answer(listener: socket.socket, about: JsonObject) -> None:
 
 
 def holder(*, ignore_silent: bool = False) -> Optional[LockHolder]:
-    """Return the holder of this host; None where nothing holds it. `ignore_silent` as in `take`."""
+    """Return the holder of this host; None where nothing holds it. `ignore_silent` as in `acquire`."""
     return _holder_at(NAMES, ignore_silent)
 
 

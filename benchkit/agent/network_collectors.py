@@ -114,7 +114,7 @@ class Snmp(ProtocolCounters):
             self.files.append(KernelFile("/proc/self/net/snmp6"))
 
     def sample(self) -> Values:
-        """Return the counters of TCP, which are of IPv4 and IPv6 together, and the sums of those of UDP."""
+        """Return the counters of TCP, which count IPv4 and IPv6 together, and UDP's added up over both."""
         found = super().sample()
         for file in self.files[1:]:
             for line in file.read().split(b"\n"):

@@ -1,4 +1,4 @@
-"""The operations of the agent, one dataclass each, as both ends use them: what is asked, and what comes back.
+"""The operations of the agent, one dataclass each, as both ends use them: requests and their results.
 
 A field `body` of an operation or of a result travels as the body of its frame, everything else as JSON. Paths are below
 the work directory, relative to it or absolute; instants are on the host's monotonic clock. A new operation needs its
@@ -65,7 +65,7 @@ class Clocks:
 
 @dataclass
 class ReadClocks(Operation[Clocks]):
-    """Read the clocks, for comparison with those of the controller."""
+    """Read the clocks, for comparison with the controller's."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class GatherFacts(Operation[GatheredFacts]):
 
 @dataclass
 class MissingFiles(Operation[List[Tuple[str, int]]]):
-    """Return those of `files` (hash, mode) that the store does not have."""
+    """Return the items of `files` (hash, mode) that the store does not have."""
 
     files: List[Tuple[str, int]]
 
@@ -265,7 +265,7 @@ class CommandSpec:
 
     argv: List[str]
     env: Dict[str, Optional[str]] = field(default_factory=dict)
-    """Variables added to those of the agent; None removes one."""
+    """Environment variables, added to the agent's; None removes one."""
     cwd: Optional[str] = None
     """Folder below the work directory, or an absolute path anywhere; None: the work directory itself."""
     cpus: Optional[List[int]] = None
@@ -419,7 +419,7 @@ class StopProcesses(Operation[StoppedProcesses]):
 
 @dataclass
 class CountByCgroup(Operation[None]):
-    """Take the processes and the CPU time of an existing control group as those of a started process."""
+    """Count the processes and the CPU time of an existing control group as a started process's."""
 
     id: int
     path: str
@@ -433,7 +433,7 @@ class WatchProcesses(Operation[ProcessReport]):
     cgroup: Optional[str] = None
     """Path of their control group, as of `CountByCgroup`."""
     unit: Optional[str] = None
-    """Name of their systemd unit, which is that of its control group: `app.service`."""
+    """Name of their systemd unit and of its control group: `app.service`."""
     pattern: Optional[str] = None
     """Regular expression that their command lines contain."""
 
@@ -669,7 +669,7 @@ class ExchangeDatagrams(Operation[Datagrams]):
     session: Optional[int] = None
     ends: bool = False
     body: bytes = b""
-    """The datagrams, as those of `Datagrams`."""
+    """The datagrams, encoded as in `Datagrams`."""
 
 
 TIME_WAIT = "TIME-WAIT"
@@ -802,7 +802,7 @@ class ExpectCleanup(Operation[None]):
 
     argv: List[str]
     env: Dict[str, str]
-    """Variables added to those of the login."""
+    """Environment variables, added to the login's."""
     within_s: float
     scope: str
 
@@ -817,7 +817,7 @@ class SetGoEnv(Operation[Dict[str, Optional[str]]]):
 
 @dataclass
 class LockHolder:
-    """The process that holds the lock of a host. What only its answer states is None where it does not answer."""
+    """The process that holds the lock of a host. Fields that only its answer has are None where it does not answer."""
 
     pid: int
     uid: Optional[int]
@@ -982,7 +982,7 @@ class TelemetrySnapshot:
     cpu_s: Dict[str, float] = field(default_factory=dict)
     """CPU time of each service, as in the sample; without those that have none."""
     escapes: Dict[str, str] = field(default_factory=dict)
-    """Reasons why CPU time of children may be missing, by service: of those that no control group counts."""
+    """Reasons why CPU time of children may be missing, by service; only for services that no control group counts."""
 
 
 @dataclass

@@ -67,9 +67,10 @@ def parse_stat(pid: int, content: bytes) -> Tuple[ProcStat, List[bytes]]:
 
 
 def cpu_clock_s(pid: int) -> Optional[float]:
-    """Return the CPU time of a process, to the nanosecond, without that of its children; None where it has ended.
+    """Return the CPU time of a process, to the nanosecond, without its children; None where it has ended.
 
-    /proc has hundredths of a second. The number of the clock is that of clock_getcpuclockid(3), which Python lacks.
+    /proc has hundredths of a second. The number of the clock is computed as clock_getcpuclockid(3) does, which Python
+    lacks.
     """
     try:
         return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
@@ -177,8 +178,8 @@ def end_session(pid: int, start: int, policy: StopPolicy) -> List[str]:
 def end_recorded(record: JsonObject) -> List[str]:
     """End what remains of a process that another agent started, by its record; return failures.
 
-    The record has no pid where the agent was killed while it launched the process, which then only its tag identifies;
-    `escaped`: pid and start of descendants that left its session.
+    The record has no pid where the agent was killed while it launched the process: then only its tag identifies it. Its
+    field `escaped` has pid and start of descendants that left the session.
     """
     pid, tag, policy = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
     escaped = dict(record.get("escaped", ()))
@@ -242,10 +243,10 @@ def members(
 ) -> Dict[int, List[ProcStat]]:
     """Return the live processes of each started process, by its number.
 
-    `everything` has all processes of the host; `by_pid` the running started processes; `by_session` also those that
-    ended, as a session can outlive its leader; `by_group` the pids in the control groups of started processes; `by_tag`
-    returns the number in the environment of a pid. A subreaper remains an ancestor of everything it started; without
-    one, orphans move to init and are recognised by session or tag.
+    `everything` has all processes of the host. `by_pid` has the running started processes, `by_session` the ended ones
+    too, as a session can outlive its leader. `by_group` has the pids in the control groups of started processes.
+    `by_tag` returns the number in the environment of a pid. A subreaper remains an ancestor of everything it started;
+    without one, orphans move to init and are recognised by session or tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}

@@ -110,7 +110,7 @@ class TreeProcess(NamedTuple):
     threads: int
     rss_bytes: int
     cpu_s: float
-    """CPU time, including that of its children that ended and were waited for."""
+    """CPU time, including its children that ended and were waited for."""
 
     @property
     def is_alive(self) -> bool:
@@ -122,7 +122,7 @@ class ProcessTree(Collector):
     """The process tree of one service."""
 
     MAX_PROCESSES = 64
-    """Limit of processes; those of a larger tree are not sampled one by one."""
+    """Limit of processes; in a larger tree they are not sampled one by one."""
 
     def __init__(self, child: Child, trees: ProcessTrees) -> None:
         self._child = child
@@ -379,7 +379,7 @@ class OpenFiles(Collector):
 
 
 class StorageWrites(Collector):
-    """Bytes that the processes of a tree have written to files on disks; those of files in memory do not count.
+    """Bytes that the processes of a tree have written to files on disks; files in memory do not count.
 
     They count when a page of the cache is written, not when it reaches the disk (proc(5), `write_bytes` of
     /proc/PID/io). Bytes of ended processes stay in the sum.

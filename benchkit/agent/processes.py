@@ -190,7 +190,7 @@ class ProcessTable:
         return used
 
     def count_by_cgroup(self, wanted: ops.CountByCgroup) -> None:
-        """Take an existing control group, or one that appears later, as that of a started process."""
+        """Count a started process by an existing control group, or by one that appears later."""
         try:
             group = Cgroup.at(wanted.path)
         except UnavailableError as error:
@@ -424,7 +424,7 @@ class ProcessTable:
         )
         self._note_escaped(trees)
         for child in children:
-            if child.is_watched_only and child.foreign_group is not None:  # they may be those of another tree too
+            if child.is_watched_only and child.foreign_group is not None:  # they may be in another tree too
                 trees[child.id] = [each for each in map(proc_stat, child.foreign_group.pids()) if each is not None]
         return trees
 

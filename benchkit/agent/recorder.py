@@ -4,7 +4,7 @@
     {"group": 0, "service": null, "series": [["cpu_user_s_total", "0"], …]}
     {"t_ns": 123, "values": {"0": [17.2, …]}}
 
-A group is named again when its series change. Times are those of the host's monotonic clock.
+A group is named again when its series change. Times are on the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -182,15 +182,15 @@ class Recorder:
         """Return the last live metrics of each service: metric → (ns on the host's monotonic clock, value)."""
         return {service: dict(metrics) for service, metrics in list(self._latest.items())}
 
-    def track(self, interval_ns: int) -> Track:
+    def sample_writer(self, interval_ns: int) -> SampleWriter:
         """Return a writer for samples at an interval."""
-        return Track(self, interval_ns)
+        return SampleWriter(self, interval_ns)
 
     def _write_line(self, content: JsonObject) -> None:
         self._file.write(json.dumps(content, separators=(",", ":")).encode() + b"\n")
 
 
-class Track:
+class SampleWriter:
     """Delays each sample until the next one; for one thread.
 
     A requested sample replaces a regular or requested one that is less than a quarter of an interval older. Over such a

@@ -53,10 +53,10 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Sample at each tick of the schedule."""
-        track = self._recorder.track(self._interval_ns)
+        writer = self._recorder.sample_writer(self._interval_ns)
         for tick in self._ticks:
-            track.write(*self._sample(tick), tick)
-        track.close()
+            writer.write(*self._sample(tick), tick)
+        writer.close()
         for shared in self._shared:
             shared.close()
         for _, collector in self._collectors:
@@ -65,7 +65,7 @@ class Sampler(threading.Thread):
     def _sample(self, tick: Tick) -> Tuple[int, GroupValues]:
         """Sample all collectors once; return the instant and the values. A collector that fails stops no other.
 
-        The instant is that of the first collector, which reads the cores: their CPU time is compared with elapsed time.
+        The instant is when the first collector reads the cores: their CPU time is compared with elapsed time.
         """
         for shared in self._shared:
             try:
@@ -172,8 +172,8 @@ class CoreSpeedSampler(threading.Thread):
             return None
         cores, why = ", ".join(map(str, sorted(self._failures))), next(iter(self._failures.values())).strerror
         return (
-            f"core {cores}: its speed was not measured, as the agent could not run there ({why}); do not change the CPU "
-            "affinity of its processes during a run"
+            f"core {cores}: its speed was not measured, as the agent could not run there ({why}); do not change the "
+            "agent's CPU affinity during a run"
         )
 
 

@@ -220,17 +220,17 @@ class CounterPoller(threading.Thread):
 
     def run(self) -> None:
         """Poll at each tick of the schedule."""
-        track = self._recorder.track(self._interval_ns)
+        writer = self._recorder.sample_writer(self._interval_ns)
         for tick in self._ticks:
             try:
                 content = self._page.get()
                 at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
                 values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
-                track.write(at_ns, [(self._group, values)], tick)
+                writer.write(at_ns, [(self._group, values)], tick)
             except (UnavailableError, OSError) as error:
                 self._failures += 1
                 self._last_failure = str(error)
-        track.close()
+        writer.close()
         self._page.close()
 
     def problem(self) -> Optional[str]:

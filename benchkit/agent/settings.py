@@ -1,4 +1,4 @@
-"""Settings of the host, kernel settings and those of the go command: written with a record of the former values."""
+"""Kernel settings and settings of the go command, written with a record of their former values."""
 
 from __future__ import annotations
 

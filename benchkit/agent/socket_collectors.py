@@ -56,7 +56,7 @@ class SockDiag:
     """A netlink socket for requests; for one thread at a time."""
 
     def __init__(self, network: Optional[int] = None) -> None:
-        """Open the socket in the network namespace of the process `network`; None: that of the agent.
+        """Open the socket in the network namespace of the process `network`; None: the agent's.
 
         Raises UnavailableError where the kernel does not support it.
         """
@@ -259,7 +259,7 @@ class SocketsByNetwork(Generic[Sockets]):
         self._networks: Dict[Optional[int], Sockets] = {}
 
     def of(self, network: Optional[int]) -> Sockets:
-        """Return those of the network namespace of a process; None: of the host's own."""
+        """Return the sockets in the network namespace of a process; None: in the host's own."""
         return self._networks.setdefault(network, self.kind(network))
 
     def refresh(self) -> None:

@@ -65,7 +65,7 @@ class Undo:
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_own(record)]
 
     def abandoned(self) -> List[UndoneChange]:
-        """Undo the changes of agents that no longer exist; return those of other live agents as kept."""
+        """Undo the changes of agents that no longer exist; return other live agents' changes as kept."""
         undone = []
         with self._records.undoing():
             for path, record in self._records.all():

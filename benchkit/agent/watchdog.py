@@ -144,7 +144,7 @@ class Watchdog:
         self._end_waiter()
 
     def _monitor(self) -> str:
-        """Serve the agent and those who ask for the holder until it is time to restore; return the reason."""
+        """Answer the agent, and requests for the holder, until it is time to restore; return the reason."""
         while True:
             remaining_s = None if self._lease_s is None else self._last_heartbeat + self._lease_s - time.monotonic()
             if remaining_s is not None and remaining_s <= 0:
@@ -203,7 +203,7 @@ class Watchdog:
     def _lock(self, about: JsonObject, *, ignore_silent: bool) -> bool:
         self._about = about
         if self._listener is None:
-            self._listener = host_lock.take(ignore_silent=ignore_silent)
+            self._listener = host_lock.acquire(ignore_silent=ignore_silent)
             if self._listener is None:
                 return False
             self._poll.register(self._listener.fileno(), select.POLLIN)

@@ -117,7 +117,7 @@ def describe_holder(holder: Optional[ops.LockHolder]) -> str:
         occupants = host_lock.occupants()
         if not occupants:
             return "another run held it until now; try again"
-        return f"its lock is occupied by what is not benchkit: {', '.join(occupants)}; end them, then try again"
+        return f"its lock is occupied by other programs: {', '.join(occupants)}; end them, then try again"
     if holder.heartbeat_age_s is None:
         process = f"process {holder.pid} of user {holder.uid}" if holder.pid else "a process that is not visible"
         return f"{process} holds it and does not answer; `benchkit hosts restore --take-over` ends it"

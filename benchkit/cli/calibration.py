@@ -14,7 +14,7 @@ from benchkit.services.external import EXTERNAL
 if TYPE_CHECKING:
     from benchkit.hosts.inventory import Inventory
     from benchkit.models.thresholds import Thresholds
-    from benchkit.plan.adaptation import Observed
+    from benchkit.plan.adaptation import ObservedBlock
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.experiment import Experiment
     from benchkit.scenario.versus import ServerComparison
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     """Function that makes the fields of a scenario."""
 
     Compare = Callable[[Mapping[str, object], ServerComparison], RunOutcome]
-    """Function that runs the fields of a scenario, which are those of a comparison."""
+    """Function that runs a comparison, given as the fields of a scenario."""
 
 ADAPTED = ("tool", "connections", "keepalive", "is_sliced", "quota", "slice_s")
 """Fields of a comparison that are adapted to its servers."""
 
 GENERATOR_RESERVE = 0.034
-"""Share of its CPU by which the load tool has to be below its limit in a short trial. Twice the standard deviation of
-that share between the blocks of a run, 0.017 in nine cells of the recorded runs in which it was above 0.4."""
+"""Share of its CPU by which the load tool has to be below its limit in a short trial. It is twice the standard
+deviation of that share between the blocks of a run. That was 0.017 in the nine cells of the recorded runs with a share
+above 0.4.
+"""
 
 TOOL: FailureCause = "load-tool"
 """Cause of the failure of a trial whose server another load tool can measure."""
@@ -111,7 +113,7 @@ def calibrate(
     if is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
     adaptation: Adaptation | None = None
-    observed: Observed | None = None
+    observed: ObservedBlock | None = None
     while True:
         tried = comparison if adaptation is None else adaptation.comparison
         try:
@@ -148,7 +150,7 @@ def calibrate(
 
 
 def _profile(
-    observed: Observed, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
+    observed: ObservedBlock, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
 ) -> Mapping[str, object] | None:
     """Return the profile pass that the CPU times of the servers ask for; None where they are unknown."""
     from benchkit import units
@@ -184,8 +186,8 @@ def compare_adapted(
 ) -> RunOutcome:
     """Run a comparison, and begin again where its first block asks for another load or design.
 
-    The time of the first blocks is taken off the budget. Each of them changes something that is not changed back, and
-    nothing begins again late: so there are few.
+    The time of the first blocks is taken off the budget. There are few: each changes something for good, and none comes
+    late in the budget.
     """
     from benchkit.cli.console import say
 
@@ -219,21 +221,21 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
         raise HostError("a server does not run", why="\n".join(f"{name}: {why}" for name, why in failures.items()))
 
 
-def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> Observed:
+def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> ObservedBlock:
     """Return what a run of one block shows of its servers."""
     from benchkit.comparison.run_data import read_run_data
-    from benchkit.plan.adaptation import Observed
+    from benchkit.plan.adaptation import ObservedBlock
     from benchkit.store.tables import load_columns
 
     is_closing = TOOL in outcome.causes.values()
     records = tuple(outcome.run.records())
     if not records:
-        return Observed(records, frozenset(), thresholds, is_closing=is_closing)
+        return ObservedBlock(records, frozenset(), thresholds, is_closing=is_closing)
     data = read_run_data(store, outcome.run)
     foreign = data.trials["foreign_share"].max()
     telemetry = load_columns("telemetry", ["metric", "value"], store=store, run_id=outcome.run.run_id)
     limits = telemetry.loc[telemetry["metric"] == "accept_queue_limit", "value"]
-    return Observed(
+    return ObservedBlock(
         records=records,
         checks=frozenset(check for each in data.exclusions for check in each.checks),
         thresholds=thresholds,

@@ -147,7 +147,7 @@ def _show_points(series: HistorySeries, metric: str) -> None:
 
 
 def _runs_by_note(points: Sequence[Point]) -> dict[str, list[str]]:
-    """Return the runs to which each note belongs: a column of notes would leave none to the numbers."""
+    """Return the runs to which each note belongs: a column of notes would leave no room for the numbers."""
     runs: dict[str, list[str]] = {}
     for point in points:
         status = point.status if point.status != "done" else ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = False) -> Inventory:
-    """Return the inventory at `path`, or that of a lab: the named one, else the one of this checkout and user.
+    """Return the inventory at `path`, or a lab's: of the named lab, else of this checkout and user.
 
     Unless `quiet`, a line on stderr names the lab and its owner. Raises InputError where there is neither.
     """
@@ -85,7 +85,7 @@ def own_lab(
 def hosts_for(
     command: str, servers: Sequence[str], inventory: Path | None, lab: str | None, *, quiet: bool
 ) -> Iterator[Inventory]:
-    """Yield the hosts that the options name, or those of a lab of the command's own."""
+    """Yield the hosts that the options name, or the hosts of a lab of the command's own."""
     from benchkit.scenario.server_arguments import is_on_this_machine
 
     if inventory is None and lab is None:

@@ -87,7 +87,7 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
     """Return all hosts with their facts, benchkit's traces there, and notes; those without Python by plain commands.
 
-    What benchkit changed on a host without Python is not known.
+    The changes of benchkit on a host without Python are not known.
     """
     from benchkit.hosts.bootstrap import NO_PYTHON
     from benchkit.hosts.connections import connect_all

@@ -137,7 +137,7 @@ class RunMatrix:
         return key
 
     def _running_lines(self, most: int) -> list[Text]:
-        """Return at most this many lines of running trials, in the order of their testbeds; of none, the stage."""
+        """Return at most this many lines of running trials, in the order of their testbeds; without any, the stage."""
         lines = [
             Text(each.line(testbed)) for testbed, each in sorted(self.running.items(), key=lambda item: item[0] or "")
         ]
@@ -308,7 +308,7 @@ class TestbedSampler:
         rps = growth_per_s(self._before, after, cell.spec.entry, "requests_total")
         if rps and generators_run(self._before, after):
             self._loaded = planned_trial
-        # Before the load begins, 0 requests per second is no result, and a few are those of probes.
+        # Before the load begins, 0 requests per second is no result, and a few come from probes.
         shown_rps = rps if self._loaded == planned_trial else None
         text = activity(self._before, after, {service.name for service in cell.services}, shown_rps)
         self._before = after

@@ -145,7 +145,7 @@ OwnScale = Annotated[
     typer.Option(
         "--scale",
         help=SCALE_HELP,
-        show_default="lab, or that of the resumed run",
+        show_default="lab, or the resumed run's",
         autocompletion=complete_scale,
     ),
 ]
@@ -301,9 +301,7 @@ Save = Annotated[
 ]
 BuildCommand = Annotated[
     str | None,
-    typer.Option(
-        "--build", metavar="CMD", help="Command that builds the server of a ref; what it writes to {out} is it."
-    ),
+    typer.Option("--build", metavar="CMD", help="Command that builds the server of a ref into the folder {out}."),
 ]
 BuiltCommand = Annotated[
     str | None,
@@ -332,9 +330,7 @@ LoadConnections = Annotated[
 ]
 
 # Requests
-UrlPath = Annotated[
-    str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or that of a URL")
-]
+UrlPath = Annotated[str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or a URL's")]
 Method = Annotated[
     str | None,
     typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
@@ -360,7 +356,7 @@ HeaderEnv = Annotated[
     typer.Option(
         "--header-env",
         metavar="'NAME: VARIABLE'",
-        help="Header whose value is that of an environment variable and is never stored or shown; repeatable.",
+        help="Header whose value is read from an environment variable, and never stored or shown; repeatable.",
     ),
 ]
 

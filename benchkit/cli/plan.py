@@ -84,7 +84,7 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
     if not pilot:
         runs, damaged = earlier_runs(store, planned)
         for error in damaged:
-            say(f"skipped as evidence of the noise: {error}")
+            say(f"not used to estimate the noise: {error}")
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.run.pilot import run_pilot
 

@@ -58,9 +58,9 @@ def report(
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG.
 
-    Without a run, write a site of the whole store: its scenarios with their history, and its runs with the reports that
-    were written of them. It needs no server; written again, only pages that changed are. With --all, the reports of all
-    runs are written first: with all cores, or on a cluster of Dask.
+    Without a run, write a site of the whole store: its scenarios with their history, and its runs with their written
+    reports. It needs no server. A second call writes only the pages that changed. With --all, the reports of all runs
+    are written first: with all cores, or on a cluster of Dask.
     """
     from benchkit.report.pages.report_files import write_report
     from benchkit.report.stored_run import read_run

@@ -64,12 +64,12 @@ def run(
 ) -> None:
     """Run a scenario on its hosts and store the results, or resume an interrupted run.
 
-    A trial that fails because a host is lost, or is short of space, memory, processes or a port for the moment, is
-    retried after growing pauses. Any other failure is final: the run continues with the next trial, and skips the rest
-    of a cell after three failures in a row.
+    A trial is retried after growing pauses where a host is lost, or is short of space, memory, processes or a port for
+    the moment. Any other failure is final: the run continues with the next trial, and skips the rest of a cell after
+    three failures in a row.
 
     Resuming: --resume RUN (`latest` is the newest) runs what an interrupted run did not finish, and what it skipped. It
-    keeps the trials that ended; a block that was interrupted in the middle is repeated whole. --retry-failed also
+    keeps the trials that ended. A block that was interrupted in the middle is repeated whole. --retry-failed also
     repeats the trials that failed, each with its whole block, so that all cells of a block run under the same
     conditions. Scenario, hosts and the programs in use must be as they were (--accept-changes records the differences
     instead).

@@ -60,9 +60,9 @@ def read_requests(
     headers: Sequence[str] | None,
     headers_env: Sequence[str] | None,
 ) -> tuple[ServerRequest, ...]:
-    """Return the requests of the options; a body goes to those of `requests` whose method takes one.
+    """Return the requests of the options; a body goes to each of `requests` whose method takes one.
 
-    Their path may be that of the URLs among the servers. Raises BadParameter, and InputError for several paths.
+    Their path may come from the URLs among the servers. Raises BadParameter, and InputError for several paths.
     """
     from benchkit.models.request import WITH_CONTENT
     from benchkit.scenario.server_arguments import request_path

@@ -16,7 +16,7 @@ class Terminal(Console):
     """A console whose texts cannot control the terminal."""
 
     def __init__(self, stream: Literal["stdout", "stderr"], width: int | None = None) -> None:
-        """Write to stdout or stderr; `width` is that of the terminal unless given."""
+        """Write to stdout or stderr; `width` is the terminal's unless given."""
         super().__init__(file=cast("IO[str]", _Styled(getattr(sys, stream))), width=width)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -26,7 +26,7 @@ class Terminal(Console):
 
 
 class _Styled:
-    """A stream of this process on which control sequences stay; `benchkit.cli.console` replaces those of others."""
+    """A stream of this process that keeps rich's control sequences; `benchkit.cli.console` replaces all others."""
 
     def __init__(self, stream: Any) -> None:  # noqa: ANN401 - the stream of a command, or a substitute in a test
         self._stream = stream

@@ -284,7 +284,6 @@ def _compare(
 def _print_answer(
     outcome: RunOutcome, data: RunData, results: Sequence[ServerResult], store: Store, *, quiet: bool
 ) -> None:
-    """Print the table, and the answer in sentences."""
     from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.compare import answer_of_run
@@ -320,7 +319,6 @@ def _print_document(
     report: Path | None,
     save: Path | None,
 ) -> None:
-    """Print everything as one JSON document."""
     from benchkit.comparison.compare import answer_of_run
     from benchkit.comparison.server_results import measure_server
 

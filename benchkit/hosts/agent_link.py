@@ -122,7 +122,6 @@ class FrameSender:
             self._ended.set()
 
     def _next(self) -> bytes | None:
-        """Return the next frame; None after the last."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._last is not None)
             if self._waiting:
@@ -135,7 +134,6 @@ class RefusedError(HostError):
     """A request that the agent refused; `kind` is the reason in a word (not-found, denied, bad-path, os, …)."""
 
     def __init__(self, kind: str, what: str, *, where: str, why: str | None) -> None:
-        """Take the agent's own words."""
         super().__init__(what, where=where, why=why)
         self.kind = kind
 

@@ -1,7 +1,7 @@
 """The start of the agent on a host: one command; its code is sent only to hosts that do not have it yet.
 
 The command is a line for any login shell. It starts Python with a small program that looks for the agent by its hash,
-requests it where it is missing, and runs it. What start-up files of the shell print before is skipped.
+requests it where it is missing, and runs it. Earlier output, of the shell's start-up files, is skipped.
 
 The host compiles the agent once, when it arrives, and keeps it in a folder that only this user can enter. Python runs
 without `site` there. The agent imports nothing but the standard library, and packages of the host may do any work at

@@ -1,4 +1,4 @@
-"""The offsets between the clocks of a host and those of the controller, and their uncertainty."""
+"""The offsets between a host's clocks and the controller's, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def controller_wall_offset_ns() -> int:
 
 
 def compare(read_clocks: Callable[[], Clocks]) -> Clock:
-    """Compare clocks by reading those of the host a few times."""
+    """Compare clocks by reading the host's a few times."""
 
     def sample() -> ClockExchange:
         wall, sent = time.time_ns(), time.monotonic_ns()

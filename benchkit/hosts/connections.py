@@ -204,7 +204,7 @@ class Hosts:
         """Connect again to a host whose link is dead, and lock it again; its watchdog has restored it by then.
 
         A host that cannot be reached is retried for `timeout_s` seconds. Raises HostError, also where a file of the
-        inventory is gone meanwhile, as those of a lab that was removed.
+        inventory is gone meanwhile, as after its lab was removed.
         """
         logger.info("%s: reconnecting for up to %g s", name, timeout_s)
         deadline, pause_s = time.monotonic() + timeout_s, RECONNECT_PAUSES_S[0]

@@ -26,7 +26,7 @@ class VersionQuery:
 
 
 NGINX_LIKE = r"version:\s*[A-Za-z]+/([0-9.]+)"
-"""Output of nginx, Tengine, OpenResty, freenginx and Angie; the first version is that of the binary itself."""
+"""Output of nginx, Tengine, OpenResty, freenginx and Angie; the first version is the binary's own."""
 
 OUTPUT_CHARACTERS = 200
 """Characters kept of a program's output."""
@@ -101,9 +101,9 @@ GOARCH: Mapping[str, str] = MappingProxyType(
 
 
 def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> dict[str, VersionQuery]:
-    """Return the queries of all programs; `named` are those of the inventory, name → path, searched at that path only.
+    """Return the queries of all programs; the inventory's `named` ones, name → path, are searched at that path only.
 
-    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary. Those in
+    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary. Programs in
     `sought` are only looked for: an option that prints the version of one program starts another.
     """
     known = {**{name: VersionQuery((name,)) for name in sought}, **PROGRAMS}
@@ -118,7 +118,7 @@ def facts_request(
 ) -> GatherFacts:
     """Return the request; `sudo`: the inventory allows it.
 
-    `named`: the programs of the inventory, `sought`: those that are only looked for.
+    `named`: the programs of the inventory, `sought`: programs that are only looked for.
     """
     tools = {name: list(query.command) for name, query in version_queries(named, sought).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}

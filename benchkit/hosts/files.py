@@ -63,7 +63,7 @@ class PlacedFile:
 
 
 @dataclass(frozen=True)
-class Placed:
+class FileChanges:
     """Changes made to place files."""
 
     changed: tuple[str, ...]
@@ -76,11 +76,10 @@ class Files:
     """The files of one host; safe for many threads."""
 
     def __init__(self, link: AgentLink, host: str) -> None:
-        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
-    def place(self, files: Iterable[PlacedFile]) -> Placed:
+    def place(self, files: Iterable[PlacedFile]) -> FileChanges:
         """Place files with their content and mode; those that are in place already are not touched.
 
         Files stay on the host, which keeps them for other connections; secrets (`is_secret`) do not. Raises HostError.
@@ -95,7 +94,7 @@ class Files:
         placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
         changed = (*self._link.request(ops.PlaceFiles(placing)), *changed_secrets)
         logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(all_files), len(changed), sent)
-        return Placed(changed, sent)
+        return FileChanges(changed, sent)
 
     def read(self, path: HostPath) -> bytes:
         """Return the content of a file. Raises HostError."""
@@ -259,7 +258,7 @@ def hint_at_private_folder(*texts: str | None, is_on_host: Callable[[str], bool]
             if Path(path).exists() and not is_on_host(path):
                 folder = next(folder for folder in PRIVATE_FOLDERS if path.startswith(f"{folder}/"))
                 return (
-                    f"{path} is on this machine; a host of a lab has a {folder} of its own and does not see it: "
-                    "put the file into another folder, such as that of the scenario"
+                    f"{path} is on this machine; a host of a lab has a {folder} of its own and does not see it. "
+                    "Put the file into another folder, such as the scenario's"
                 )
     return None

@@ -30,7 +30,6 @@ class HostLock:
     """The lock of one host; safe for many threads."""
 
     def __init__(self, link: AgentLink, host: str) -> None:
-        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
@@ -101,7 +100,6 @@ class WatchdogReport:
     """Settings left as they are, as somebody else has changed them since, as sentences."""
 
     def __str__(self) -> str:
-        """Return the report in one line."""
         run = f"run {self.run}: " if self.run else ""
         undone = f"; undone: {', '.join(self.undone)}" if self.undone else ""
         failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
@@ -132,7 +130,6 @@ class HostChanges:
     """The changes made to one host; safe for many threads."""
 
     def __init__(self, link: AgentLink, host: str) -> None:
-        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
@@ -231,7 +228,9 @@ class HostChanges:
 
         Raises HostError.
         """
-        logger.info("%s: restoring %s", self._host, "own changes" if own else "own changes and those of abandoned runs")
+        logger.info(
+            "%s: restoring %s", self._host, "own changes" if own else "own changes and what abandoned runs left"
+        )
         return self._restore(ops.Restore(own=own))
 
     def restore_scope(self, scope: ChangeScope) -> tuple[RestoredChange, ...]:

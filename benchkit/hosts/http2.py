@@ -122,7 +122,7 @@ def _opened_connection() -> H2Connection:
 
 
 def _decoded(headers: Iterable[Sequence[bytes | str]]) -> list[tuple[str, str]]:
-    """Return fields as text, each byte a character, as those of HTTP/1.1 are read."""
+    """Return fields as text, each byte a character, as fields of HTTP/1.1 are read."""
     return [(_text(name), _text(value)) for name, value in headers]
 
 

@@ -27,10 +27,10 @@ CRYPTO_ERROR = 0x100
 """First error code for an alert of TLS (RFC 9001, 4.8)."""
 NO_APPLICATION_PROTOCOL = CRYPTO_ERROR + 120
 CERTIFICATE_ALERTS = range(CRYPTO_ERROR + 42, CRYPTO_ERROR + 50)
-"""Those on certificates, to an unknown authority and a denied access (RFC 8446, 6)."""
+"""Alerts on certificates, from a bad one to an unknown authority and a denied access (RFC 8446, 6)."""
 
 Exchange = Callable[[Sequence[bytes], float | None], ops.Datagrams]
-"""(datagrams to send, longest time to wait in seconds, None in the last exchange) → those that came back."""
+"""(datagrams to send, longest time to wait in seconds, None in the last exchange) → datagrams that came back."""
 
 
 class Http3Request:
@@ -120,7 +120,6 @@ class Http3Request:
                     self._read(event)
 
     def _read(self, event: QuicEvent) -> None:
-        """Read a part of the response."""
         from aioquic.h3.events import DataReceived, HeadersReceived  # noqa: PLC0415
         from aioquic.quic.events import StreamReset  # noqa: PLC0415
 

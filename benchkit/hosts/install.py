@@ -43,8 +43,8 @@ _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _INSTALL: Mapping[Manager, tuple[str, ...]] = MappingProxyType(
     {
-        # noninteractive: there is no terminal; needrestart would restart unrelated daemons; a new machine often holds
-        # the lock for its first upgrade; existing configuration files are kept.
+        # There is no terminal, so noninteractive. needrestart would restart unrelated daemons. A new machine often
+        # holds the lock for its first upgrade. Existing configuration files are kept.
         "apt": (
             *("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"),
             *("apt-get", "install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"),

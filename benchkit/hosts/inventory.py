@@ -97,11 +97,11 @@ class HostFields(Frozen):
         default=None,
         ge=1,
         le=MAX_PORT,
-        description="port of its SSH server; absent: that of ~/.ssh/config, else 22",
+        description="port of its SSH server; absent: as in ~/.ssh/config, else 22",
         examples=[2222],
     )
     user: User | None = Field(
-        default=None, description="login name; absent: that of ~/.ssh/config, else yours", examples=["bench"]
+        default=None, description="login name; absent: as in ~/.ssh/config, else yours", examples=["bench"]
     )
     identity: Path | None = Field(
         default=None, description="private key file; its password is never asked for", examples=["~/.ssh/id_ed25519"]

@@ -1,4 +1,4 @@
-"""Programs that use CPU time of a run's hosts and are no part of the run, by two looks at all processes.
+"""Programs that use CPU time of a run's hosts and are no part of the run, found by listing all processes twice.
 
 A host of a lab sees its own processes only, while others share its cores. For a lab, which is on this machine, the
 controller looks.
@@ -27,7 +27,7 @@ MOST = 3
 LEAST_CORES = 0.02
 """CPU time from which a program is named, in cores."""
 KERNEL_THREADS = "kthreadd"
-"""Parent of all kernel threads, whose work is mostly that for the packets of the load."""
+"""Parent of all kernel threads, which mostly work on packets of the load."""
 
 
 LOOK_S = 1.0
@@ -87,7 +87,7 @@ def busiest_programs(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[O
     keys = {(key.machine, key.pid): key for key in before.processes}
     ended = [key for key in before.processes if key not in after.processes]
     for key in sorted(ended, key=lambda each: -before.processes[each].cpu_s):
-        # What it had used before is in the growth of the ancestor that waited for it: not always the nearest one left.
+        # Its CPU time from before is added to the ancestor that waited for it, which need not be the nearest one left.
         earlier_s = before.processes[key].cpu_s
         for ancestor in _ancestors(before.processes[key], key.machine, keys, before.processes):
             if used_s.get(ancestor, 0.0) >= earlier_s > 0:
@@ -166,6 +166,6 @@ def _processes_of_this_machine() -> list[SeenProcess]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error), process.oneshot():
-            cpu_s = sum(process.cpu_times()[:4])  # its own, and that of children that ended
+            cpu_s = sum(process.cpu_times()[:4])  # its own, and its ended children's
             found.append(SeenProcess(process.pid, process.ppid(), process.create_time(), process.name(), cpu_s))
     return found

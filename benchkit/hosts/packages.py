@@ -120,7 +120,7 @@ def missing(wanted: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
 
 
 def build_hint(programs: Iterable[str]) -> str | None:
-    """Return the commands that build those of these programs for which one is known; None without any."""
+    """Return the known commands that build these programs; None without any."""
     commands = [PROGRAMS[program].build for program in programs if program in PROGRAMS]
     known = [f"`{command}`" for command in commands if command is not None]
     return f"build it with {' and '.join(known)}" if known else None

@@ -54,7 +54,6 @@ class HostRunner:
     """Runs steps on a host as its login user; their output is returned when they end."""
 
     def __init__(self, host: Host) -> None:
-        """Run steps on this host."""
         self._host = host
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:

@@ -127,7 +127,6 @@ class Sockets:
     """The sockets of one host; safe for many threads."""
 
     def __init__(self, link: AgentLink, host: str) -> None:
-        """Send requests to the host's agent over its link."""
         self._link = link
         self._host = host
 
@@ -165,7 +164,7 @@ class Sockets:
         """Send a request over a new connection; return at most `max_body` bytes of the content.
 
         Headers are sent as given, apart from those that HTTP/2 has no place for: the caller adds `Host` and all others.
-        Over TLS the server chooses the version of HTTP among those of the hop and HTTP/1.1, as browsers let it. Raises
+        Over TLS the server chooses between the hop's version of HTTP and HTTP/1.1, as browsers let it. Raises
         HostError.
         """
         pairs = list(headers)
@@ -269,8 +268,8 @@ class Sockets:
         """Check that it is a process or its descendants that listen on the port of an address that answers.
 
         Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that.
-        A program that is older than the process most likely is not meant to listen for it: then the time is
-        `older_wait_s`. A process that stays has another program listen for it, as containers do.
+        A program that is older than the process was most likely not started by it: then the time is `older_wait_s`. A
+        process that stays has another program listen for it, as containers do.
         """
         port = at.port
         if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):

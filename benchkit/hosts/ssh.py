@@ -182,7 +182,6 @@ class SshStream:
     """Standard input and output of a command over a channel of a connection, which it closes with itself."""
 
     def __init__(self, channel: paramiko.Channel, connection: SshConnection) -> None:
-        """Take over the channel and its connection."""
         self._channel = channel
         self._connection = connection
         self._stderr = bytearray()

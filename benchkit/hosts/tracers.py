@@ -42,10 +42,10 @@ COUNTED = re.compile(
 """System calls of servers that perf counts by name, by their tracepoints; each is an event for each thread."""
 ALL_CALLS = "raw_syscalls:sys_enter"
 COUNTERS = ("instructions", "cycles", "task-clock")
-"""Hardware counters, and the CPU time that they are of."""
+"""Hardware counters, and the CPU time in which they count."""
 
 INITIAL_PIDS = "pid:[4026531836]"
-"""PID namespace of a system (PROC_PID_INIT_INO of Linux); in another one, process ids are not those of the kernel."""
+"""PID namespace of a system (PROC_PID_INIT_INO of Linux); in another one, process ids differ from the kernel's."""
 _PID = "$id = (uint64)pid;"
 _NUMBERS = """\
 $pid = ((struct task_struct *)curtask)->group_leader->thread_pid; $at = (uint64)$pid + sizeof(struct pid);
@@ -111,7 +111,7 @@ class TraceCapture:
     until_s: float
 
     def finish(self, load_ended_s: float) -> CapturedTrace:
-        """Wait for the tracer, and return its sums. Raises HostError where they are not those of all of the load."""
+        """Wait for the tracer, and return its sums. Raises HostError where they do not cover all of the load."""
         ended = self.process.wait(max(0.0, self.until_s - time.monotonic()) + END_TIMEOUT_S)
         if ended is None:
             self.stop()
@@ -195,7 +195,7 @@ def start_trace(
 def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: int, *, is_nested: bool) -> str:
     """Return the program for services of these process ids, which are numbered from 1; the load starts at `load_ns`.
 
-    `is_nested`: the process ids are those of a PID namespace, which takes the kernel's type information (BTF).
+    `is_nested`: the process ids are of a PID namespace, which takes the kernel's type information (BTF).
     """
     services = " ".join(f"@service[{pid}] = {number};" for number, pids in enumerate(members, 1) for pid in pids)
     own = (

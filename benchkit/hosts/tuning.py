@@ -102,8 +102,9 @@ _NAMES = {
         vfs_cache_pressure_denom watermark_boost_factor watermark_scale_factor zone_reclaim_mode
     """,
 }
-"""Names of Linux 6.18 (listed on a host), and those of earlier versions (Documentation/admin-guide/sysctl and
-Documentation/networking/ip-sysctl of Linux 2.6.32, 3.16 and 4.11)."""
+"""Names in Linux 6.18 (listed on a host) and in earlier versions (Documentation/admin-guide/sysctl and
+Documentation/networking/ip-sysctl of Linux 2.6.32, 3.16 and 4.11).
+"""
 
 KNOWN = frozenset(f"{folder}.{name}" for folder, names in _NAMES.items() for name in names.split())
 """Kernel settings of Linux, past and present, in the folders that tunings use.
@@ -282,7 +283,7 @@ def _reason(outcome: SysctlOutcome) -> str:
 
 
 def is_unknown(key: str) -> bool:
-    """Return whether no Linux version has this setting; those in other folders than the listed are never rejected."""
+    """Return whether no Linux version has this setting; settings in folders that are not listed are never rejected."""
     return key.rpartition(".")[0] in _NAMES and key not in KNOWN
 
 

@@ -18,7 +18,7 @@ from benchkit.agent.common import parse_mounts
 from benchkit.errors import HostError
 
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
-"""Controllers of version 1 that a host has: those of quotas, and those without which runc starts no container."""
+"""Controllers of version 1 that a host has: for quotas, and what runc needs to start a container."""
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
 """Files of a group of version 1 that are empty at first, and then let no process in (cgroup-v1/cpusets.rst)."""
 _REMOVE_DEADLINE_S = 5.0

@@ -17,7 +17,7 @@ _MAX_CONNECTIONS = 8
 
 
 def choose_lab(given: str | None = None) -> Lab:
-    """Return the lab of the name `given`, else of `$BENCHKIT_LAB`, else that of this checkout and user.
+    """Return the lab of the name `given`, else of `$BENCHKIT_LAB`, else the one of this checkout and user.
 
     Raises InputError where it is not up, or where this checkout has several; the message has the labs that are up.
     """

@@ -3,8 +3,8 @@
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
 As root on Linux each host has its own namespaces on a private switch. Otherwise, and where the kernel does not allow
-that, each host is an sshd on a loopback address. So it is where hosts are to reach loopback servers of this machine.
-Both kinds are reached over OpenSSH with a temporary key.
+that, each host is an sshd on a loopback address. The same holds where hosts are to reach loopback servers of this
+machine. Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = Fal
     of the lab remains.
 
     Raises InputError where a lab of that name belongs to another owner or has other hosts, a program is missing, or
-    this is not Linux; HostError where it does not start.
+    this is not Linux. Raises HostError where it does not start.
     """
     require_linux()
     report = progress or (lambda _: None)

@@ -14,18 +14,18 @@ SERVER_ROLE = "sut"
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 ONE_KERNEL = (
-    "The hosts of this lab are one machine: kernel, memory, caches and disk are shared; sysctls outside net.* and some "
+    "The hosts of this lab are one machine: kernel, memory, caches and disk are shared. Sysctls outside net.* and some "
     "of net.core are not isolated and not applied."
 )
 SENDERS_CPU = (
-    "A packet between lab hosts is received on the CPU that sent it: part of each host's network work is done by the "
-    "CPUs of the other."
+    "A packet between lab hosts is received on the CPU that sent it: each host's CPUs do part of the other's network "
+    "work."
 )
 NO_QUOTA = "The hosts of this lab cannot have a CPU quota."
 LOOPBACK = (
     "The hosts of this lab are SSH servers on loopback addresses of this machine, all as one user.",
     "Network stack, ports, sysctls, /tmp and processes are shared by all hosts; settings that need root are not applied.",
-    "All traffic of this lab goes over one loopback interface: its counters and errors are those of all hosts together.",
+    "All traffic of this lab goes over one loopback interface: its counters and errors are of all hosts together.",
     "The hosts of this lab reach each other by address, not by name.",
 )
 

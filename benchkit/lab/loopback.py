@@ -25,7 +25,7 @@ from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
 
 PROGRAMS = ("sshd", "ssh-keygen")
 PORTS = range(20000, 32768)
-"""Ports above those of usual services and below those that Linux gives to clients (ip_local_port_range)."""
+"""Ports above usual services' and below the range that Linux gives to clients (ip_local_port_range)."""
 FIRST_INDEX = 2
 _MISSING_FOLDER = re.compile(r"Missing privilege separation directory: (?P<path>/\S+)")
 

@@ -14,8 +14,9 @@ from benchkit.models.run import TrialId
 from benchkit.units import seconds
 
 ProbeOutcome = Literal["held", "missed", "generator", "unusable"]
-"""Result of a probe. held: the objective held. missed: it did not. generator: it did not, and the load tool was at
-fault, so that this says nothing about the server. unusable: the trial was disturbed, or too short."""
+"""Result of a probe. `held`: the objective held. `missed`: it did not. `generator`: it did not, and the load tool was
+at fault, so that this says nothing about the server. `unusable`: the trial was disturbed, or too short.
+"""
 
 LATENCY_LIMITS = {
     "p50_s": "latency_p50_s",

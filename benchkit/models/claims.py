@@ -79,8 +79,8 @@ class Claim(Frozen):
     )
     relative_to: CellPair | None = Field(
         default=None,
-        description="two further cells whose ratio this one is divided by: the claim is then about the ratio of both "
-        "ratios within a block, such as a lead over short connections relative to the lead over kept ones",
+        description="two further cells whose ratio this one is divided by. The claim is then about the ratio of both "
+        "ratios within a block, as of the leads over short and over kept connections",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
     whose: Literal["author", "ours"] = Field(
@@ -89,10 +89,11 @@ class Claim(Frozen):
     metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
         Field(
             default="rps",
-            description="column of `trials` that is compared; or a share of the profiled trials' CPU samples: "
-            "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll), or `profile_cumulative/` with mcall, "
-            "schedule, findrunnable, netpoll or epollwait; or `goroutines`, the median of a trial; or the CPU time per "
-            "request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, user-code, kernel)",
+            description="column of `trials` that is compared. Or a share of the profiled trials' CPU samples: "
+            "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll). Or `profile_cumulative/` with "
+            "mcall, schedule, findrunnable, netpoll or epollwait. Or `goroutines`, the median of a trial. Or the CPU "
+            "time per request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, "
+            "user-code, kernel)",
             examples=["server_cpu_s_per_request", "profile_share/waiting"],
         )
     )

@@ -15,8 +15,8 @@ from benchkit.models.metrics import metric_column
 Design = Literal["blocks", "abba", "sequential", "sliced"]
 """Order of trials.
 
-`blocks`: every cell once per block, in random order; `abba`: two cells, each twice per block, mirrored; `sequential`:
-all trials of one cell, then all of the next, so that drift can be mistaken for a difference; `sliced`: in each block
+`blocks`: every cell once per block, in random order. `abba`: two cells, each twice per block, mirrored. `sequential`:
+all trials of one cell, then all of the next, so that drift can be mistaken for a difference. `sliced`: in each block
 all cells are up together. The load goes to one after the other in short slices, each round of them in random order.
 """
 
@@ -44,7 +44,8 @@ Trait = Literal["status", "header_bytes", "body_bytes", "body"]
 class StopCondition(Frozen):
     """Condition under which a run ends before its last block: ratios precise enough, or time budget spent.
 
-    The ratios are those of cells to their baseline in each of the metrics, and those of claims in their own metrics.
+    These are the ratios of cells to their baseline in each of the metrics, and the ratios of claims in their own
+    metrics.
     """
 
     precision: float = Field(

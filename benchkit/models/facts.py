@@ -139,7 +139,7 @@ class RecordedFacts(Frozen):
     )
 
     def updated(self, later: RecordedFacts) -> RecordedFacts:
-        """Return these facts with those that were read later, kernel settings one by one."""
+        """Return these facts with later ones in their places, kernel settings one by one."""
         read = {name: getattr(later, name) for name in later.model_fields_set}
         return self.model_copy(update={**read, "sysctls": {**self.sysctls, **later.sysctls}})
 

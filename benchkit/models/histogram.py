@@ -1,8 +1,8 @@
 """Latency histograms. Unlike percentiles, they can be merged.
 
-Buckets are those of HdrHistogram (https://hdrhistogram.org) in units of a microsecond. With d significant digits,
-values below 2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each. Every doubling beyond that has 2^(k-1) buckets: a
-bucket is never wider than 10^-d of its values.
+Buckets are HdrHistogram's (https://hdrhistogram.org) in units of a microsecond. With d significant digits, values below
+2^k, where k = ⌈log2(2 · 10^d)⌉, have a bucket each. Every doubling beyond that has 2^(k-1) buckets: a bucket is never
+wider than 10^-d of its values.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Histogram:
 
     @classmethod
     def of_buckets(cls, indexes: Integers, counts: Integers, *, digits: int) -> Histogram:
-        """Return the histogram of these buckets; its extremes are those of the buckets, and its sum is unknown.
+        """Return the histogram of these buckets; its extremes are the buckets' ends, and its sum is unknown.
 
         Raises ValueError where the indexes do not ascend, or there is none.
         """

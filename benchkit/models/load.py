@@ -58,8 +58,8 @@ class Shape(Frozen):
     """The course of a target rate: below it at first, up to it for a time, and below it again."""
 
     form: Literal["step", "ramp", "spike"] = Field(
-        description="step: at the target rate for the whole time; ramp: rises to it in a line, then falls at once; spike: rises "
-        "to it in a line and falls again likewise"
+        description="step: at the target rate for the whole time. ramp: rises to it in a line, then falls at once. "
+        "spike: rises to it in a line and falls again likewise"
     )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="share of the target rate before and after", examples=[0.4]
@@ -145,8 +145,8 @@ class Load(Frozen):
     )
     headers: Headers = Field(
         default_factory=dict,
-        description="headers of the request, or of all `requests`, by name; a secret value is {env: NAME} or {file: PATH}, "
-        "read on the controller when a run starts and never stored",
+        description="headers of the request, or of all `requests`, by name. A secret value is {env: NAME} or {file: "
+        "PATH}, read on the controller when a run starts and never stored",
         examples=[{"Accept": "text/html", "Authorization": {"env": "TOKEN"}}],
     )
     body: str | None = Field(default=None, description="body of the request", examples=["hello"])
@@ -163,8 +163,8 @@ class Load(Frozen):
     )
     pace: Literal["recorded", "constant", "poisson"] | None = Field(
         default=None,
-        description="instants of the requests of traffic: those of its log, or its mean rate, with arrivals of this kind; "
-        "absent: as fast as possible, or at `rate`",
+        description="instants of traffic's requests: as in its log, or at its mean rate with these arrivals; absent: "
+        "as fast as possible, or at `rate`",
     )
     speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
     script: Annotated[str, Field(min_length=1)] | None = Field(
@@ -182,12 +182,12 @@ class Load(Frozen):
     )
     arrivals: Literal["constant", "poisson"] = Field(
         default="constant",
-        description="requests at a rate are due an interval apart, or at random, as those of many independent users",
+        description="requests at a rate are due an interval apart, or at random, as from many independent users",
     )
     share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="target rate as a share of what the slowest cell answers at full speed, which the run measures first: "
-        "one rate for all cells with this share",
+        description="target rate as a share of what the slowest cell answers at full speed, which the run measures "
+        "first. It is one rate for all cells with this share",
         examples=[0.5],
     )
     capacity: CapacityGoal | None = Field(
@@ -198,8 +198,8 @@ class Load(Frozen):
     )
     share_of_capacity: Annotated[float, Field(gt=0, le=MAX_SHARE)] | None = Field(
         default=None,
-        description="target rate as a share of the cell's capacity, which the run searches for once, as `capacity` says, for "
-        "all cells that differ in this share alone",
+        description="target rate as a share of the cell's capacity. The run searches for it once, as `capacity` says, "
+        "for all cells that differ in this share alone",
         examples=[0.5],
     )
     shape: Shape | None = Field(
@@ -209,7 +209,7 @@ class Load(Frozen):
     )
     timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
-        description="time after which a request has failed, in seconds; absent: that of the tool",
+        description="time after which a request has failed, in seconds; absent: the tool's own",
         examples=[10],
     )
     histogram: bool = Field(
@@ -251,7 +251,7 @@ class Load(Frozen):
     @model_validator(mode="after")
     def _traffic_alone(self) -> Self:
         if self.traffic is None and (self.pace is not None or self.speed != 1):
-            raise ValueError("pace and speed are those of traffic: name its file")
+            raise ValueError("pace and speed need traffic: name its file")
         if self.pace is None and self.speed != 1:
             raise ValueError("speed needs a pace")
         return self
@@ -329,7 +329,7 @@ class Load(Frozen):
     def request_mix(self) -> tuple[Request, ...]:
         """The requests that are sent: at least one.
 
-        Each has all its headers, apart from Content-Length: load tools and the probe state that of the body themselves.
+        Each has all its headers, apart from Content-Length: load tools and the probe state it themselves.
         """
         single = Request(method=self.method, path=self.path, body=self.body)
         return tuple(

@@ -15,7 +15,7 @@ from benchkit.models.protocol import Negotiated
 class Merge(Enum):
     """Rule by which a figure of several outputs becomes one; None where an output lacks it.
 
-    The outputs are those of generators that ran together, or of slices that one cell had one after the other.
+    The outputs are of generators that ran together, or of slices that one cell had one after the other.
     """
 
     SUM = auto()
@@ -103,7 +103,7 @@ class LoadResult(Frozen):
         default=None, description="failed requests as the tool counts them"
     )
     failed_length: Annotated[int | None, Merge.SUM] = Field(
-        default=None, description="those of `failed` whose only difference is their length"
+        default=None, description="requests among `failed` whose answers only differ in their length"
     )
     aborted: Annotated[int | None, Merge.SUM] = Field(
         default=None,

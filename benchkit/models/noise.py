@@ -45,7 +45,7 @@ class Noise(Frozen):
         examples=["1/s"],
     )
     path: RequestPath | None = Field(
-        default=None, description="path that they ask for; absent: that of the load", examples=["/large"]
+        default=None, description="path that they ask for; absent: the load's", examples=["/large"]
     )
     read_bytes_per_s: Annotated[int, Field(ge=10, le=10_000_000)] = Field(
         default=1000, description="bytes that each slow reader reads per second, in ten reads"

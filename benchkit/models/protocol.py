@@ -71,8 +71,8 @@ class TlsOptions(Frozen):
     )
     early_data: bool = Field(
         default=False,
-        description="take the first request of a resumed connection of HTTP/3 within its handshake (0-RTT), and have the "
-        "load tool send it so; an attacker can repeat such a request",
+        description="take the first request of a resumed connection of HTTP/3 within its handshake (0-RTT), and have "
+        "the load tool send it so. An attacker can repeat such a request",
     )
     ciphers: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_+:-]+$")] | None = Field(
         default=None,
@@ -94,8 +94,8 @@ class TlsOptions(Frozen):
     )
     server_name: DnsName | None = Field(
         default=None,
-        description="name that clients ask for in the handshake (SNI), verify, and send as `Host`, while they connect to "
-        "the address; absent: the address, or the host of the URL",
+        description="name that clients ask for (SNI), verify, and send as `Host`, while they connect to the address; "
+        "absent: the address, or the URL's host",
         examples=["my.example"],
     )
 
@@ -104,7 +104,7 @@ class TlsOptions(Frozen):
         if self.private_key is not None and self.certificate is None:
             raise ValueError("certificate and private_key need each other")
         if self.certificate is not None and self.key != type(self).model_fields["key"].default:  # stored with it
-            raise ValueError("key is that of the certificate which benchkit makes: it excludes a certificate of yours")
+            raise ValueError("key is for the certificate that benchkit makes: it excludes a certificate of yours")
         if self.early_data and not self.resumption:
             raise ValueError("early_data is sent in resumed handshakes: it excludes resumption: false")
         if self.session_cache_bytes is not None and not self.resumption:

@@ -266,7 +266,7 @@ class Request(Frozen):
     path: RequestPath = Field(default="/", description="path and query", examples=["/search?q=a"])
     headers: Headers = Field(
         default_factory=dict,
-        description="headers, by name; they override those of the load; a secret value is {env: NAME} or {file: PATH}. "
+        description="headers, by name; they override the load's; a secret value is {env: NAME} or {file: PATH}. "
         "Content-Length follows from the body",
         examples=[{"Content-Type": "application/json"}],
     )

@@ -89,8 +89,8 @@ class TrialRow(Row):
         float | None,
         duration(
             "recovery time",
-            "time from the end of the shape to the end of the first second from which the objective of `load.capacity` holds; "
-            "null: not within the window",
+            "time from the end of the shape until `load.capacity` keeps its objective, to the end of the first such "
+            "second; null: not within the window",
         ),
     ] = None
     requests: Annotated[
@@ -120,7 +120,7 @@ class TrialRow(Row):
         float | None,
         duration(
             "mean time once connected",
-            "mean response time without that of connecting (ab's Processing); null where times do not include connecting",
+            "mean response time without connecting (ab's Processing); null where times do not include connecting",
         ),
     ] = None
     first_byte_mean_s: Annotated[
@@ -155,8 +155,8 @@ class TrialRow(Row):
     cost_per_million: Annotated[
         float | None,
         Metric(
-            "price of the servers' hosts for a million requests, at the rate of the trial, or at the capacity that "
-            "it found; null: a host has no price in the inventory",
+            "price of the servers' hosts for a million requests, at the trial's rate or the capacity that it found; "
+            "null: a host has no price",
             unit="currency/Mreq",
             title="cost of a million requests",
             better="lower",
@@ -232,7 +232,7 @@ class TrialRow(Row):
     ] = None
     probe_header_bytes: Annotated[int | None, Column("size of its header; of several, the sum", unit="B")] = None
     probe_body_bytes: Annotated[int | None, Column("size of its body; of several, the sum", unit="B")] = None
-    probe_body_sha256: Annotated[str | None, Column("SHA-256 of its body; of several, that of their digests")] = None
+    probe_body_sha256: Annotated[str | None, Column("SHA-256 of its body; of several, of their digests")] = None
     probe_media_type: Annotated[
         str | None, Column("media type of its body; of several, each; null: not all state one")
     ] = None
@@ -273,7 +273,7 @@ class TrialRow(Row):
         float | None,
         duration(
             "server CPU per handshake",
-            "CPU time of all services per TLS handshake, that of its request included; null where connections are kept",
+            "CPU time of all services per TLS handshake, its request included; null where connections are kept",
             unit="sec/handshake",
         ),
     ] = None
@@ -299,8 +299,8 @@ class TrialRow(Row):
     start_spread_s: Annotated[
         float | None,
         Column(
-            "time from the start of the first process of the load tool to that of the last, over all load hosts; "
-            "with slices, the largest of any; null: one process",
+            "time between the first and the last start of a load tool process, over all load hosts; with slices, the "
+            "largest; null: one process",
             unit="sec",
         ),
     ] = None
@@ -332,9 +332,7 @@ class TrialRow(Row):
     verdict: Annotated[str | None, Column("valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[
         float | None,
-        duration(
-            "overhead of a trial", "time of the trial outside of the load tool's runs, those of warm-up and window"
-        ),
+        duration("overhead of a trial", "time of the trial outside of the load tool's runs: warm-up and window"),
     ] = None
 
 
@@ -475,7 +473,7 @@ class SliceRow(Row):
     trial_id: Annotated[str, Column("trial")]
     slice: Annotated[int, Column("number of the slice and of its round in the block, from 1")]
     place: Annotated[int, Column("place in the round, from 1")]
-    started_s: Annotated[float, Column("start of its window, from that of the block's first slice", unit="sec")]
+    started_s: Annotated[float, Column("start of its window, counted from the block's first window", unit="sec")]
     duration_s: Annotated[float | None, Column("length of its window, by the load tool", unit="sec")]
     late_s: Annotated[float, Column("largest delay of a generator's start", unit="sec")]
     requests: Annotated[int | None, Column("completed requests", unit="requests")]
@@ -549,10 +547,9 @@ class ComponentRow(Row):
     level: Annotated[
         str,
         Column(
-            "rate, cores, counters: logarithms, which add up to that of the ratio of rates, of cores used, and of "
-            "the CPU time per request of a service by hardware counters; service, "
-            "mode, category, function: parts of the CPU time per request; system calls, waiting: of traced trials; activity: "
-            "what adds up to nothing"
+            "rate, cores, counters: logarithms, which add up to the logarithm of the ratio of rates, of cores used, or "
+            "of CPU time per request by hardware counters. service, mode, category, function: parts of the CPU time "
+            "per request. system calls, waiting: of traced trials. activity: what adds up to nothing"
         ),
     ]
     service: Annotated[str | None, Column("service, or host; null: all of them")]
@@ -651,7 +648,7 @@ class Columns(Generic[RowT]):
     """Values by column; all columns of the row model are there."""
 
     def __post_init__(self) -> None:
-        """Refuse other columns than those of the row model, and columns of different lengths."""
+        """Refuse columns that are not the row model's, and columns of different lengths."""
         expected = column_names(self.row.TABLE)
         if set(self.values) != set(expected):
             raise ValueError(f"columns {sorted(self.values)}; {self.row.__name__} has {sorted(expected)}")
@@ -664,9 +661,7 @@ class Columns(Generic[RowT]):
         return cls(row, {name: [getattr(each, name) for each in rows] for name in column_names(row.TABLE)})
 
     def __getitem__(self, name: str) -> Values:
-        """Return the values of a column."""
         return self.values[name]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(next(iter(self.values.values())))

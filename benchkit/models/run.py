@@ -25,7 +25,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
 def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Check the name of a stored scenario as that of a file: it becomes part of paths."""
+    """Check the name of a stored scenario as a file's is checked: it becomes part of paths."""
     name = scenario.get("name")
     try:
         _NAME.validate_python(name)
@@ -48,8 +48,9 @@ CALIBRATION = "-calibration"
 PassKind = Literal["profile", "trace"]
 """Kind of the observed trials of a pass after the measured ones."""
 TrialKind = Literal["measure", "control", PassKind, "calibrate", "probe"]
-"""Kind of a trial; `calibrate`: at full speed or at a capacity, from which target rates of the others follow; `probe`:
-at a rate that a search for a capacity tries."""
+"""Kind of a trial. `calibrate`: at full speed or at a capacity, from which target rates of the others follow. `probe`:
+at a rate that a search for a capacity tries.
+"""
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 
@@ -96,9 +97,11 @@ class CellRecord(Frozen):
         default_factory=dict, description="URLs of its services that others deploy, by name"
     )
     deployed: tuple[str, ...] = Field(
-        default=(), description="names of those that a command of the scenario deploys before each trial"
+        default=(), description="names of the external ones that a command of the scenario deploys before each trial"
     )
-    watched: tuple[str, ...] = Field(default=(), description="names of those whose processes the run watches")
+    watched: tuple[str, ...] = Field(
+        default=(), description="names of the external ones whose processes the run watches"
+    )
     sysctls: Mapping[str, Mapping[str, str]] = Field(
         default_factory=dict, description="kernel settings that hold for its trials alone, by host and name"
     )
@@ -177,7 +180,7 @@ class Manifest(Frozen):
     header_digests: Mapping[str, str] = Field(
         default_factory=dict,
         description="digests of secret header values, which are stored nowhere, by header and source; keyed by the "
-        "controller, so that those of two controllers differ",
+        "controller, so that two controllers' differ",
     )
     thresholds: Mapping[str, float] = Field(
         default_factory=dict, description="thresholds of the checks that judge its trials"

@@ -7,7 +7,7 @@ the trial too. Every host is sampled additionally just before the load starts an
 enclose the whole increase that the load causes. Units are base units: seconds, bytes, counts.
 
 An `instance` of null is the service or host as a whole. In one trial a metric has either instances or one value for the
-whole: its sum over instances is that of the whole.
+whole: the sum over its instances is the value of the whole.
 """
 
 from __future__ import annotations

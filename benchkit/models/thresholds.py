@@ -25,14 +25,15 @@ class Thresholds(Frozen):
 
     generator_cpu: Share = Field(
         default=0.90,
-        description="share of the CPU time available to a load tool or its host. At 90 % use, a queue is ten times as long "
-        "as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the generator's. 1: "
-        "never exceeded, for load tools that only start work which their host does and the run measures",
+        description="share of the CPU time available to a load tool or its host. At 90 % use, a queue is ten times as "
+        "long as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the "
+        "generator's. At 1 it is never exceeded: for load tools that only start work which their host does and the run "
+        "measures",
     )
     start_spread: Share = Field(
         default=0.02,
-        description="time from the first to the last start of a load tool, as a share of the window (or slice): for so long "
-        "the load is smaller than requested. Less than the differences that runs are meant to show",
+        description="time from the first to the last start of a load tool, as a share of the window (or slice). For so "
+        "long the load is smaller than requested. Less than the differences that runs are meant to show",
     )
     load_host_rate: Share = Field(
         default=0.50,
@@ -42,8 +43,8 @@ class Thresholds(Frozen):
     )
     link: Share = Field(
         default=0.90,
-        description="share of the link's rate. A saturated link carries 94 % of its rate as TCP payload (1,448 of 1,538 "
-        "bytes of an Ethernet frame, including preamble and gap), and queues build up before that",
+        description="share of the link's rate. A saturated link carries 94 % of its rate as TCP payload (1,448 of "
+        "1,538 bytes of an Ethernet frame, including preamble and gap). Queues build up before that",
     )
     server_cpu: Share = Field(
         default=0.60,
@@ -57,8 +58,8 @@ class Thresholds(Frozen):
     )
     bytes_per_request: Share = Field(
         default=0.01,
-        description="relative difference between the bytes of a response under load and those of the probe. Smaller than "
-        "the effects on a rate that six blocks on a lab can show",
+        description="relative difference in bytes between a response under load and the probe's. Smaller than the "
+        "effects on a rate that six blocks on a lab can show",
     )
     answer_size: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         default=2.0,
@@ -68,8 +69,8 @@ class Thresholds(Frozen):
     )
     other_sizes: Share = Field(
         default=0.01,
-        description="share of the answers to a class of requests that may have another size than the scenario expects, such "
-        "as that of its log. Less than the differences that runs are meant to show",
+        description="share of the answers to a class of requests that may have another size than the scenario expects, "
+        "such as the size in its log. Less than the differences that runs are meant to show",
     )
     resumed_handshakes: Share = Field(
         default=0.01,
@@ -89,7 +90,7 @@ class Thresholds(Frozen):
     )
     send_lag: Share = Field(
         default=SEND_LAG,
-        description="99th percentile of the time by which requests are sent late, as a share of that of the latency. Times "
+        description="99th percentile of the time by which requests are sent late, as a share of the latency's. Times "
         "count from when requests were due, so that this share of them is the generator's",
     )
     dropped_connections: Share = Field(
@@ -99,9 +100,9 @@ class Thresholds(Frozen):
     )
     dropped_datagrams: Share = Field(
         default=0.001,
-        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; any makes "
-        "them suspect. At 0.1 % loss keeps some 39 packets of a connection in flight, 1.22/√p (Mathis et al., The "
-        "macroscopic behavior of the TCP congestion avoidance algorithm, 1997)",
+        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; any "
+        "makes them suspect. A loss of 0.1 % keeps some 39 packets of a connection in flight: 1.22/√p (Mathis et al., "
+        "The macroscopic behavior of the TCP congestion avoidance algorithm, 1997)",
     )
     ports: Share = Field(
         default=0.90,
@@ -121,8 +122,8 @@ class Thresholds(Frozen):
     )
     cold: Share = Field(
         default=0.10,
-        description="share by which the server's rate may be lower in the first third of the window than in the last, over all "
-        "trials of a cell",
+        description="share by which the server's rate may be lower in the window's first third than in its last, over "
+        "all trials of a cell",
     )
     samples_beyond: Positive = Field(
         default=10,
@@ -141,9 +142,9 @@ class Thresholds(Frozen):
     )
     unequal: Positive = Field(
         default=0.10,
-        description="CPU time that a disturbance left to a cell of a sliced block, relative to what it left to the others: a "
-        "larger difference is reported. Random order cancels such differences over blocks: "
-        "simulated with recorded noise, intervals cover with all of them",
+        description="CPU time that a disturbance left to a cell of a sliced block, relative to the others. A larger "
+        "difference is reported. Random order cancels such differences over blocks: simulated with recorded noise, "
+        "intervals cover with all of them",
     )
     neighbour_cpu: Share = Field(
         default=0.01,
@@ -167,9 +168,9 @@ class Thresholds(Frozen):
     )
     spread: Positive = Field(
         default=0.10,
-        description="standard deviation of a cell's log-rates over six blocks; for another number of blocks, the value that "
-        "gives a ratio's interval the same width (t on log-ratios: 16 % to either side). With more variance, six blocks "
-        "cannot show a difference of 20 % (power 80 %)",
+        description="standard deviation of a cell's log-rates over six blocks. For another number of blocks, the value "
+        "that gives a ratio's interval the same width (t on log-ratios: 16 % to either side). With more variance, six "
+        "blocks cannot show a difference of 20 % (power 80 %)",
     )
 
 

@@ -26,7 +26,7 @@ class TrafficRequest(Frozen):
         default=None,
         description="size of its body, whose content no log has; None: it has none, or the size is unknown",
     )
-    body: str | None = Field(default=None, description="its body, where the source has one: that of an API description")
+    body: str | None = Field(default=None, description="its body, where the source has one, as an API description does")
     weight: Annotated[float, Field(gt=0)] = Field(description="requests of the log that it stands for")
     status: Annotated[int, Field(ge=200, le=599)] | None = Field(
         default=None, description="status of most answers to its class; None: unknown"

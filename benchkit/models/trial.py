@@ -36,7 +36,7 @@ class ServiceRecord(Frozen):
         default=None,
         description="CPU quota shared by the services of its role on the host, in CPUs; None: no quota",
     )
-    has_own_quota: bool = Field(default=False, description="true: the quota is that of this service alone")
+    has_own_quota: bool = Field(default=False, description="true: the quota is for this service alone")
     parallelism: int | None = Field(
         default=None, description="CPUs that its options allow it to use at once (GOMAXPROCS, workers); None: no limit"
     )
@@ -66,7 +66,7 @@ class GeneratorRecord(Frozen):
     files: Mapping[Literal["stdout", "stderr", "reduction", "slices"], RawFileName] = Field(
         description="names of its raw files; `slices` is an archive with the files of all slices of a sliced block"
     )
-    started_s: float = Field(description="start, from that of the first generator, on the controller's clock")
+    started_s: float = Field(description="start, counted from the first generator's, on the controller's clock")
     wall_s: float
     late_s: float = Field(default=0.0, description="delay of its start after the planned instant")
     cpu_s: float = Field(description="CPU time of its process")
@@ -106,7 +106,7 @@ class ProbeRecord(Frozen):
 
     status: int
     header_bytes: int = Field(
-        description="size from the status line to the blank line, both included; of HTTP/2, that of the same in HTTP/1.1"
+        description="size from the status line to the blank line, both included; of HTTP/2, as it would be in HTTP/1.1"
     )
     headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
@@ -169,10 +169,10 @@ class ProfileRecord(Frozen):
     host: str
     profiler: Profiler
     file: RawFileName | None = Field(default=None, description="name of its raw file")
-    started_s: float | None = Field(default=None, description="start, from that of the measured window")
+    started_s: float | None = Field(default=None, description="start, counted from the start of the measured window")
     ended_s: float | None = Field(default=None, description="end, likewise; for pprof, the end of its response")
     cpu_s: float | None = Field(
-        default=None, description="CPU time of perf, a separate process; that of pprof belongs to the service"
+        default=None, description="CPU time of perf, a separate process; pprof's belongs to the service"
     )
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
@@ -185,7 +185,7 @@ class TraceRecord(Frozen):
     tracer: Tracer
     machine: str = Field(description="architecture, which numbers the system calls")
     file: RawFileName | None = Field(default=None, description="name of its raw file")
-    started_s: float | None = Field(default=None, description="start, from that of the measured window")
+    started_s: float | None = Field(default=None, description="start, counted from the start of the measured window")
     ended_s: float | None = Field(default=None, description="end, likewise")
     cpu_s: float | None = Field(default=None, description="CPU time of the tracer")
     why_not: str | None = Field(default=None, description="reason why it is missing")
@@ -194,12 +194,12 @@ class TraceRecord(Frozen):
 class SliceRecord(Frozen):
     """One slice of a trial in a sliced block: its place among the others, and what its hosts counted during it.
 
-    CPU times and the like are None without telemetry. What the load tool measured is read from its own output.
+    CPU times and the like are None without telemetry. The load tool's figures are read from its own output.
     """
 
     number: int = Field(description="from 1; the number of its round, in which each cell of the block has one slice")
     place: int = Field(description="place in the round, from 1")
-    started_s: float = Field(description="start of its measured window, from that of the block's first slice")
+    started_s: float = Field(description="start of its measured window, counted from the block's first window")
     duration_s: float = Field(description="length of its measured window, as planned")
     late_s: float = Field(description="largest delay of a generator's start after its planned instant")
     server_cpu_s: float | None = Field(default=None, description="CPU time of the trial's services")
@@ -230,7 +230,7 @@ class OtherProgram(Frozen):
     """A program that is no part of the run, and used CPU time of a host during a trial."""
 
     name: str = Field(description="name of its command, as the kernel has it")
-    pid: int = Field(description="its process, or that of the parent which waited for it")
+    pid: int = Field(description="its process, or the parent that waited for it")
     cores: float = Field(description="CPU seconds per second")
 
     @property
@@ -274,7 +274,7 @@ class TrialRecord(Frozen):
     )
     start_spread_s: float = Field(
         default=0,
-        description="time from the start of the first generator to that of the last; with slices, the largest of any",
+        description="time between the first and the last start of a generator; with slices, the largest",
     )
     clock_uncertainty_s: float = Field(
         default=0, description="maximum error of the difference between starts on different hosts"

@@ -37,7 +37,7 @@ FEWEST_CONNECTIONS = 8
 """Connections that a slow server gets at least: several for each of its workers."""
 
 SLOWED = 0.8
-"""Rate relative to that with more connections below which a server needs them: short trials differ by less."""
+"""Rate relative to the rate with more connections, below which a server needs these: short trials differ by less."""
 
 LATEST_RESTART = 0.5
 """Share of the time of a comparison after which it does not begin again: what is left has few blocks."""
@@ -47,7 +47,7 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedBlock:
     """One block of a comparison, as far as the comparison is adapted to it."""
 
     records: Sequence[TrialRecord]
@@ -83,13 +83,13 @@ class Observed:
 
     @property
     def server_share(self) -> float | None:
-        """Share of the CPU that others left to it that the server with the least used; None: unknown."""
+        """Smallest share that a server used of the CPU that other programs left to it; None: unknown."""
         share = self.whole_server_share
         return None if share is None else share / max(LEAST_LEFT, 1.0 - self.foreign_share)
 
     @property
     def whole_server_share(self) -> float | None:
-        """The same share of all of its CPU."""
+        """Smallest share that a server used of all of its CPU; None: unknown."""
         shares = [
             max(
                 (each.cpu_s or 0.0) / record.window_s / capacity(len(each.cpus), each.parallelism, each.quota)
@@ -125,7 +125,7 @@ class Adaptation:
     reason: str
 
 
-def adapt(comparison: ServerComparison, observed: Observed, *, reserve: float = 0.0) -> Adaptation | None:
+def adapt(comparison: ServerComparison, observed: ObservedBlock, *, reserve: float = 0.0) -> Adaptation | None:
     """Return the comparison with the next change that a block of it asks for; None: it can go on as it is.
 
     `reserve` is the share of its CPU by which the load tool has to be below its limit.
@@ -133,13 +133,13 @@ def adapt(comparison: ServerComparison, observed: Observed, *, reserve: float = 
     return next(_adaptations(comparison, observed, reserve), None)
 
 
-def adapt_to_first_block(comparison: ServerComparison, observed: Observed, *, spent_s: float) -> Adaptation | None:
+def adapt_to_first_block(comparison: ServerComparison, observed: ObservedBlock, *, spent_s: float) -> Adaptation | None:
     """Return what the first block of a comparison asks for; None where it goes on, as it does late in its time."""
     is_late = comparison.spent_s + spent_s > LATEST_RESTART * comparison.budget_s
     return None if is_late else adapt(comparison, observed)
 
 
-def _adaptations(comparison: ServerComparison, observed: Observed, reserve: float) -> Iterator[Adaptation]:
+def _adaptations(comparison: ServerComparison, observed: ObservedBlock, reserve: float) -> Iterator[Adaptation]:
     connections, queue = comparison.connections, observed.shortest_queue
     loses = not observed.checks.isdisjoint(LOST_CONNECTIONS)
     is_queue_short = queue is not None and 0 < queue < connections
@@ -173,7 +173,7 @@ def _adaptations(comparison: ServerComparison, observed: Observed, reserve: floa
         yield Adaptation(replace(comparison, quota=quota), reason)
 
 
-def _load_for_slow_servers(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
+def _load_for_slow_servers(comparison: ServerComparison, observed: ObservedBlock) -> Iterator[Adaptation]:
     """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
     rate, fewer, answers = observed.slowest_rate, comparison.connections, observed.thresholds.slice_answers
     if rate is None or slice_for(rate, fewer, answers) <= TOO_LONG_SLICE_S:

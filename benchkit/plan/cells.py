@@ -139,7 +139,7 @@ def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
 
 
 def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
-    """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be those of another."""
+    """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be another cell's."""
     if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
         raise UnsupportedError("; ".join(not_applied))
 
@@ -202,7 +202,7 @@ def _port_limit(share: int, connections: int, host: HostCapabilities) -> str | N
 def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported.
 
-    One whose stack is written as that of an earlier cell names that one: their comparison is meant to be A/A.
+    A cell whose stack is written like an earlier cell's names that cell: their comparison is meant to be A/A.
     """
     first: dict[str, PlannedCell] = {}
     for cell in cells:

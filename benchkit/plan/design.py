@@ -20,8 +20,8 @@ NOTABLE_SHARE = 0.01
 """Share of a slice for opening connections from which the plan states it."""
 
 SEQUENTIAL = (
-    "The design is sequential: drift between the trials of one cell and those of the next is part of their ratios, and "
-    "mostly not covered by the intervals."
+    "The design is sequential: drift from one cell's trials to the next cell's is part of their ratios, and mostly not "
+    "covered by the intervals."
 )
 
 
@@ -89,7 +89,7 @@ def _plan_sliced(
     number = counted(len(groups), "group")
     why = f"the stacks of a group of cells side by side, {turns}; {number}, because {no_room}"
     note = (
-        f"The cells run in {number}, each with its baseline, because {no_room}: a block has the cells of one group, and "
+        f"The cells run in {number}, each with its baseline, because {no_room}. A block has the cells of one group; "
         "cells of different groups are compared with the baseline, not with each other."
     )
     grouped = [cell for group in groups for cell in place_group(group)]
@@ -122,7 +122,7 @@ def _replaced(cells: Sequence[PlannedCell], placed: Sequence[PlannedCell]) -> tu
 
 
 def compared_pairs(experiment: Experiment, cells: Sequence[PlannedCell]) -> list[ComparedCells]:
-    """Return the comparisons that a scenario asks for: cells with their baselines, controls, and those of claims."""
+    """Return the comparisons that a scenario asks for: of cells with their baselines, of controls, and of claims."""
     records = [
         CellRecord(cell_id=cell.cell_id, levels=cell.spec.levels, unsupported=cell.unsupported) for cell in cells
     ]

@@ -24,8 +24,9 @@ OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 
 SWITCH_S = 0.02
-"""Time to restore the kernel settings of one cell and apply those of another, for the same estimate. On a lab, switches
-took 0.003 to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it."""
+"""Time to restore one cell's kernel settings and apply another's, for the same estimate. On a lab, switches took 0.003
+to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class PlannedCell:
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
     tuning: tuple[TuningPlan, ...] = ()
-    """Kernel settings for its trials alone, over those of the run, by host."""
+    """Kernel settings for its trials alone, over the run's, by host."""
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
@@ -133,7 +134,7 @@ class RunPlan:
     traced: tuple[PlannedCell, ...] = ()
     """The cells as the trace pass runs them."""
     design: Design = "blocks"
-    """Design of the measured trials; not that of the scenario where these hosts or cells need another."""
+    """Design of the measured trials; not the scenario's where these hosts or cells need another."""
     design_reason: str = ""
     """Reason for the design, as a clause."""
     groups: tuple[tuple[str, ...], ...] = ()
@@ -143,8 +144,8 @@ class RunPlan:
     divided: tuple[RunPlan, ...] = ()
     """Plans of the testbeds that run at the same time; empty: one testbed.
 
-    Where they divide the blocks they are equal in all but their hosts. `cells` have the services of the first of them,
-    and all other fields what holds for all of them.
+    Where they divide the blocks they are equal in all but their hosts. `cells` have the services of the first testbed;
+    all other fields hold for all testbeds.
     """
 
     @property
@@ -166,7 +167,7 @@ class RunPlan:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks: those of the scenario, for each group of cells."""
+        """Number of blocks: the scenario's, for each group of cells."""
         return self.experiment.scenario.blocks * max(1, len(self.groups))
 
     @property
@@ -177,7 +178,7 @@ class RunPlan:
 
     @cached_property
     def seconds(self) -> float | None:
-        """Estimated duration of the run; None if that of a cell is unknown."""
+        """Estimated duration of the run; None if a cell's is unknown."""
         block_s: dict[int, float] = {}
         for trial in self.planned_trials:
             seconds = self._trial_s(trial)

@@ -32,8 +32,8 @@ def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tu
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     """Return the trials that these cells need before the first block; none with target rates stated.
 
-    One is at full speed for each cell at a share of the slowest, and one with a search for each capacity that cells run
-    at shares of.
+    Each cell at a share of the slowest needs one at full speed. Each capacity that cells run at shares of needs one
+    with a search.
     """
     cells = tuple(cells)
     at_full_speed = [
@@ -81,7 +81,7 @@ def pass_notes(
         if lengthened:
             windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
             yield (
-                f"Trials of the {kind} pass have a window of {windows}, as that of the load is too short for a {kind}; "
+                f"Trials of the {kind} pass have a window of {windows}, as the load's is too short for a {kind}; "
                 f"`--set {kind}.duration_s=…` sets another one."
             )
     profile = experiment.scenario.profile

@@ -66,7 +66,7 @@ def inventory_facts(host: Host) -> RecordedFacts:
 
 
 def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """Return the host's own programs that the run starts there, name → path; those of benchkit do not change."""
+    """Return the host's own programs that the run starts there, name → path; benchkit's own do not change."""
     words = {
         word
         for cell in plan.placed_cells

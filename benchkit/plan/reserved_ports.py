@@ -22,7 +22,7 @@ def plan_reserved_ports(
 ) -> Iterator[TuningPlan]:
     """Yield the reservation for each host that may write it and whose outgoing connections could take a service's port.
 
-    `tuning` are the planned settings of all hosts; a port range in them, or in those of a cell, is one that will hold.
+    `tuning` has the planned settings of all hosts; a port range in them, or in a cell's, is one that will hold.
     """
     cells = tuple(cells)
     of_cells = tuple(planned for cell in cells for planned in cell.tuning)

@@ -24,7 +24,7 @@ MEMORY_SHARE = 0.8
 
 
 class Placement:
-    """Places of cells side by side, each with folders and ports of its own: the first keeps those of the scenario."""
+    """Places of cells side by side, each with folders and ports of its own: the first keeps the scenario's."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Placement:
         self._shifted: dict[tuple[str, int], PlannedCell] = {}
 
     def place(self, cell_ids: Iterable[str], beside: Iterable[PlannedCell] = ()) -> tuple[PlannedCell, ...]:
-        """Return these cells with ports that are free beside those of the others, which are placed already."""
+        """Return these cells with ports that none of the cells `beside` them has, which are placed already."""
         used = {port for cell in beside for port in ports_of(cell.services)}
         placed = []
         for cell_id in cell_ids:

@@ -20,12 +20,12 @@ class Turn:
     """One slice of one cell in the timetable of a block."""
 
     round: int
-    """From 1; also the number of the slice among those of its cell."""
+    """From 1; also the number of the slice among its cell's."""
     place: int
     """Place in the round, from 1."""
     cell_id: str
     start_s: float
-    """Start of the load tools, from that of the first turn."""
+    """Start of the load tools, counted from the first turn's."""
     window_s: tuple[float, float]
     """Start and end of the measured window, likewise."""
 

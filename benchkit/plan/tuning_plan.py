@@ -37,7 +37,7 @@ def plan_tuning(
 def plan_cell_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
 ) -> Mapping[str, tuple[TuningPlan, ...]]:
-    """Return the tuning of each cell, by its name, over that of the run.
+    """Return the tuning of each cell, by its name, over the run's.
 
     Raises InputError as `plan_tuning` does.
     """
@@ -102,7 +102,7 @@ def _plan(
 
 
 def _refuse_unknown_settings(used: UsedTuning, plans: Iterable[TuningPlan]) -> None:
-    """Raise InputError for settings that no kernel ever had; those of other kernel versions are only reported."""
+    """Raise InputError for settings that no kernel ever had; settings of other kernel versions are only reported."""
     existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
     faults = [
         used.source.fault(("sysctl", key), f"no such setting; {spelling_hint(key)}")

@@ -3,7 +3,7 @@
 Rules assign samples to categories by the names of functions, old and new ones. A rule applies to one frame and may have
 conditions on the callers of the frame. `shares` walks a stack from the innermost frame outward. The first frame to
 which a rule applies decides, and among several rules the one that is first in the list. Functions that no rule names
-(memmove, nanotime, those of maps and runtime locks, futex) therefore belong to their callers.
+(memmove, nanotime, maps, runtime locks, futex) therefore belong to their callers.
 
 Names come from Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.10 and nginx. Others come from Node 20
 (as perf sees it with --perf-basic-prof), glibc and Linux. The tests compare them with recorded profiles of each.
@@ -22,8 +22,8 @@ from benchkit.models.profile import CATEGORIES, STUDIED, WAITING, Category, Fram
 Kernel = Literal["call", "apart"]
 """Treatment of kernel frames under a system call.
 
-call: they count as that call, as in pprof, which does not record them; for comparing profiles of both kinds.
-apart: those of the network stack are a category of their own.
+`call`: they count as that call, as in pprof, which does not record them; for comparing profiles of both kinds. `apart`:
+the network stack is a category of its own.
 """
 
 

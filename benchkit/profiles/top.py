@@ -3,8 +3,8 @@
 Computed as pprof does it (github.com/google/pprof, internal/report and internal/graph), at the granularity of
 functions:
 
-- flat: value of the samples in which the function ran; cum: value of those with the function in their stack, once each
-  even if it recurs. An inlined function counts as itself. Functions with the same name in several files are one.
+- flat: value of the samples in which the function ran. cum: value of the samples with the function in their stack, once
+  each even if it recurs. An inlined function counts as itself. Functions with the same name in several files are one.
 - Shares are relative to the sum of all samples' absolute values.
 - Rows are sorted by flat (or cum) value, then by name; both by absolute value.
 - Rows whose cum value is below 0.5 % of the sum of all flat values, rounded down, are dropped (`-nodefraction`);

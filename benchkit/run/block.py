@@ -1,8 +1,8 @@
 """The steps of a block in their order, to be read from top to bottom.
 
 A block has n cells, each with a trial of its own, whose load takes turns in m slices. A trial that runs alone is a
-block of one cell with one slice. Each step is a function of a module in `benchkit.run.steps`. What happens in a run is
-in `benchkit.run.run`.
+block of one cell with one slice. Each step is a function of a module in `benchkit.run.steps`. `benchkit.run.run` has
+the steps of a run.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ BlockStep = Callable[[Block], None]
 
 
 @dataclass(frozen=True)
-class OfEachTrial:
+class TrialSteps:
     """Steps that each trial of a block takes, one trial after the other."""
 
     steps: tuple[TrialStep, ...]
 
 
-STEPS: tuple[BlockStep | OfEachTrial, ...] = (
-    OfEachTrial((require_free_ports, make_folders, expect_perf_maps, deploy_external, start_services, check_perf_maps)),
-    OfEachTrial((watch_external,)),
+STEPS: tuple[BlockStep | TrialSteps, ...] = (
+    TrialSteps((require_free_ports, make_folders, expect_perf_maps, deploy_external, start_services, check_perf_maps)),
+    TrialSteps((watch_external,)),
     make_shared_folder,
     watch_hosts,
-    OfEachTrial((probe_responses, start_noise, warm_up, cause_outages)),
+    TrialSteps((probe_responses, start_noise, warm_up, cause_outages)),
     measure,
     collect_noise,
     collect_load,
     collect_telemetry,
-    OfEachTrial(
+    TrialSteps(
         (require_alive, require_load, probe_after, collect_profiles, collect_traces, collect_logs, measure_disk_usage)
     ),
 )
@@ -111,7 +111,7 @@ def run_block(block: Block) -> dict[str, TrialRecord]:
 
 def _run_steps(block: Block) -> None:
     for step in STEPS:
-        if isinstance(step, OfEachTrial):
+        if isinstance(step, TrialSteps):
             _run_each(block, step.steps)
         else:
             with log_step(logger, f"trial {block.title}: {step.__name__}"):

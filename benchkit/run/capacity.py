@@ -106,7 +106,7 @@ def _end(search: CapacitySearch, probes: int, elapsed_s: float, goal: CapacityGo
 
 
 def _is_bounded(probes: list[CapacityProbe], high: float) -> bool:
-    """Return True if it is the server that bounds the capacity: most of the lowest rates that failed, failed by it."""
+    """Return True if the server bounds the capacity: it caused most of the failures at the lowest failed rates."""
     failed = [probe for probe in probes if probe.outcome in {"missed", "generator"}]
     if not failed:
         return False

@@ -51,7 +51,7 @@ class RunObserver:
         """Show that a pause interrupted a block: all of its trials are repeated."""
 
 
-class _OneAtATime(RunObserver):
+class _SerializedObserver(RunObserver):
     def __init__(self, observer: RunObserver) -> None:
         self._observer = observer
         self._lock = threading.RLock()
@@ -89,6 +89,6 @@ class _OneAtATime(RunObserver):
             self._observer.block_interrupted(block)
 
 
-def heard_one_at_a_time(observer: RunObserver) -> RunObserver:
-    """Return the observer for the threads of several testbeds: it hears one event at a time."""
-    return _OneAtATime(observer)
+def serialized_observer(observer: RunObserver) -> RunObserver:
+    """Return the observer for the threads of several testbeds: it gets one event at a time."""
+    return _SerializedObserver(observer)

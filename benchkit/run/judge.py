@@ -83,7 +83,7 @@ class Judge:
         )
 
     def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        """Return the facts of its testbed's hosts in a trial: those of its block, with its cell's kernel settings."""
+        """Return the facts of its testbed's hosts in a trial: as in its block, with its cell's kernel settings."""
         in_block = self._facts_in_block.get(record.block, {})
         of_cell = self._cell_sysctls.get(record.cell_id, {})
         return {
@@ -156,7 +156,7 @@ def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -
 
 
 def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> pa.Table:
-    """Return the components of the run's ratios, and those of cells without one; none without CPU times."""
+    """Return the components of the run's ratios, and of cells without one; none without CPU times."""
     frame = cache(lambda table: tables[table].to_pandas())
     data = replace(run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame), folder=run)
     found = (*components_of(data), *cell_parts_of(data)) if manifest.cells else ()

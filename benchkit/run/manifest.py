@@ -81,7 +81,7 @@ def make_manifest(
 def code_of(plan: RunPlan) -> CodeState | None:
     """Return the state of the git checkout with the scenario's file, else of the one that this process runs in.
 
-    The checkout of a shipped scenario is that of benchkit, and not of what is measured.
+    The checkout of a shipped scenario is benchkit's own, not the measured project's.
     """
     file = Path(plan.experiment.document.source.origin().source)
     own = [file.parent] if file.is_file() and file.resolve().parent != shipped("scenarios") else []

@@ -52,7 +52,7 @@ class ProfileWindows:
         return replace(cell, load=cell.load.model_copy(update=window), generators=generators), note
 
     def _find(self, plan: RunPlan, profile: ProfilePass) -> tuple[float, str | None]:
-        """Return the window, 0 for that of the load, and the note."""
+        """Return the window, 0 for the load's own, and the note."""
         costs = {name: _mean(each) for name, each in self._costs.items()}
         needed_s = max(
             (

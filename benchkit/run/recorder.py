@@ -59,11 +59,11 @@ class RunOutcome:
     run: RunFolder
     status: RunStatus = "running"
     trials: int = 0
-    """Number of trials that ended, without those of blocks that were repeated."""
+    """Number of trials that ended, without blocks that were repeated."""
     failures: dict[str, str] = field(default_factory=dict)
     """Reasons why trials failed or were skipped, by trial id."""
     causes: dict[str, FailureCause | None] = field(default_factory=dict)
-    """Causes of the failures in this process, by trial id; without those of trials that were skipped."""
+    """Causes of the failures in this process, by trial id; skipped trials have none."""
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Reasons of the retries of each trial, by trial id."""
     adaptation: Adaptation | None = None
@@ -142,7 +142,7 @@ class RunRecorder:
         """Write the table `hosts` from the journal.
 
         That is done when the hosts are tuned and at the end: it reads the whole journal, and would cost more with each
-        block. Readers of a run that is not finished see the facts of all trials so far but for those of single blocks.
+        block. Readers of an unfinished run see the facts so far, but for the facts of single blocks.
         """
         self.tables.replace("hosts", host_rows_of(self.run.history()))
 

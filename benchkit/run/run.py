@@ -30,12 +30,12 @@ from benchkit.hosts.cpu_affinity import pinned
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.other_programs import busy_programs, describe_programs, take_snapshot
 from benchkit.models.thresholds import thresholds_of
-from benchkit.plan.adaptation import Adaptation, Observed, adapt_to_first_block
+from benchkit.plan.adaptation import Adaptation, ObservedBlock, adapt_to_first_block
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.plan.secret_headers import secret_notes
 from benchkit.run.attempt import AttemptResult, attempt_block
-from benchkit.run.events import RunObserver, heard_one_at_a_time
+from benchkit.run.events import RunObserver, serialized_observer
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
@@ -80,7 +80,7 @@ class RunOptions:
     reconnect_s: float = RECONNECT_S
     """Longest time for the reconnection to a lost host."""
     names_other_programs: bool = False
-    """True to report before the first block what else uses the CPUs of the hosts; which may take a second."""
+    """True to report before the first block what else uses the CPUs of the hosts; this may take a second."""
     adapts: ServerComparison | None = None
     """Comparison with a rule for its end, which ends after its first block where that asks for another load."""
 
@@ -164,7 +164,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
     KeyboardInterrupt passes through. With any error, services are stopped, hosts restored, and finished trials stored.
     A host that cannot be restored after the last trial raises no error: the outcome names it.
     """
-    observer = heard_one_at_a_time(observer)
+    observer = serialized_observer(observer)
     with recording(run.folder, run.store) as recorder:
         first_block = None if run.options.adapts is None else _FirstBlock(run.folder, run.options.adapts)
         queue = _make_queue(run, recorder, observer, first_block)
@@ -233,7 +233,7 @@ class _FirstBlock:
     def __call__(self, exclusions: Sequence[Exclusion]) -> str | None:
         """Return why the run ends; None where it goes on."""
         checks = frozenset(check for each in exclusions for check in each.checks)
-        observed = Observed(tuple(self._run.records()), checks, thresholds_of(self._run.manifest()))
+        observed = ObservedBlock(tuple(self._run.records()), checks, thresholds_of(self._run.manifest()))
         spent_s = time.monotonic() - self._began_s
         self.adaptation = adapt_to_first_block(self._comparison, observed, spent_s=spent_s)
         return None if self.adaptation is None else "its load is adapted to its first block"

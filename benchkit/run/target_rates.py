@@ -14,8 +14,9 @@ from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 
 CALIBRATION_S = 2.0
-"""Window of a trial at full speed. Its rate varies by some per cent, of which a share that leaves room takes no notice;
-whole seconds suit every load tool."""
+"""Window of a trial at full speed. Its rate varies by some per cent, which does not matter for a share that leaves
+room. Whole seconds suit every load tool.
+"""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:

@@ -11,7 +11,7 @@ from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
 from benchkit.hosts.facts import SYSCTLS
-from benchkit.hosts.files import Placed
+from benchkit.hosts.files import FileChanges
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import Leftovers
 from benchkit.judge.run_differences import fact_differences
@@ -59,8 +59,8 @@ class Testbed:
     ) -> None:
         """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds.
 
-        `rates` were measured at full speed by any testbed of the run; target rates follow from them. From what requests
-        cost, the `windows` of profiles follow.
+        `rates` were measured at full speed by any testbed of the run; target rates follow from them. The `windows` of
+        profiles follow from the costs of requests.
         """
         self.plan = plan
         self.name = plan.testbed
@@ -193,7 +193,7 @@ class Testbed:
         return cell
 
     def tune_for(self, cell: PlannedCell) -> None:
-        """Apply the kernel settings of a cell, where they are not those of the trial before. Raises BenchkitError."""
+        """Apply the kernel settings of a cell, where they differ from the trial before. Raises BenchkitError."""
         for note in self._cell_tuning.switch_to(cell):
             self._recorder.add_note(f"{note}.")
             self._observer.notify(note)
@@ -233,7 +233,7 @@ class Testbed:
         }
 
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
-        """Record the kernel settings that tuning may have changed; with `outcomes` also those of planned settings."""
+        """Record the kernel settings that tuning may have changed; with `outcomes` also how each was applied."""
         planned = [each for each in self.plan.whole_tuning if each.host == host.name]
         sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         values = {key: setting.value for key, setting in sysctls.items()}
@@ -328,7 +328,7 @@ class Testbed:
                     )
 
 
-def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, Placed]:
+def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> dict[str, FileChanges]:
     """Build the programs that generators need and install them on their hosts, or on `only` one; return what was sent.
 
     Raises HostError, or BenchkitError where a program does not build.
@@ -361,7 +361,6 @@ class WallClocks:
     """
 
     def __init__(self) -> None:
-        """Start without any reading."""
         self._offsets_ns: dict[str, int] = {}
 
     def compare(self, controller_ns: int, hosts_ns: Mapping[str, int]) -> str | None:

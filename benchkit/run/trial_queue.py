@@ -2,8 +2,7 @@
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
 early, and invalid trials may have a block added. A pause or a lost testbed may repeat one, and a resumed run skips what
-has finished. What testbeds share that run at the same time is here too, under one lock, and how they run, a thread for
-each (`run_concurrently`).
+has finished. What concurrent testbeds share is here too, under one lock; `run_concurrently` runs each in a thread.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class AddedBlock:
     lost: int
 
     def trials(self, planned: Iterable[PlannedTrial]) -> tuple[PlannedTrial, ...]:
-        """Return its trials, those of the lost block in the same order, from those that are planned."""
+        """Return its trials: the planned ones of the lost block, in the same order."""
         return tuple(replace(trial, block=self.block, round=1) for trial in planned if trial.block == self.lost)
 
 
@@ -67,7 +66,7 @@ class TrialQueue:
 
         With `together` all measured trials of a block run at the same time, as in a sliced design. A block with a
         testbed in `homes` runs on no other one. `spare` is the rule for blocks in place of lost ones; None: there are
-        none. `added` are those among the planned trials already, each with the lost one.
+        none. `added` has such blocks that are among the planned trials already, each with the lost one.
         """
         self._together = together
         self._planned = tuple(planned_trials)
@@ -147,7 +146,7 @@ class TrialQueue:
 
     @property
     def finished(self) -> frozenset[PlannedTrial]:
-        """Finished trials, without those of blocks that are repeated."""
+        """Finished trials, without blocks that are repeated."""
         return frozenset(self._finished)
 
     @property
@@ -160,7 +159,7 @@ class TrialQueue:
     ) -> StopDecision | None:
         """Add a finished trial with its row of `trials` (None where it failed) and its duration.
 
-        `exclusions` are those of all trials so far. Returns the decision of the rule after the last trial of a block,
+        `exclusions` covers all trials so far. Returns the decision of the rule after the last trial of a block,
         else None.
         """
         with self._changed:
@@ -191,7 +190,7 @@ class TrialQueue:
     def add_block(self, exclusions: Iterable[Exclusion]) -> AddedBlock | None:
         """Add a block in place of one that invalid trials lost, once all measured ones have finished.
 
-        `exclusions` are those of all trials so far. Returns None where no block is lost, or no further one is allowed.
+        `exclusions` covers all trials so far. Returns None where no block is lost, or no further one is allowed.
         """
         with self._changed:
             if self._spare is None or len(self._added) >= self._spare.most:

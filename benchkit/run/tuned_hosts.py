@@ -69,7 +69,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
 
 
 class CellTuning:
-    """The tuning of cells over that of the run: that of one cell at a time is applied."""
+    """The tuning of cells over the run's: one cell's is applied at a time."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
         self._plan = plan
@@ -80,7 +80,7 @@ class CellTuning:
         """Cells with settings that a host refused, contrary to the plan, each with the reason."""
 
     def switch_to(self, cell: PlannedCell) -> tuple[str, ...]:
-        """Restore the settings of the cell before and apply those of this one, where they differ, all verified.
+        """Restore the previous cell's settings and apply this one's, where they differ, all verified.
 
         Returns sentences about settings that somebody else had changed meanwhile. Raises HostError where a setting
         cannot be restored or applied, BenchkitError where the scenario requires it.

@@ -224,7 +224,7 @@ def typed_services(
 
 
 def _typed_services(name: str, document: Document) -> Iterator[ServiceSpec | ExternalService]:
-    """Yield a service of a stack, or those of the Compose file that it names."""
+    """Yield a service of a stack, or all services of the Compose file that it names."""
     if document.data.get("backend") != COMPOSE:
         yield _typed_service(name, document)
         return
@@ -253,10 +253,10 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
 
 def _external_service(name: str, document: Document) -> ExternalService:
     options = document.validated(ExternalOptions)
-    tls = resolve_trust(options.tls, document.source.at("tls")) if is_tls(options.spoken) else None
+    tls = resolve_trust(options.tls, document.source.at("tls")) if is_tls(options.effective_protocol) else None
     hooks = {"deploy": options.deploy, "ready": options.ready, "cleanup": options.cleanup}
     given = {name: hook for name, hook in hooks.items() if hook is not None}
-    return ExternalService(name, options.url, options.spoken, tls, document.source, given, options.watch)
+    return ExternalService(name, options.url, options.effective_protocol, tls, document.source, given, options.watch)
 
 
 def _role_faults(services: list[ServiceSpec], external: list[ExternalService], scenario: Scenario) -> Iterator[str]:

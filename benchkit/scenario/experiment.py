@@ -67,7 +67,7 @@ class UsedTuning:
 
 
 def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ...]:
-    """Read the profiles that a scenario uses, those of the levels of its factors too.
+    """Read the profiles that a scenario uses, also those that are levels of its factors.
 
     Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
     """
@@ -178,7 +178,7 @@ class Experiment:
         return tuple(used for used in self.tuning if not used.levels)
 
     def cell_tuning(self, levels: Levels) -> tuple[UsedTuning, ...]:
-        """Return the profiles that hold only for trials of the cells with these levels, over those of the run."""
+        """Return the profiles that hold only for trials of the cells with these levels, over the run's."""
         return tuple(used for used in self.tuning if used.levels and used.levels.items() <= levels.items())
 
     def requires_tuning(self, levels: Levels) -> bool:
@@ -194,7 +194,7 @@ class Experiment:
 def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[str, set[str]]:
     """Return the programs that the hosts of each role need: for services, load tools and profilers.
 
-    With `optional`, those of optional services too, which are used where a host has them.
+    With `optional`, also programs of optional services, which are used where a host has them.
     """
     needed: defaultdict[str, set[str]] = defaultdict(set)
     profile, trace = experiment.scenario.profile, experiment.scenario.trace

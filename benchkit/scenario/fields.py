@@ -63,7 +63,7 @@ class FilePart:
 
     @property
     def fields(self) -> tuple[FieldDescription, ...]:
-        """All fields, those of mappings in mappings too, unless these are parts of their own."""
+        """All fields, of mappings in mappings too, unless these are parts of their own."""
         backend = self.name if self.name in service_options() else None
         return tuple(_fields(self.model, "", split=self.model is Scenario, backend=backend))
 
@@ -104,7 +104,7 @@ def _summary(name: str, model: type[BaseModel]) -> str:
 def _fields(
     model: type[BaseModel], prefix: str, *, split: bool, backend: str | None = None
 ) -> Iterator[FieldDescription]:
-    """Yield the fields of a model, of a backend if it is named; with `split` those of models in it are other parts."""
+    """Yield the fields of a model, of a backend if it is named; with `split`, models in it are other parts."""
     schema, defs = model_schema(model)
     for name, field in model.model_fields.items():
         inner = None if split else _model_in(field.annotation)
@@ -143,7 +143,6 @@ def _choices(node: Schema) -> list[object]:
 
 
 def _type_text(node: Schema, defs: Mapping[str, Schema]) -> str:
-    """Return what a schema allows, in words."""
     node = resolved(node, defs)
     if "anyOf" in node:
         return ", or ".join(dict.fromkeys(_type_text(member, defs) for member in node["anyOf"]))
@@ -189,7 +188,7 @@ def as_text(value: object) -> str:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - types of any form
-    """Return the model in a type: that of a field, of its values or of its items."""
+    """Return the model in the type of a field, of its values or of its items."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for each in get_args(annotation) if (model := _model_in(each)) is not None), None)

@@ -61,8 +61,8 @@ class Role(Frozen):
     )
     quota: Annotated[float, Field(ge=0.1, le=4096)] | None = Field(
         default=None,
-        description="CPU time, in CPUs, that the services of the role on a host share, limited by a control group where the "
-        "host allows one; for servers that a generator could not saturate otherwise",
+        description="CPU time, in CPUs, that the services of the role on a host share, where the host allows a control "
+        "group. For servers that a generator could not saturate otherwise",
         examples=[1.5],
     )
 
@@ -84,7 +84,7 @@ class TuningUse(Frozen):
     profile: Annotated[
         str, StringConstraints(strict=True, pattern=r"^(\$?[a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")
     ] = Field(
-        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`; `$name`: the "
+        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`. `$name`: the "
         "level of a factor, applied for the trials of its cells (`none`: no profile)",
         examples=["nginx-vs-go"],
     )
@@ -147,13 +147,13 @@ class Scenario(Frozen):
     )
     tools: Mapping[Name, Mapping[str, Any]] = Field(
         default_factory=dict,
-        description="fields that override those of `load` for the tool of that name, since tools support different fields",
+        description="fields that override `load` for the tool of that name, since tools support different fields",
         examples=[{"hey": {"duration_s": None, "requests": 10000}}],
     )
     tuning: tuple[TuningUse, ...] = Field(
         default=(),
-        description="kernel settings for the hosts of roles, restored after the run; `$name` alone: the profiles that are "
-        "the levels of that factor, for the role sut",
+        description="kernel settings for the hosts of roles, restored after the run. `$name` alone: the profiles that "
+        "are the levels of that factor, for the role sut",
         examples=[[{"profile": "nginx-vs-go", "roles": ["sut"]}]],
     )
     baseline: Levels | None = Field(
@@ -171,13 +171,13 @@ class Scenario(Frozen):
     )
     design: Design = Field(
         default="blocks",
-        description="order of trials: every cell once per block in random order, two cells mirrored (ABBA), cell after cell, "
-        "or all cells of a block up together, with the load in turns (sliced)",
+        description="order of trials: every cell once per block, two cells mirrored (ABBA), cell after cell, or all "
+        "cells together with load in turns (sliced)",
     )
     testbeds: Literal["equal", "factor"] = Field(
         default="equal",
-        description="where the inventory has several testbeds: they must be equal, and divide the blocks (equal), or they "
-        "may differ, and each runs all blocks, with the factor `testbed` (factor)",
+        description="for an inventory with several testbeds. equal: they must be equal, and divide the blocks. factor: "
+        "they may differ, and each runs all blocks, with the factor `testbed`",
     )
     slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(
         default=SLICE_S,
@@ -193,8 +193,8 @@ class Scenario(Frozen):
     )
     spare_blocks: Annotated[int, Field(strict=True, ge=0, le=10_000)] | None = Field(
         default=None,
-        description="largest number of further blocks in place of those that invalid trials lose; absent: a third of "
-        "`blocks`, rounded down; none with `until` or a sequential design",
+        description="largest number of further blocks in place of those that invalid trials lose. Absent: a third of "
+        "`blocks`, rounded down, or none with `until` or a sequential design",
         examples=[2],
     )
     until: StopCondition | None = Field(

@@ -54,7 +54,7 @@ def needed_window_s(baseline: ServerCost, server: ServerCost, blocks: int, frequ
     """Return the seconds of each window of a pair; infinite for servers without difference.
 
     The number of samples in a category is Poisson distributed. Of n samples of a request of c seconds, a category of
-    the size x has the variance x c / n. x is taken as a tenth of c in both servers, beside the tenth of the difference
+    the size x has the variance x c / n. In both servers x is taken as a tenth of c, beside the tenth of the difference
     that is to be seen.
     """
     reach = PART * PRECISION * abs(server.cpu_s - baseline.cpu_s)

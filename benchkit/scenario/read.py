@@ -286,7 +286,7 @@ def scales_of(name: str) -> tuple[Scale, ...]:
 
 
 def at_scale(document: Document, scale: Scale) -> Document:
-    """Return the document with fields overridden by those of `scales.<scale>`. Raises InputError."""
+    """Return the document with fields overridden by `scales.<scale>`. Raises InputError."""
     if "scales" not in document.data:
         if scale != DEFAULT_SCALE:
             raise InputError(document.fault((), f"has no scales, so there is no scale {scale!r}; omit --scale"))

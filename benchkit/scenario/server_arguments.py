@@ -54,9 +54,9 @@ def is_on_this_machine(server: str) -> bool:
 
 
 def request_path(servers: Sequence[str], path: str | None) -> str:
-    """Return the path of the requests: as given, else that of the URLs that have one, else `/`.
+    """Return the path of the requests: as given, else from the URLs that have one, else `/`.
 
-    Raises InputError where these are several.
+    Raises InputError where the URLs have several.
     """
     of_urls = {_path_of(server) for server in servers if is_url(server)} - {""}
     wanted = of_urls if path is None else of_urls | {path}

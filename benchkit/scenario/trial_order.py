@@ -53,14 +53,14 @@ class PlannedTrial:
 
     @property
     def is_measured(self) -> bool:
-        """True for trials of the design: neither calibrations nor those of a pass."""
+        """True for trials of the design: neither calibrations nor trials of a pass."""
         return self.kind != "calibrate" and not is_of_pass(self.kind, self.cell_id)
 
 
 def planned_trials(
     design: Design, cell_ids: Sequence[str], blocks: int, seed: int, groups: Sequence[Sequence[str]] = ()
 ) -> tuple[PlannedTrial, ...]:
-    """Return the trials of a design in order, with those of control cells marked.
+    """Return the trials of a design in order, with the trials of control cells marked.
 
     With `groups` of cells, a sliced design has this number of blocks of each. Raises InputError if the number of cells
     does not fit the design.
@@ -146,7 +146,7 @@ class ObservationPass(Frozen):
     blocks: PositiveInt = Field(default=2, description="repetitions of the observed trials")
     duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
-        description="measured window of its trials; absent: that of the load, but long enough for the pass",
+        description="measured window of its trials; absent: the load's, but long enough for the pass",
         examples=[10],
     )
     services: tuple[Name, ...] | None = Field(
@@ -186,7 +186,8 @@ class ProfilePass(ObservationPass):
         default=0,
         ge=0,
         le=MAX_TIME_S,
-        description="time from the start of the window to that of the profile, so that all connections are established",
+        description="time from the start of the window to the start of the profile, so that all connections are "
+        "established",
     )
     frequency_hz: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
         default=99, description="samples per second and CPU where perf takes them; Go's own profiler takes 100"

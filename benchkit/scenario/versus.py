@@ -120,7 +120,7 @@ class ServerComparison:
     cwd: str | None = None
     """Folder on the host in which servers given by command lines start; None: a folder of their own."""
     search_path: str | None = None
-    """Value of PATH with which servers start on this machine, in a lab; None: that of their hosts."""
+    """Value of PATH with which servers start on this machine, in a lab; None: their hosts' own."""
     port: int | None = None
     """Port at which images listen; None: the one that they expose, or 8080."""
     certificate: str | None = None

@@ -48,8 +48,8 @@ class ServiceOptions(BackendOptions):
     )
     protocol: HttpProtocol = Field(
         default="http1",
-        description="protocol that it speaks: http1, https1 (HTTP/1.1 over TLS), h2 (HTTP/2 over TLS), h2c (HTTP/2 without "
-        "TLS), h3 (HTTP/3, on a UDP port); which of them a backend can speak is in benchkit/services/README.md",
+        description="protocol that it speaks: http1, https1 (HTTP/1.1 over TLS), h2 (HTTP/2 over TLS), h2c (HTTP/2 "
+        "without TLS), h3 (HTTP/3, on a UDP port). benchkit/services/README.md says which a backend can speak",
         examples=["h2"],
     )
     tls: TlsOptions = Field(
@@ -59,7 +59,7 @@ class ServiceOptions(BackendOptions):
     )
     quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
         default=None,
-        description="CPUs that it may use by itself, beside the quota of its role; absent: no quota but that",
+        description="CPUs that it may use by itself, beside the quota of its role; absent: only that quota",
         examples=[0.5],
     )
     optional: bool = Field(
@@ -130,7 +130,7 @@ class Backend(ABC, Generic[OptionsT]):
         return options.protocol
 
     def endpoint(self, name: str, options: OptionsT, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
-        """Return the socket of a service, one of those of its stack, whose `names` are in their order.
+        """Return the socket of a service; `names` has all services of its stack, in their order.
 
         Raises UnsupportedError where its user may not open it.
         """

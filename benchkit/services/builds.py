@@ -65,7 +65,7 @@ class BuiltFolder(ControllerFolder):
     source: GitState | None = None
     """None: the files of `folder` as they are."""
     env: tuple[tuple[str, str], ...] = ()
-    """Variables of the command, over those of this process, GOOS and GOARCH."""
+    """Environment variables of the command, which override this process's, GOOS and GOARCH."""
 
     def read(self) -> Path:
         """Return the folder with what was built; build it first. Raises BenchkitError."""
@@ -76,7 +76,7 @@ class BuiltFolder(ControllerFolder):
         return _build(self)
 
     def refusal(self, service: Service) -> tuple[str, str] | None:
-        """Return the option with which a service would not start what was built, and why; None: it starts that.
+        """Return the option by which a service would not start what was built, and why; None: it starts what was built.
 
         Raises BenchkitError where it does not build.
         """
@@ -92,7 +92,7 @@ class BuiltFolder(ControllerFolder):
         if process.cwd is None and any(_names_file(word, built) for word in process.argv[1:]):
             return None
         return "run", (
-            f"it names nothing that {self} built, so that every version would start the same; write {{out}}/NAME for a "
+            f"it names nothing that {self} built: every version would start the same. Write {{out}}/NAME for a "
             "built file, or {out} for their folder, as in `npm --prefix {out} start`"
         )
 

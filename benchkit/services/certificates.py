@@ -1,8 +1,8 @@
 """Certificates of services that speak TLS: an authority and certificates made for one run, or the user's own.
 
-What is made stays in the memory of this process: the controller writes no key, and the next run has other ones. On a
-host a key is a secret (mode 0600), which the host's agent removes with the changes of the connection, also after a
-crash. Load hosts get the certificate of the authority alone.
+Keys and certificates that are made stay in the memory of this process: the controller writes no key, and the next run
+has new ones. On a host a key is a secret (mode 0600), which the host's agent removes with the changes of the
+connection, also after a crash. Load hosts get the certificate of the authority alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VALIDITY = timedelta(days=30)
 CLOCK_TOLERANCE = timedelta(days=1)
 """Time by which a host's clock may be behind the controller's."""
 FOLDER = "tls"
-"""Folder of the certificate in that of a service."""
+"""Folder of the certificate, within a service's folder."""
 PRIVATE_FILE = 0o600
 OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
@@ -143,8 +143,8 @@ def authority_name(tls: TlsOptions) -> str:
 def verified_name(endpoint: Endpoint) -> str:
     """Return a DNS name that the certificate of a service is valid for.
 
-    Raises UnsupportedError for a certificate of the user that names addresses alone, and for the URL of a server that
-    is there already which does.
+    Raises UnsupportedError where only addresses are named: by a certificate of the user, or by the URL of a server that
+    is there already.
     """
     tls = endpoint.tls
     if endpoint.server_name is not None:
@@ -158,7 +158,7 @@ def verified_name(endpoint: Endpoint) -> str:
         names, _ = _subject_names(_load_certificate(Path(tls.certificate)))
     if (name := next((name for name in names if not name.startswith("*")), None)) is None:
         found = f"https://{endpoint.authority}" if is_external else tls.certificate
-        raise UnsupportedError(f"{found} names no host: nginx verifies no address of an upstream")
+        raise UnsupportedError(f"{found} names no host: nginx verifies an upstream by its host name")
     return name
 
 
@@ -193,7 +193,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     Raises InputError naming file, line and field where there is no such file, or it is not valid today.
     """
     if tls.certificate is None:
-        message = "is missing: the file (PEM) that verifies the server, its own certificate or that of its authority"
+        message = "is missing: the file (PEM) that verifies the server, its own certificate or its authority's"
         raise InputError(source.fault(("certificate",), message))
     if tls.private_key is not None:
         raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))

@@ -67,7 +67,7 @@ class BuildOptions(Frozen):
     )
     env: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
         default_factory=dict,
-        description="environment variables of the command, added to those of the machine where it runs",
+        description="environment variables of the command, added to its machine's",
         examples=[{"GOTOOLCHAIN": "go1.22.10"}],
     )
     on: Literal["controller", "host"] = Field(
@@ -84,7 +84,7 @@ class SourceOptions(Frozen):
         default=".", description="folder in the repository, relative to the scenario's file", examples=["../myserver"]
     )
     ref: Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^-\x00-\x20][^\x00-\x20]*$")] = Field(
-        description="tag, branch or commit to build, or `worktree`: the files as they are, but those that git ignores",
+        description="tag, branch or commit to build, or `worktree`: the files as they are, without what git ignores",
         examples=["v1.2"],
     )
 
@@ -185,7 +185,7 @@ class CommandBackend(Backend[CommandOptions]):
     protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def programs(self, options: CommandOptions) -> tuple[str, ...]:
-        """Return the program, and that of a build on the host, unless they are in the service's own folder."""
+        """Return the program, and the program of a build on the host, unless they are in the service's own folder."""
         first = [options.run[0], *([options.build.run[0]] if options.build and options.build.on == "host" else [])]
         return tuple(dict.fromkeys(program for program in first if _is_of_host(program)))
 

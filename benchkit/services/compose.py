@@ -1,7 +1,8 @@
 """Compose files as services: each service of the file becomes a container of the stack.
 
-Read is the part of the Compose specification that a measurement needs and both engines take; any other field is refused
-by name. So no compose of an engine is needed, and every service is started, measured and removed as any container.
+Only fields of the Compose specification are read that a measurement needs and both engines take. Any other field is
+refused by name. So no compose of an engine is needed, and every service is started, measured and removed as any
+container.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class _ServiceReader:
         self._data: dict[str, Any] = document.data
 
     def container(self, entry_port: int | None) -> dict[str, Any]:
-        """Return the options of its container; `entry_port`: that which gets the load. Raises InputError."""
+        """Return the options of its container; `entry_port`: the port that gets the load. Raises InputError."""
         _require_known(self._document, (), FIELDS)
         if text := next(_interpolations(self._data), None):
             raise self._fault(

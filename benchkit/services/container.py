@@ -75,7 +75,7 @@ class ImageBuildOptions(Frozen):
 
     context: LocalPath = Field(
         default=".",
-        description="folder of its sources, relative to the scenario's file, or to that of `source`",
+        description="folder of its sources, relative to the scenario's file, or to `source`",
         examples=["../myserver"],
     )
     file: LocalPath = Field(default="Dockerfile", description="its Containerfile, relative to the context")
@@ -113,7 +113,7 @@ class ContainerOptions(ServiceOptions):
     )
     command: CommandLine | None = Field(
         default=None,
-        description="arguments after those of the image's entrypoint; absent: those of the image",
+        description="arguments after the image's entrypoint; absent: the image's own",
         examples=[["--listen", "{host}:{port}"]],
     )
     environment: Mapping[VariableName, StrictStr | StrictInt | StrictFloat] = Field(
@@ -131,23 +131,24 @@ class ContainerOptions(ServiceOptions):
         examples=[["./site:/srv", "data:/var/lib/app"]],
     )
     port: Port | None = Field(
-        default=None, description="port in the container; absent: that of `listen`", examples=[80]
+        default=None, description="port in the container; absent: the port of `listen`", examples=[80]
     )
     network: NetworkMode = Field(
         default="published",
-        description="host: that of the host; published: `listen` leads to `port`; bridge: an address of its own, which only "
-        "its host reaches",
+        description="host: the host's own network; published: `listen` leads to `port`; bridge: an address of its own, "
+        "which only its host reaches",
     )
     userland_proxy: bool | None = Field(
         default=None,
-        description="whether a process of docker's must pass connections to the published port on; absent: as it is there",
+        description="whether a process of docker's must forward connections to the published port; absent: as docker "
+        "is set up",
         examples=[False],
     )
     memory: MemoryLimit | None = Field(
         default=None, description="bytes of memory that it may use, or a number with k, m or g", examples=["256m"]
     )
     user: Annotated[str, StringConstraints(strict=True, pattern=r"^[\w.-]+(:[\w.-]+)?$")] | None = Field(
-        default=None, description="user (and group) in the container; absent: that of the image", examples=["1000:1000"]
+        default=None, description="user (and group) in the container; absent: the image's", examples=["1000:1000"]
     )
     read_only: bool = Field(default=False, description="its root file system cannot be written")
     engine: Literal["auto", "podman", "docker"] = Field(
@@ -188,13 +189,13 @@ class ContainerOptions(ServiceOptions):
         if sum(each is not None for each in (self.image, self.build, self.server)) != 1:
             raise ValueError("one of `image`, `build` and `server` is required")
         if self.userland_proxy is not None and self.network != "published":
-            raise ValueError("userland_proxy: it is a matter of `network: published`")
+            raise ValueError("userland_proxy: it needs `network: published`")
         if self.source is not None and self.build is None:
             raise ValueError("source: a version needs a `build`")
         if self.listen.port is None:
             raise ValueError("listen: a container needs a port")
         if self.network == "host" and self.port not in (None, self.listen.port):
-            raise ValueError("port: on the host's network it is that of `listen`")
+            raise ValueError("port: on the host's network it is the port of `listen`")
         return self
 
     @property
@@ -404,7 +405,7 @@ def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | Non
 
 
 def _quota_arguments(quota: CpuQuota | None, options: ContainerOptions) -> list[str]:
-    """Return a quota of its own as the engine has it, in periods of 100 ms; that of its role in those of processes."""
+    """Return a quota of its own in the engine's periods of 100 ms; its role's quota in the periods of processes."""
     if quota is None:
         return []
     if quota.cpus == options.quota:

@@ -252,7 +252,7 @@ def _require_network(host: Host, container: Container, bridge: ContainerNetwork,
 
 
 def adopt(host: Host, container: Container, process: HostProcess) -> None:
-    """Wait until a container runs, and count its processes as those of the engine's client. Raises HostError.
+    """Wait until a container runs, and count its processes as the engine's client. Raises HostError.
 
     Returns without it where the client has ended, which the caller notices. The group of a container has its id in its
     name. A process that has just ended seems to be in the group of all (kernel/cgroup/cgroup.c, proc_cgroup_show).
@@ -270,7 +270,7 @@ def adopt(host: Host, container: Container, process: HostProcess) -> None:
     raise HostError(
         f"no process of the container was in a control group of its own within {CREATE_TIMEOUT_S:g} s",
         where=host.name,
-        why="its CPU time is that of its group",
+        why="its CPU time is counted by its group",
         hint="engines without root need version 2 of control groups, and systemd, which delegates one to the user",
     )
 

@@ -1,4 +1,4 @@
-"""Files of the controller: those that a scenario names, carried to a service's folder, and secrets that it keeps.
+"""Files of the controller: what a scenario names, carried to a service's folder, and secrets that it keeps.
 
 A secret of a deployed service is created once, in a file that only its user reads.
 """
@@ -61,7 +61,7 @@ def files_in(source: Path, target: PurePosixPath) -> tuple[ServiceFile, ...]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return the files below a folder, those of its subfolders too, in a fixed order. Links are followed."""
+    """Return the files below a folder and its subfolders, in a fixed order. Links are followed."""
     found: list[Path] = []
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
-from benchkit.hosts.files import Placed, PlacedFile, hint_at_private_folder
+from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
 from benchkit.hosts.sockets import Address, HttpHop, Tcp, Udp, Unix
@@ -58,7 +58,7 @@ class RunningService:
     log: PurePosixPath
 
 
-def deploy(host: Host, services: Iterable[Service]) -> Placed:
+def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
     """Place the files of services on their host, run their setup commands, and test their configurations.
 
     This is idempotent: a second call sends no file. Raises HostError with the output of a command that fails.
@@ -107,7 +107,7 @@ def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
         host.files.remove(folder)
 
 
-def place_files(host: Host, files: Iterable[ServiceFile | ServiceFolder]) -> Placed:
+def place_files(host: Host, files: Iterable[ServiceFile | ServiceFolder]) -> FileChanges:
     """Place files on a host; build those that are programs first. Raises HostError, BenchkitError if a build fails."""
     return host.files.place([placed for file in files for placed in _load(file)])
 

@@ -53,7 +53,7 @@ PlainText = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=
 
 
 class HookOptions(Frozen):
-    """A command of those who deploy the server; levels are in its environment as `BENCHKIT_LEVEL_<FACTOR>`."""
+    """A command by which others deploy the server; levels are in its environment as `BENCHKIT_LEVEL_<FACTOR>`."""
 
     run: CommandLine = Field(
         description="its command line: a list of arguments, or text that is split as a shell splits it; no shell runs it",
@@ -102,8 +102,8 @@ class ExternalOptions(BackendOptions):
     )
     tls: TlsOptions = Field(
         default_factory=TlsOptions,
-        description="its TLS, as it is set up there, which every trial checks; `certificate` is the file that verifies it: "
-        "its own certificate, or that of its authority",
+        description="its TLS, as it is set up there, which every trial checks; `certificate` is the file that verifies "
+        "it, its own or its authority's",
         examples=[{"certificate": "authority.pem", "version": "1.2"}],
     )
 
@@ -129,14 +129,16 @@ class ExternalOptions(BackendOptions):
     )
 
     @property
-    def spoken(self) -> HttpProtocol:
-        """The protocol that it speaks."""
+    def effective_protocol(self) -> HttpProtocol:
+        """The protocol that it speaks: as given, else HTTP/1.1 by the scheme of its URL."""
         return self.protocol or ("https1" if self.url.startswith("https:") else "http1")
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if is_tls(self.spoken) != self.url.startswith("https:"):
-            raise ValueError(f"protocol: {self.spoken} does not fit {self.url}: https1, h2 and h3 are those of https")
+        if is_tls(self.effective_protocol) != self.url.startswith("https:"):
+            raise ValueError(
+                f"protocol: {self.effective_protocol} does not fit {self.url}: https1, h2 and h3 need https"
+            )
         return self
 
 
@@ -152,7 +154,7 @@ class ExternalService:
     source: SourceMap = field(compare=False, repr=False)
     """Lines of its options in the scenario, for messages."""
     hooks: Mapping[str, HookOptions] = field(default_factory=dict)
-    """Commands of those who deploy it: deploy, ready, cleanup, as far as there are any."""
+    """Commands by which others deploy it: deploy, ready, cleanup, as far as there are any."""
     watch: tuple[WatchOptions, ...] = ()
     """Its processes that are watched; empty: it is not watched."""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Go programs built on the controller for the hosts that run them, with a cache.
 
 The key of the cache is a hash over sources, target and toolchain, so an unchanged program is hashed and not compiled.
-The sources are never written to: those of an installed wheel may be read-only. Builds are reproducible: the same
-sources give the same bytes, whatever the paths of sources and compiler.
+The sources are never written to: in an installed wheel they may be read-only. Builds are reproducible: the same sources
+give the same bytes, whatever the paths of sources and compiler.
 """
 
 from __future__ import annotations

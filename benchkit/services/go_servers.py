@@ -94,10 +94,10 @@ class GoServer(Backend[GoOptionsT]):
         modules: Mapping[HttpProtocol, Path] | None = None,
         arguments: Callable[[RenderRequest[GoOptionsT]], Sequence[str]] | None = None,
     ) -> None:
-        """Take the protocol of a server that speaks no HTTP, or those of HTTP that the server can speak.
+        """Take the protocol of a server that speaks no HTTP, or all of HTTP's that the server can speak.
 
-        `modules` are those of protocols which `backends/<name>` does not speak itself. `arguments` returns those that
-        the server has in addition to the arguments of every server.
+        `modules` has a Go module for each protocol that `backends/<name>` does not speak itself. `arguments` returns
+        what the server takes in addition to the arguments of every server.
         """
         self.name = name
         self.options = options

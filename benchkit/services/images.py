@@ -116,7 +116,6 @@ class LocalImage(Image):
             _untag(self.engine, self.image_id, self.reference)
 
     def __str__(self) -> str:
-        """Return its name."""
         return f"image {self.name}"
 
 
@@ -174,7 +173,6 @@ class BuiltImage(Image):
                 yield checkout / self.context
 
     def __str__(self) -> str:
-        """Return its Containerfile and ref."""
         return f"image of {self.context / self.file}" + (f" at {self.state.ref}" if self.state else "")
 
 
@@ -198,7 +196,6 @@ class ServerImage(BuiltImage):
             yield Path(folder)
 
     def __str__(self) -> str:
-        """Return its server."""
         return f"image of {self.context.name}"
 
 

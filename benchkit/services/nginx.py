@@ -174,7 +174,7 @@ COMBINED_PURPOSES = (["upstream", "file_bytes"],)
 class NginxOptions(ServiceOptions):
     """nginx in front of another service, as a server of a file or of its status page, or with a scenario's template.
 
-    The defaults are those of the published set-up of 2013, nginx against Go.
+    The defaults are from the published set-up of 2013, nginx against Go.
     """
 
     upstream: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
@@ -296,7 +296,7 @@ class NginxBackend(Backend[NginxOptions]):
     protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def programs(self, options: NginxOptions) -> tuple[str, ...]:
-        """Return the nginx to use; an optional one is none that a host must have."""
+        """Return the nginx that its host must have: none where it is optional, or built from source."""
         return () if options.optional or options.source else (options.binary,)
 
     def connects_to(self, options: NginxOptions) -> tuple[str, ...]:
@@ -334,7 +334,7 @@ class NginxBackend(Backend[NginxOptions]):
             raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
         is_quic = options.protocol == "h3"
         if is_quic and options.tls.early_data:
-            raise UnsupportedError("tls.early_data: nginx is not told to take it; nethttp does")
+            raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
         if is_quic and version.core < QUIC:
             raise UnsupportedError(f"protocol h3: {place.host} has {version}; nginx speaks it from 1.25.0 on")
         cpus = place.select_cpus(options.cpus, "cpus")
@@ -491,7 +491,7 @@ class VirtualHost:
 
 
 def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, ...]:
-    """Return the virtual hosts, that of all other names first.
+    """Return the virtual hosts, first the one for all other names.
 
     Raises FieldError for an upstream that nginx cannot reach, or whose protocol it is not configured for.
     """
@@ -505,7 +505,7 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
     if len({each.tls for each in (*first, *others.values())}) > 1:
         raise FieldError("upstream", "the upstreams differ in their TLS; nginx is configured for one kind")
     if options.cache_s is not None and protocols == ["fastcgi"]:
-        raise FieldError("cache_s", "found a FastCGI upstream; responses of HTTP upstreams are kept only")
+        raise FieldError("cache_s", "found a FastCGI upstream; only responses of HTTP upstreams are kept")
     protocol = protocols[0] if protocols else None
     if options.paths and protocol != "http1":
         raise FieldError("paths", f"the upstreams speak {protocol}; requests by path are passed on over HTTP/1.1 alone")

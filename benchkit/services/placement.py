@@ -127,7 +127,7 @@ class HostProgram:
 
 @dataclass(frozen=True)
 class CpuQuota:
-    """CPU time that all services of a role on one host share, in CPUs, or that of one service."""
+    """CPU time, in CPUs, that all services of a role share on one host, or that one service has."""
 
     role: str
     cpus: float

@@ -32,7 +32,7 @@ STOP = StopSignal(signal.SIGINT, 10.0)
 MOUNT = PurePosixPath("/mnt")
 """Place of the data folder in the mount namespace of a process of root's: every Linux has it (FHS 3.0)."""
 
-# Arguments: the program, the data folder, then those of PostgreSQL. `-D` follows here.
+# Arguments: the program, the data folder, then PostgreSQL's own. `-D` follows here.
 AS_LOGIN_USER = """\
 set -eu
 postgres=$(readlink -f "$1") data=$2
@@ -64,7 +64,7 @@ class PostgresOptions(ServiceOptions):
 
     settings: Mapping[Setting, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
         default_factory=dict,
-        description="settings of PostgreSQL, over those of its initdb",
+        description="settings of PostgreSQL, which override its initdb's",
         examples=[{"shared_buffers": "256MB", "synchronous_commit": False}],
     )
 
@@ -105,7 +105,7 @@ class PostgresBackend(Backend[PostgresOptions]):
             scratch_folders=(data,),
             ready_timeout_s=READY_S,
             stop=STOP,
-            forks_per_request=True,  # a process for each connection; those of its own come and go
+            forks_per_request=True,  # a process for each connection; its background workers come and go
         )
 
 

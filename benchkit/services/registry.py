@@ -20,11 +20,11 @@ _BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, POSTGRES, COMMAND
 BACKENDS: Registry[AnyBackend] = Registry(
     "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name
 )
-"""All backends, those of plugins too, by the names that scenarios have for them."""
+"""All backends, also of plugins, by their names in scenarios."""
 
 
 def service_options() -> Mapping[str, type[BackendOptions]]:
-    """Return the options of all values of `backend`: those of backends, servers that are there, and Compose files."""
+    """Return the options of all values of `backend`: of backends, servers that are there, and Compose files."""
     return {
         **{name: backend.options for name, backend in BACKENDS.items()},
         EXTERNAL: ExternalOptions,

@@ -98,7 +98,7 @@ def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Servic
 
 
 def _quota(spec: ServiceSpec, place: ServicePlacement) -> CpuQuota | None:
-    """Return the quota of a process: that of its role, or a lower one of its own in a group of its own.
+    """Return the quota of a process: its role's, or a lower one of its own, in a group of its own.
 
     Raises UnsupportedError where the host can enforce none.
     """

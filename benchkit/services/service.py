@@ -163,7 +163,7 @@ class ContainerNetwork:
 
 @dataclass(frozen=True)
 class Container:
-    """The container that a service runs in; the arguments of its process are those of the engine."""
+    """The container that a service runs in; its process has the engine's arguments."""
 
     engine: str
     """Path of the engine's program on the host."""
@@ -227,7 +227,7 @@ class Service:
     config_tests: tuple[ConfigTest, ...] = ()
     admin: AdminPage | None = None
     inner_sockets: tuple[PurePosixPath, ...] = ()
-    """Unix sockets that it opens for itself, beside those of endpoint and admin page."""
+    """Unix sockets that it opens for itself, beside its endpoint and its admin page."""
     parallelism: int | None = None
     """CPUs that it can keep busy at once by its own settings (GOMAXPROCS, workers); None: no limit is set."""
     setup_commands: tuple[SetupCommand, ...] = ()
@@ -270,7 +270,7 @@ PERF, BPFTRACE = "perf", "bpftrace"
 """Program that a host needs to profile services without a profiler of their own."""
 
 PERF_MAPS = "perf-maps"
-"""Folder below that of a service in which its processes start that write maps for perf."""
+"""Folder within a service's own, in which its processes start that write maps for perf."""
 
 PPROF_PATH = "/debug/pprof/profile"
 """Path at which net/http/pprof returns a CPU profile; the parameter `seconds` (a whole number) is its length."""

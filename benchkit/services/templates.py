@@ -1,6 +1,6 @@
 """Texts that are filled in: configurations from Jinja templates, and command lines with placeholders.
 
-Templates are those of `configs/nginx/`, and a scenario's own, which may extend them.
+Templates are in `configs/nginx/`; a scenario's own may extend them.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def numeric_columns(trials: pd.DataFrame) -> list[str]:
 
 
 def is_comparable(trials: pd.DataFrame) -> pd.Series[bool]:
-    """Return a mask of the trials that ratios may use: measured ones, and those of control cells.
+    """Return a mask of the trials that ratios may use: measured ones, and control cells'.
 
     Profile trials and their partners are a pass of their own.
     """
@@ -210,7 +210,7 @@ def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.N
     """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
 
     `planned` has the number of trials in each cell and block. Beside a server that was there already, the share of a
-    trial is unknown. It cannot be compared with those of the others in its block.
+    trial is unknown. It cannot be compared with the others in its block.
     """
     block_of = place % planned.shape[1] if planned.size else place
 

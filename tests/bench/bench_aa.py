@@ -57,8 +57,8 @@ def _sentence(which: str, ratios: Sequence[Ratio]) -> str:
     undecided = sum(ratio.outcome == "undecided" for ratio in ratios)
     by_chance = float(stats.binom.sf(found - 1, len(ratios), 0.05))
     return (
-        f"{found} of {len(ratios)} comparisons of a cell with itself are significant at 5 % {which}, {undecided} undecided; "
-        f"as many or more come by chance in {by_chance:.1%} of such series."
+        f"{found} of {len(ratios)} comparisons of a cell with itself are significant at 5 % {which}, {undecided} undecided. "
+        f"As many or more come by chance in {by_chance:.1%} of such series."
     )
 
 

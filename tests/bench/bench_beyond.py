@@ -1,7 +1,7 @@
 """Stores of many runs: comparisons in S3 against a folder, all tables rebuilt by workers, questions to large tables.
 
-BENCHKIT_LARGE_STORE names a store that `tests.bench.large_store` has made: the figures in the README are of 2,000 runs
-and 20 GB. Without it, comparisons have a small one, and questions one that is made for them and removed afterwards: of
+BENCHKIT_LARGE_STORE names a store that `tests.bench.large_store` has made: the figures in RESULTS.md are of 2,000 runs
+and 20 GB. Without it, comparisons have a small one. Questions have one that is made for them and removed afterwards: of
 BENCHKIT_LARGE_GB gigabytes, 20 unless it is set, with 100 runs for each. The S3 server is MinIO where BENCHKIT_MINIO
 names its program, else moto; it takes as much room as the store again.
 """

@@ -1,7 +1,8 @@
 """Searches for a slower commit in simulated histories: how often they are right, and how many blocks they take.
 
-20 seeded histories of 32 commits, 4 of which do not build, under each noise: with a slowdown of a tenth at a random
-commit, and without one. The loop and the rules of the search are those of `benchkit bisect`; only rates are simulated.
+Under each noise, 20 seeded histories of 32 commits are searched, 4 of which do not build. They have a slowdown of a
+tenth at a random commit, or none. The loop and the rules of the search are `benchkit bisect`'s own; only rates are
+simulated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Searches for a capacity, simulated: how many probes they take, how exact they are, how often their intervals cover.
 
-A simulated server keeps its objective below its capacity, which varies from probe to probe by a noise like those of
-labs: independent, or with an autocorrelation of 0.7, as the speed of cores has it within minutes.
+A simulated server keeps its objective below its capacity, which varies from probe to probe by the noise of labs. It is
+independent, or has an autocorrelation of 0.7, as the speed of cores has it within minutes.
 """
 
 from __future__ import annotations

@@ -94,8 +94,9 @@ TWO_PER_CENT = ComparedCells("nethttp", 'work: "loop:206200"', work="loop:200000
 
 LONG_LOOPS = ComparedCells("nethttp", 'work: "loop:2200000"', work="loop:2000000")
 KNOWN_COST = (1.094, 1.1)
-"""Ratio of the costs of their requests, known by construction: 1.1 of the loops, and a little less with the rest of a
-request, which takes 20 to 30 us, and 2,000,000 additions more than 500 us."""
+"""Ratio of the costs of their requests, known by construction. It is 1.1 of the loops, and a little less with the rest
+of a request. The rest takes 20 to 30 us, and 2,000,000 additions more than 500 us.
+"""
 LARGEST_HALF_WIDTH = 0.02
 """Half-width of the log-ratio, at most: a fifth of the difference."""
 
@@ -182,9 +183,9 @@ def test_equal_cells_seldom_differ_in_sliced_blocks(lab: Lab, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_designs_agree(name: str, lab: Lab, tmp_path: Path) -> None:
-    """Compare the ratio of many blocks with that of sliced blocks: their difference lies within its interval.
+    """Compare the ratio of many blocks with the ratio of sliced blocks: their difference lies within its interval.
 
-    No rows are recorded: blocks reduce them beside the load and slices after it, which changes the load of a closed
+    No rows are recorded: blocks reduce them beside the load, and slices after it. That changes the load of a closed
     loop by more than the intervals are wide.
     """
     pair = PAIRS[name]

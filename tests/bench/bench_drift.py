@@ -27,8 +27,9 @@ RESOLVED = 1.08
 """Ratio that the number of blocks, derived from the pilot's noise, detects in 80 % of runs; a tenth is detected in
 nearly all."""
 WINDOW_S = 3
-"""Rates of one second vary so much more than those of several seconds that a higher number of blocks does not
-compensate."""
+"""Rates of one second vary so much more than rates of several seconds that a higher number of blocks does not
+compensate.
+"""
 SLOW, FAST = "loop:223000", "loop:200000"
 """Loops whose rates differ by a tenth, because a request also takes time outside of its loop."""
 LEAST_QUOTA = 0.55

@@ -1,11 +1,11 @@
 """Load tools that hold a rate: the highest rate of one process on one core, and how late it sends at each rate.
 
-The lag is measured alike for all tools: of the instants at which requests were sent, in order, the k-th is compared
+The lag is measured alike for all tools, from the ordered instants at which requests were sent. The k-th is compared
 with k intervals of the target rate after the first. Bursts are lag too: a request of a burst is sent early or late.
 
 oha and wrk2 are measured where BENCHKIT_OHA and BENCHKIT_WRK2 name their programs (`cargo install oha`; `make` in
-giltene/wrk2); no package of Debian has them, and benchkit does not run them. wrk2 states no instants of its requests:
-its achieved rate is the answers that it counts, and its lag is unknown.
+giltene/wrk2). No package of Debian has them, and benchkit does not run wrk2. It states no instants of its requests: its
+achieved rate is the answers that it counts, and its lag is unknown.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ COUNTED = re.compile(rb"^\s*(\d+) requests in ([\d.]+)s", re.MULTILINE)
 
 
 def _others() -> Iterator[str]:
-    """Yield the other tools whose programs the environment names."""
     yield from (name for name in ("oha", "wrk2") if os.environ.get(f"BENCHKIT_{name.upper()}"))
 
 
@@ -131,7 +130,7 @@ def _hold(name: str, rate: int, folder: Path) -> Held:
 def _run(argv: list[str], folder: Path, rows: Path) -> float:
     """Run a tool on the last CPU with its output in a file, and return the cores that it used.
 
-    Output is appended to an empty file: h2load opens it a second time for its rows, and would write its text over the
+    Output is appended to an empty file: h2load opens it a second time for its rows. It would write its text over the
     first of them, and leave a part of one.
     """
     cpu = max(os.sched_getaffinity(0))

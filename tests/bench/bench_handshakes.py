@@ -1,13 +1,13 @@
 """CPU time of nginx per full TLS handshake: the scenario tls-cost beside OpenSSL's own measurements.
 
-The cells of `tls-cost` with a new connection for each request, and `openssl s_time` against the same nginx between
-their trials: another client, which counts its connections itself. Both are CPU time of nginx alone, for a connection
-with its handshake and its request.
+It runs the cells of `tls-cost` with a new connection for each request. Between their trials, `openssl s_time` loads the
+same nginx: another client, which counts its connections itself. Both are CPU time of nginx alone, for a connection with
+its handshake and its request.
 
-`openssl speed` is measured on nginx's core in the same blocks. It has the asymmetric operations alone: the signature,
-which makes the difference between the keys, and the key exchange, which is two operations of X25519 (an ephemeral key,
-and the shared secret from it). It leaves out the connection with its request, which the cell without TLS measures, and
-the messages, the schedule of keys and the records of TLS, which are what remains: the same for both keys.
+`openssl speed` is measured on nginx's core in the same blocks. It has the asymmetric operations alone. The signature
+makes the difference between the keys; the key exchange is two operations of X25519 (an ephemeral key, and the shared
+secret from it). It leaves out the connection with its request, which the cell without TLS measures. It also leaves out
+the messages, the schedule of keys and the records of TLS: the same for both keys.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ReferenceRunner(SilentProgress):
         """CPU time of an operation by `openssl speed`; an item a block."""
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
-        """Run s_time against the nginx of a cell with TLS, `openssl speed` after that of the cell without."""
+        """Run s_time against the nginx of a cell with TLS, and `openssl speed` after the cell without."""
         del rps, verdict, checks
         cell = self._plan.cell(planned_trial.cell_id)
         if cell.spec.levels["protocol"] == "https1":

@@ -56,7 +56,7 @@ def reduced(command: Sequence[str | Path], out: Path) -> float:
 def most_memory(command: Sequence[str | Path]) -> int:
     """Return the peak memory of a process in bytes.
 
-    A process inherits this value from its parent, so a small process has to start it; the result is then right from
+    A process inherits this value from its parent, so a small process has to start it. Then the result is right from
     about 10 MB on.
     """
     program = (

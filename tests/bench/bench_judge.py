@@ -1,4 +1,4 @@
-"""Time to judge trials: each alone, and those of a run of 500 cells and 10 blocks together."""
+"""Time to judge trials: each alone, and all of a run of 500 cells and 10 blocks together."""
 
 from __future__ import annotations
 

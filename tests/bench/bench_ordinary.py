@@ -34,8 +34,8 @@ LARGEST_SHOWN = 0.05
 ROUNDS = {"python": 20_000, "node": 60_000, "java": 300_000, "perl": 4_000}
 """Steps of a request's loop: most of its CPU time, so that twice as many serve between 0.5 and 0.75 times the requests.
 
-CPU time of a request with no step, and of the loop, by `/proc/PID/stat` over 3,000 requests of hey, in microseconds:
-Python 530 and 1,250, Node 110 and 270, Java 250 and 1,400, Perl 60 and 160.
+CPU time of a request with no step, and of the loop, is by `/proc/PID/stat` over 3,000 requests of hey. In microseconds
+Python takes 530 and 1,250, Node 110 and 270, Java 250 and 1,400, Perl 60 and 160.
 """
 FACTOR, TRUE_RATIO = 2, (0.5, 0.75)
 BUSY = "import time\nwhile True:\n    end = time.perf_counter() + 0.01\n    while time.perf_counter() < end: pass\n    time.sleep(0.02)"

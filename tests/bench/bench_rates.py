@@ -33,9 +33,9 @@ from tests.support.builders import experiment, stack, stacks
 SEARCHES = 20
 MOST_APART = 0.05
 AS_MODELLED = 18
-"""Searches of 20 that must find a capacity within that of the model."""
+"""Searches of 20 that must find a capacity near the model's."""
 LIMIT_S, QUANTILE = 0.010, 0.9
-"""Objective: a limit of the p90 latency. The p99 of a second is that of the lab, whose cores stall for tens of ms."""
+"""Objective: a limit of the p90 latency. The p99 of a second is the lab's, whose cores stall for tens of ms."""
 BUDGET_S = 30
 """Time of a search, s: its interval is as narrow as asked for, or it is over."""
 QUEUE = "queue:1ms"
@@ -45,7 +45,7 @@ PAIRS = 20
 CONNECTIONS = (1, 2, 4, 8)
 """Connections at which requests of 1 ms leave a core idle: the law finds waiting for the lock, not for the CPU."""
 HALF = 0.5
-"""Largest half-width of the ratio of CPU time per request, as a share of that of the ratio of rates at full speed."""
+"""Largest half-width of the ratio of CPU time per request, as a share of the half-width for rates at full speed."""
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def hosts(lab: Lab) -> Iterator[Hosts]:
 def utilisation(ceiling_rps: float, limit_s: float, quantile: float) -> float:
     """Return the highest utilisation at which that share of the requests of an M/D/1 queue take at most the limit.
 
-    Service takes one over the ceiling, s. The tail of the wait W is exponential: P(W > t) ≈ a exp(-q t) with q the
-    positive root of r (exp(q s) - 1) = q s and a = (1 - r) / (r exp(q s) - 1), r the utilisation (Cramér and Lundberg;
-    Asmussen, Applied Probability and Queues, 2003, XIII.5). It is close for all but waits shorter than s.
+    Service takes one over the ceiling, s. The tail of the wait W is exponential, with r the utilisation: P(W > t) ≈ a
+    exp(-q t). There q is the positive root of r (exp(q s) - 1) = q s, and a = (1 - r) / (r exp(q s) - 1). (Cramér and
+    Lundberg; Asmussen, Applied Probability and Queues, 2003, XIII.5.) It is close for all but waits shorter than s.
     """
     room = limit_s * ceiling_rps - 1  # in service times
 
@@ -115,7 +115,6 @@ def test_the_capacity_is_that_of_the_model(hosts: Hosts, tmp_path: Path) -> None
 
 
 def _half_width(ratio: Ratio) -> float:
-    """Return the half-width of a ratio's interval in logarithms."""
     assert ratio.low is not None, ratio.reason
     assert ratio.high is not None
     return math.log(ratio.high / ratio.low) / 2

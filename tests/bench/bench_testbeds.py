@@ -91,8 +91,8 @@ def measure(inventory: Inventory, store: Path) -> Measured:
 def test_two_testbeds_against_one(rack: Lab, tmp_path: Path) -> None:
     """Compare the runs; both have all cells of all blocks, and overlapping intervals of each ratio.
 
-    Two testbeds share two cores here, so that the time saved is no measurement of racks; the speed-up on paper is that
-    of trials with the windows of paper scale and the overhead measured with two testbeds, controller included.
+    Two testbeds share two cores here, so that the time saved is no measurement of racks. The speed-up on paper is of
+    trials with the windows of paper scale. Their overhead is the one measured with two testbeds, controller included.
     """
     inventory = rack.inventory()
     one = measure(inventory.of_testbed("a"), tmp_path / "one")

@@ -21,15 +21,15 @@ ASKED_S = 2.0
 LIMIT_OF_TLS_S = 0.05
 """Most that a trial over TLS may take longer than one without."""
 LIMIT_OF_COMMAND = 1.1
-"""Largest ratio of the overhead of a server given by its command line to that of the same one as a shipped backend."""
+"""Largest ratio of the overhead of a server given by its command line to the same one as a shipped backend."""
 
 
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
     """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.15 s.
 
-    The overhead is the time in the journal from the start of a trial to the line that it is stored, minus the lifetimes
-    of the load tool's processes. wrk looks at its clock every 100 ms, so that it ends up to 0.1 s late, here as when it
-    runs alone: that is wrk's, and printed beside.
+    The overhead is the time in the journal from the start of a trial to the line that it is stored. The lifetimes of
+    the load tool's processes are subtracted. As wrk looks at its clock every 100 ms, it ends up to 0.1 s late, here as
+    when it runs alone. That is wrk's, and printed beside.
     """
     overhead = _overhead_by_stack(tmp_path, "quickstart", "--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}")
     everything = [seconds for values in overhead.values() for seconds in values]
@@ -41,7 +41,7 @@ def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
 
 
 def test_overhead_of_a_command(tmp_path: Path) -> None:
-    """Compare the overhead of 20 trials of nethttp as a command with that of nethttp as the shipped backend."""
+    """Compare the overhead of 20 trials of nethttp as a command with nethttp as the shipped backend."""
     run = "./nethttp -listen {host}:{port} -admin unix:{folder}/_admin.sock -work none"
     build = {"run": "go build -o {out}/nethttp .", "from": str(BACKENDS / "nethttp")}
     services = {
@@ -57,13 +57,13 @@ def test_overhead_of_a_command(tmp_path: Path) -> None:
     )
     overhead = _overhead_by_stack(tmp_path / "store", str(scenario))
     ratio = median(overhead["command"]) / median(overhead["shipped"])
-    print(f"overhead of a command over that of the shipped backend: {ratio:.3f} (limit {LIMIT_OF_COMMAND})")
+    print(f"overhead of a command over the shipped backend's: {ratio:.3f} (limit {LIMIT_OF_COMMAND})")
     assert [len(values) for values in overhead.values()] == [TRIALS, TRIALS]
     assert ratio <= LIMIT_OF_COMMAND
 
 
 def test_overhead_of_tls(tmp_path: Path) -> None:
-    """Compare the overhead of 20 trials of nethttp over TLS with that of nethttp without: at most 0.05 s more."""
+    """Compare the overhead of 20 trials of nethttp over TLS with nethttp without: at most 0.05 s more."""
     service = {"backend": "nethttp", "listen": 8080}
     scenario = write_scenario(
         tmp_path,
@@ -77,7 +77,7 @@ def test_overhead_of_tls(tmp_path: Path) -> None:
     )
     overhead = _overhead_by_stack(tmp_path / "store", str(scenario))
     more = median(overhead["tls"]) - median(overhead["plain"])
-    print(f"overhead of a trial over TLS beyond that of one without: {more:.3f} s (limit {LIMIT_OF_TLS_S} s)")
+    print(f"overhead of a trial over TLS beyond one without: {more:.3f} s (limit {LIMIT_OF_TLS_S} s)")
     assert [len(values) for values in overhead.values()] == [TRIALS, TRIALS]
     assert more <= LIMIT_OF_TLS_S
 

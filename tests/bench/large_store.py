@@ -2,8 +2,8 @@
 
     python -m tests.bench.large_store FOLDER --runs 2000 --bytes 20e9
 
-Rows are those of the recorded runs. Each copy of a trial has a factor of its own, drawn with the number of the run as
-seed, by which its rates, latencies, counts and telemetry differ from the recorded ones, and samples of telemetry differ
+Rows come from the recorded runs. Each copy of a trial has a factor of its own, drawn with the number of the run as
+seed. By it the copy's rates, latencies, counts and telemetry differ from the recorded ones. Samples of telemetry differ
 in the sixth digit, as copies would be compressed away. The same arguments write the same files.
 """
 

@@ -80,8 +80,8 @@ HEADLESS = re.compile(
     r"|(?s:.*)(?:(?<!\S)Whether\b|^(?:What|How|Why)\b.*:$)",
     re.MULTILINE,
 )
-"""Clauses without a main verb: at the start of a docstring, where ruff's D401 does not see them in classes, modules,
-properties and constants; further on, a sentence that begins with "Whether", and a heading of a list.
+"""Clauses without a main verb. At the start of a docstring ruff's D401 does not see them in classes, modules,
+properties and constants. Further on, these are a sentence that begins with "Whether", and a heading of a list.
 """
 
 TEXT_FILES = {".py", ".md", ".go", ".js", ".yaml", ".j2", ".html", ".css", ".lua", ".ipynb", ".toml"}

@@ -73,7 +73,7 @@ def experiment(**fields: object) -> Experiment:
 
 
 def planned_cells(experiment: Experiment, **unsupported: str) -> tuple[PlannedCell, ...]:
-    """Return the cells without services or generators; `unsupported` has the reason for those of a stack."""
+    """Return the cells without services or generators; `unsupported` has the reason for a stack's cells."""
     return tuple(
         PlannedCell(
             spec=cell,

@@ -35,7 +35,7 @@ class S3:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment of its clients, as that of every S3 client."""
+        """Environment of its clients, as every S3 client reads it."""
         return {
             "AWS_ACCESS_KEY_ID": KEY,
             "AWS_SECRET_ACCESS_KEY": SECRET,

@@ -1,8 +1,8 @@
 """The init process of a lab host: it creates and prepares the namespaces of the host, and ends with its sshd.
 
-An outer process stays in the network namespace of the switch until it has connected the link of the host there. The
-file system of a host is that of the machine, with private mounts over the folders that hosts must not share. All of
-them are in the mount namespace of the host, and end with its last process.
+An outer process stays in the network namespace of the switch until it has connected the link of the host there. A host
+has the machine's file system, with private mounts over the folders that hosts must not share. All of them are in the
+mount namespace of the host, and end with its last process.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
 
 
 def writable_sysctls() -> list[str]:
-    """Return the sysctls that this process may write, as paths below /proc/sys, without those of single links."""
+    """Return the sysctls that this process may write, as paths below /proc/sys, without settings of single links."""
     writable = []
     for folder, _, files in os.walk(_SYSCTLS):
         parent = Path(folder)

@@ -31,11 +31,11 @@ from benchkit.lab.inside.system import (
     KernelRefusalError,
     become_subreaper,
     detach_streams,
-    die_with,
     open_log,
     receive,
     run_batch,
     send,
+    set_parent_death_signal,
     unshare,
     wait_for_banner,
 )
@@ -116,7 +116,7 @@ def run_supervisor(config: Mapping[str, Any]) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=logs[-1],
                 stderr=logs[-1],
-                preexec_fn=partial(die_with, own_id),  # noqa: PLW1509 - this process has one thread
+                preexec_fn=partial(set_parent_death_signal, own_id),  # noqa: PLW1509 - this process has one thread
             )
         )
     os.sched_setaffinity(0, all_cpus)

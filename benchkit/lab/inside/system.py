@@ -77,7 +77,7 @@ def become_subreaper() -> None:
         _refused("cannot adopt orphans")
 
 
-def die_with(parent: int) -> None:
+def set_parent_death_signal(parent: int) -> None:
     """Have the kernel kill this process when its parent ends."""
     if _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         _refused("cannot bind a process to its parent")

@@ -88,7 +88,7 @@ def _watch(trial: Trial, server: ExternalService, watch: WatchOptions, name: str
             f"{server.name} has no processes to watch",
             where=name,
             why=error.why or error.what,
-            hint="correct `watch`, or leave it out: what is not known is said then",
+            hint="correct `watch`, or leave it out: results then say what is not known",
         ) from error
     several = len(server.watch) > 1 or len(server.hosts[watch.role]) > 1
     number = 1 + sum(each.service.backend == EXTERNAL for each in trial.running_services)

@@ -35,8 +35,8 @@ SHOWN_CHARACTERS = 200
 def probe_responses(trial: Trial) -> None:
     """Send each request twice from the first load host, and keep the responses.
 
-    Raises ServiceError, naming the request and what differs, for a response that is not the expected one; LoadToolError
-    for a connection that is closed after it, where the load tool cannot do with that.
+    Raises ServiceError, naming the request and what differs, for a response that is not the expected one. Raises
+    LoadToolError for a connection that is closed after it, where the load tool needs it open.
     """
     trial.probes = _expected_responses(trial)
     trial.probe_rounds += (ProbeRound(moment="before", responses=_expected_responses(trial)),)
@@ -174,9 +174,9 @@ def _hint(trial: Trial, response: HttpAnswer) -> str:
     by_root = [each for each in trial.running_services if trial.hosts[each.service.host].facts.user == "root"]
     if response.status == FORBIDDEN and by_root:
         return (
-            "may its workers read the files? Where root starts a server whose workers change to another user, as "
-            "nginx's do, these may not enter benchkit's folder: write `user root;` into nginx's configuration, or let "
-            "it serve a folder that everybody may read"
+            "may its workers read the files? Started by root, workers such as nginx's change to another user, who may "
+            "not enter benchkit's folder. Write `user root;` into nginx's configuration, or let it serve a folder that "
+            "everybody may read"
         )
     return "correct the request, the server, or what the scenario expects"
 

@@ -23,7 +23,7 @@ Windows = Sequence[tuple[int, int]]
 def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
 
-    The CPU time of a server that was there already is unknown, and cannot be told from that of strangers.
+    The CPU time of a server that was there already is unknown, and cannot be told from other programs'.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
     own: list[Reals] = []

@@ -95,7 +95,7 @@ class Trial:
     """Its generators in each of its slices."""
     generators: tuple[GeneratorRecord, ...] = ()
     start_spread_s: float = 0.0
-    """Time from the start of the first generator to that of the last; with slices, the largest of any."""
+    """Time between the first and the last start of a generator; with slices, the largest."""
     clock_uncertainty_s: float = 0.0
     """Largest error of the time between starts on different hosts; 0 on one host."""
     captures: list[ProfileCapture] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Trial:
 
     @property
     def overran(self) -> bool:
-        """True where a generator did not end by itself: the CPU time of its services is that of a longer time."""
+        """True where a generator did not end by itself: the CPU time of its services is of a longer time."""
         return any(run.overran for runs in self.runs for run in runs)
 
     @property

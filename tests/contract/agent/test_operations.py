@@ -101,7 +101,7 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
 def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
     completed = ask(link, ops.RunCommand(ops.CommandSpec(["cat"]), 5, 99, b"in"))
     assert (completed.body, completed.timed_out) == (b"in", False)
-    seconds = f"60.{os.getpid()}"  # its command line is that of no other process here
+    seconds = f"60.{os.getpid()}"  # no other process here has its command line
     sleeper = ask(link, ops.StartProcess(ops.CommandSpec(["sleep", seconds])))
     assert ask(link, ops.WaitForProcess(sleeper.id, 0)).ended is None
     (tree,) = ask(link, ops.ListTrees())

@@ -87,7 +87,7 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
     deadline = time.monotonic() + 10
     while (
         not sleepers() and time.monotonic() < deadline
-    ):  # its command line is that of `sleep` once it has been executed
+    ):  # it has the command line of `sleep` once it has been executed
         time.sleep(0.01)
     assert sleepers() == [str(process.pid)]
     agent.request(ops.StopProcesses(ids=[process.id], signum=15, grace_s=5))

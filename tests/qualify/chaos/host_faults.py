@@ -114,7 +114,7 @@ class Target:
         return subprocess.Popen([*host_command(self.bench.lab, host), "sh", "-c", text], text=True)
 
     def here(self, script: str) -> subprocess.Popen[str]:
-        """Start a script on this machine, likewise; its disk is that of the store."""
+        """Start a script on this machine, likewise; its disk is the store's."""
         text = script.replace("{disk}", str(self.bench.store)).replace("{seconds}", f"{self.seconds:.3f}")
         return subprocess.Popen(["sh", "-c", text], text=True)
 

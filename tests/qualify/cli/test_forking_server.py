@@ -1,4 +1,4 @@
-"""A server that works in children which nobody waits for: its CPU time per request is that of the whole work."""
+"""A server that works in children which nobody waits for: its CPU time per request covers the whole work."""
 
 from __future__ import annotations
 

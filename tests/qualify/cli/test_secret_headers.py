@@ -63,7 +63,7 @@ class Seen:
                     self.programs.add(Path(arguments[0]).name)
                 if Path(arguments[0]).name in HEADER_FILES:
                     file = process / "cwd" / HEADER_FILES[Path(arguments[0]).name]
-                    if _has_secret(file.read_text()):  # not that of another lab
+                    if _has_secret(file.read_text()):  # not another lab's
                         self.modes[file.name] = file.stat().st_mode & 0o777
 
 

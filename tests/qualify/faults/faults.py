@@ -583,7 +583,7 @@ class Healthy:
     name: str
     scenario: Mapping[str, Any]
     follows_speed: bool = True
-    """True if its rate is that of a core, so that trials on slower cores are no repetitions of the others."""
+    """True if a core limits its rate, so that trials on slower cores are no repetitions of the others."""
 
 
 USUAL = {"load": {"duration_s": 3, "warmup_s": 1}}
@@ -605,8 +605,8 @@ HEALTHY = (
             **single_stack(behind_nginx(), entry="front"),
         },
     ),
-    # On a virtual core that its host takes away at times, a hundredth of the requests may be sent a millisecond late:
-    # more than a tenth of a short latency.
+    # On a virtual core that its host takes away at times, a hundredth of the requests may be sent a millisecond late.
+    # That is more than a tenth of a short latency.
     Healthy(
         "Go at a set rate",
         {
@@ -616,7 +616,7 @@ HEALTHY = (
         follows_speed=False,
     ),
     # One h2load barely fills a core of Node: Node gets half of one, as in its study. It takes 0.4 s to come to its rate
-    # on new connections, however long it worked before: in a window of 3 s the first third lacks a fifth of its
+    # on new connections, however long it worked before. In a window of 3 s the first third lacks a fifth of its
     # answers.
     Healthy(
         "Node under h2load",

@@ -61,7 +61,6 @@ class Scores:
 
 
 def _any_alarm(trials: Sequence[JudgedTrial]) -> str:
-    """Return the share of trials with any finding."""
     return share(sum(bool(trial.findings) for trial in trials), len(trials))
 
 

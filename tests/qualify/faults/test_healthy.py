@@ -48,7 +48,7 @@ def test_healthy_trials_have_no_findings(healthy: Healthy, fault_labs: FaultLabs
 def collect_undisturbed(
     healthy: Healthy, fault_lab: FaultLab, wanted: int
 ) -> tuple[list[JudgedTrial], list[JudgedTrial]]:
-    """Return at least this many undisturbed trials, or those of all rounds, and the disturbed ones."""
+    """Return at least this many undisturbed trials, or all that the rounds have, and the disturbed ones."""
     undisturbed: list[JudgedTrial] = []
     disturbed: list[JudgedTrial] = []
     for _ in range(ROUNDS):

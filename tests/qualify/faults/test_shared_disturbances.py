@@ -29,8 +29,8 @@ BLOCKS, UNDISTURBED_BLOCKS = 6, 20
 SLICE_S, WINDOW_S = 0.5, 3
 """Lengths of a slice and of the measured time of a cell in a block: six slices.
 
-A slice has five periods of the quota. Of shorter ones each gets two or three bursts of CPU time, and the requests in
-flight at its end, which a server under a quota answers in the next one, are above the limit of `busy-neighbour`.
+A slice has five periods of the quota. Of shorter ones each gets two or three bursts of CPU time. Its requests in flight
+at the end, which a server under a quota answers in the next one, are above the limit of `busy-neighbour`.
 """
 
 DISTURBANCES: dict[str, Callable[[FaultLab], AbstractContextManager[None]]] = {
@@ -41,7 +41,7 @@ DISTURBANCES: dict[str, Callable[[FaultLab], AbstractContextManager[None]]] = {
 
 @pytest.mark.parametrize("name", DISTURBANCES)
 def test_shared_disturbance_leaves_the_ratio(name: str, fault_labs: FaultLabs) -> None:
-    """Compare the ratio of each disturbed run with that of a longer undisturbed run.
+    """Compare the ratio of each disturbed run with a longer undisturbed run's.
 
     Their difference must lie within the interval of a difference: both ratios are measured. A disturbed run without an
     interval counts as different.
@@ -81,9 +81,9 @@ def half_width(ratio: Ratio) -> float:
 def ratio_of_run(fault_lab: FaultLab, blocks: int) -> Ratio:
     """Run two servers of which one has more work, in sliced blocks, and return their ratio.
 
-    Both have so much work that the load tool is not the limit, and that what a request costs besides hardly matters: a
-    quota changes that part. With a quarter of these loops the ratio was 0.902 [0.895, 0.909] without a quota and 0.868
-    [0.860, 0.876] with one (20 blocks each), as was that of CPU time; with these, 0.869 and 0.867.
+    Both have so much work that the load tool is not the limit. So the other costs of a request, which a quota changes,
+    hardly matter. With a quarter of these loops the ratio was 0.902 [0.895, 0.909] without a quota and 0.868 [0.860,
+    0.876] with one (20 blocks each). The ratio of CPU time was the same. With these loops it is 0.869 and 0.867.
     """
     stacks = {
         name: {"entry": "app", "services": {"app": {"backend": "nethttp", "listen": 8080, "work": work}}}

@@ -203,8 +203,8 @@ def test_a_host_can_be_a_jump_host(lab: Lab) -> None:
 def test_a_cpu_quota_limits_a_host(lab: Lab, in_host: InHost) -> None:
     """Use more CPU time than a quota allows at once.
 
-    The quota of 1 ms in 100 ms is less than any scheduler's time slice, and the load is CPU time instead of time: so
-    the quota is reached on a machine that leaves this process little CPU time, too.
+    The quota of 1 ms in 100 ms is less than any scheduler's time slice, and the load is CPU time instead of time. So
+    the quota is reached also on a machine that leaves this process little CPU time.
     """
     if not lab.state.cgroups:
         pytest.skip("no control groups on this machine")

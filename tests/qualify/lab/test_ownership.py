@@ -30,7 +30,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def give_away(lab: Lab) -> LabOwner:
-    """Make a lab that of another checkout."""
+    """Make another checkout the owner of a lab."""
     other = LabOwner(checkout=Path("/elsewhere"), user="somebody")
     lab.folder.write_owner(other)
     return other

@@ -112,7 +112,7 @@ STATED = {
 HEADINGS = {"connections", "threads", "users", "dropped"}
 """Figures that tools print before the others, or in rows that excerpts leave out."""
 STRICT = {"wrk", "wrk2", "ab", "hey", "siege", "vegeta", "h2load", "openloop"}
-"""Tools whose text has its figures from beginning to end; that of others is complete with its last rows."""
+"""Tools whose text has its figures from beginning to end; other tools' text is complete with its last rows."""
 
 OF_A_PART = {"no-end-mark", "part-of-run", "live-table"}
 """Notes which say that figures may be, or are, of a part of the run."""
@@ -120,13 +120,12 @@ DIFFERENT = {
     "oha-aborted-unknown": ("rps",),
     "rate-rounded": ("rps", "duration_s"),
 }
-"""Notes which say that figures are others than those of the whole text, which states them better."""
+"""Notes which say that figures differ from the whole text's, which states them better."""
 
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _read(tool: str, text: str) -> LoadResult | None:
-    """Return the result of `text`; None where the tool refuses it."""
     try:
         return FORMATS[tool].parse(prepare(text).text)
     except ParseError:
@@ -192,7 +191,7 @@ def _check_part(cut: LoadResult, text: str, part: str, *, may_lack_rows: bool) -
     figures = _figures(cut)
     if "no-end-mark" in codes or (codes & OF_A_PART and not cut.complete):
         return
-    if cut.tool in {"ab", "fortio"}:  # without its table, a mean is that of "Time per request", or of the last line
+    if cut.tool in {"ab", "fortio"}:  # without its table, a mean is from "Time per request", or from the last line
         figures.pop("latency.mean_s", None)
     for code in codes & DIFFERENT.keys():
         figures = {name: value for name, value in figures.items() if name not in DIFFERENT[code]}

@@ -215,7 +215,7 @@ def check_against_summary(text: str) -> Measurement:
     assert found.histograms["raw"].total == counters.recorded
     assert found.histograms["raw"].max_s == corrected.max_s
     for name, stated in summary.latency.percentiles.items():
-        # wrk uses the request of rank round(n p + 1/2), HdrHistogram that of ⌈n p⌉: the same or the next one.
+        # wrk uses the request of rank round(n p + 1/2), HdrHistogram the one of rank ⌈n p⌉: the same or the next one.
         near = [corrected.percentile(float(name) + step * 100 / corrected.total) for step in (0, 0.5, 1)]
         assert any(each is not None and each == pytest.approx(stated, abs=step_of(stated)) for each in near), name
     assert corrected.mean_s == pytest.approx(summary.latency.mean_s, rel=0.01)

@@ -6,8 +6,8 @@
 
 In the first form, older runs of the same scenarios are removed there. `--small` leaves out large tables (histograms,
 samples, slices). The runs are real ones of a lab: `notebooks/recorded/README.md` has their commands. The second form
-gives the runs the questions, claims and published figures that their scenarios have today: these say how a run is
-read, and not what ran. The third writes the same tables again in as few bytes as the first one does.
+gives the runs the questions, claims and published figures that their scenarios have today. These say how a run is read,
+and not what ran. The third writes the same tables again in as few bytes as the first one does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def record(source: Store, target: Store, names: list[str], without: Collection[s
         folder = target.path / run.path.relative_to(source.path)
         folder.mkdir(parents=True)
         for copied in COPIED:
-            # Where the scenario's file and binaries stood is of use on that machine alone.
+            # The places of the scenario's file and binaries are of use on that machine alone.
             content = FOLDER.sub(rb'"\1', (run.path / copied).read_bytes())
             (folder / copied).write_bytes(NAMED.sub(b"", content))
         for table in (name for name in TABLES if name not in without):

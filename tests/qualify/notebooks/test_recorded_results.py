@@ -1,4 +1,4 @@
-"""Recorded runs keep their ratios, claims and verdicts: those of an earlier version stand in a fixture."""
+"""Recorded runs keep their ratios, claims and verdicts: a fixture has an earlier version's."""
 
 from __future__ import annotations
 

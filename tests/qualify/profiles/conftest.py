@@ -1,5 +1,3 @@
-"""Fixtures."""
-
 from __future__ import annotations
 
 from tests.support.profiles.fixtures import recorded, unpacked

@@ -21,7 +21,7 @@ MakeRun = Callable[..., StoredRun]
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
 TICK = 1.05
-"""Factor for the clock of the samples, which differs by some milliseconds from that of the counters."""
+"""Factor for the clock of the samples, which differs by some milliseconds from the clock of the counters."""
 LINK_BYTES_PER_S = 10e9 / 8
 """The rate of a link of the recorded lab."""
 

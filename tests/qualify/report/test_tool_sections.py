@@ -82,7 +82,6 @@ def test_a_run_without_notes_has_no_section(run: StoredRun) -> None:
 
 
 def _points(figure: Figure) -> dict[float, list[float]]:
-    """Return the ratios of trials, by their row."""
     found: dict[float, list[float]] = {}
     for artist in figure.axes[0].collections:
         for x, y in np.asarray(artist.get_offsets()).tolist() if isinstance(artist, PathCollection) else ():

@@ -90,7 +90,7 @@ def test_each_trial_runs_with_the_settings_of_its_level(
             "tuning=long.yaml": {"sut": {SOMAXCONN: "700"}},
             "tuning=both.yaml": {"sut": OF_LEVEL["both.yaml"]},
         }
-        assert set(run.hosts["sut"].changes.state().records) <= set(others)  # those of other tests
+        assert set(run.hosts["sut"].changes.state().records) <= set(others)  # settings of other tests
 
 
 def test_the_plan_states_the_cost_of_switching_and_slices_nothing(lab: Lab, tmp_path: Path) -> None:

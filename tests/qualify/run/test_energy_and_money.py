@@ -1,7 +1,7 @@
 """Prices and counters of energy on a lab: through run, report and comparison, and what is said where there is none.
 
 The counters are files in the kernel's documented format (tests.support.agent.sysfs) in the work directory of the
-servers' host, which the agent reads in place of /sys: a process there lets them grow as RAPL would at 60 and 6 W, over
+servers' host. The agent reads them in place of /sys. A process there lets them grow as RAPL would at 60 and 6 W, over
 the end of their range.
 """
 
@@ -52,7 +52,7 @@ while True:
         os.pwrite(file, b"%018d\\n" % (int({RANGE_UJ} - 200e6 + joules * 1e6) % {RANGE_UJ}), 0)
     time.sleep(0.01)
 """
-"""Program that lets the counters grow; that of the package is 200 J before the end of its range at first."""
+"""Program that lets the counters grow; the package's is 200 J before the end of its range at first."""
 
 
 def run_priced(inventory: Inventory, folder: Path, price: float | None, *settings: str) -> tuple[Store, RunOutcome]:

@@ -39,7 +39,7 @@ ON_A_BUSY_MACHINE = {
 
 @pytest.fixture(scope="module", params=["sliced", "blocks"])
 def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the store of a run of a server of each kind, that of fixed responses being the baseline."""
+    """Return the store of a run of a server of each kind; the one of fixed responses is the baseline."""
     body_file = tmp_path_factory.mktemp("body") / "numbers.json"
     body_file.write_text("[1,2,3]")
     services = {

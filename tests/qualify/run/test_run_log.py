@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchkit.run.block import STEPS, TRIAL_CLEANUP, OfEachTrial
+from benchkit.run.block import STEPS, TRIAL_CLEANUP, TrialSteps
 from tests.qualify.chaos.kit import SCENARIO, Bench
 from tests.support.needs import kernel_settings
 
@@ -18,8 +18,8 @@ def test_a_run_leaves_a_log_with_the_steps_of_its_trials_and_its_hosts(new_bench
     trials = bench.progress().ended
     assert len(trials) == 2
     for trial_id in trials:
-        of_trials = [each for step in STEPS if isinstance(step, OfEachTrial) for each in step.steps]
-        of_block = [step for step in STEPS if not isinstance(step, OfEachTrial)]
+        of_trials = [each for step in STEPS if isinstance(step, TrialSteps) for each in step.steps]
+        of_block = [step for step in STEPS if not isinstance(step, TrialSteps)]
         for step in (*of_trials, *of_block, *TRIAL_CLEANUP):
             assert f"trial {trial_id}: {step.__name__}: done in " in log
         assert f"trial {trial_id}: attempt 1, " in log

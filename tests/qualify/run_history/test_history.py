@@ -31,8 +31,10 @@ LARGE = {"cpus": [0, 1, 2, 3], "kernel": "6.1", "memory_bytes": 8 << 30}
 
 @pytest.fixture
 def store_history(make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun) -> StoreHistory:
-    """Store a run for each of these ratios; `speeds` multiply both cells, `facts` are those of the runs' hosts,
-    `images` the ids of their image."""
+    """Store a run for each of these ratios.
+
+    `speeds` multiply both cells; `facts` are about the runs' hosts, `images` are the ids of their image.
+    """
 
     def store_all(
         ratios: Sequence[float],

@@ -46,7 +46,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["podman", pytest.param("docker", marks=docker)])
 def engine(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Engine]:
-    """An engine on a lab: podman on that of the session, docker with a daemon on one of its own."""
+    """An engine on a lab: podman on the session's, docker with a daemon on one of its own."""
     if request.param == "podman":
         yield Engine("podman", lab)
     else:

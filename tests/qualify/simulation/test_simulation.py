@@ -1,7 +1,7 @@
 """Error rates and coverage of the statistics, over simulated runs with fixed seeds; `make bench` prints whole tables.
 
 A share counted over n runs is itself uncertain. The decisive figures are counted over enough runs to meet their limits
-exactly; others may miss them by what chance allows once in a hundred times.
+exactly. Others may miss them by what chance allows once in a hundred times.
 """
 
 from __future__ import annotations

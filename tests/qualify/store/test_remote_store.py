@@ -427,6 +427,6 @@ def test_a_store_is_looked_for_where_the_environment_says_by_then(
     with s3_server() as another:
         monkeypatch.setenv("AWS_ENDPOINT_URL", another.endpoint)
         s3.requests.clear()
-        assert RemoteFiles(url).listing("")  # the same objects: moto keeps those of a process together
+        assert RemoteFiles(url).listing("")  # the same objects: moto keeps a process's objects together
         assert another.requests
         assert not s3.requests

@@ -39,7 +39,7 @@ class StudyRun:
         return benchkit.load(name, store=self.store.path, run_id=self.outcome.run.run_id)
 
     def check_verdicts(self) -> None:
-        """Assert that each trial's verdict is that of its worst finding, and that no finding is due to the servers.
+        """Assert that each trial has its worst finding's verdict, and that no finding is due to the servers.
 
         Findings about a busy machine are correct, and no fault of the study.
         """

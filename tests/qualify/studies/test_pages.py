@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.comparison.claims import ClaimResult
-from tests.support.studies.pages import BEGIN, OWN, README, draw, page, summary_table
+from tests.support.studies.pages import BEGIN, OWN, RESULTS_PAGE, draw, page, summary_table
 from tests.support.studies.study import FOLDER, RecordedStudy, read_studies
 
 STUDIES = read_studies()
@@ -17,11 +17,11 @@ def test_a_page_is_that_of_the_recorded_runs(recorded: RecordedStudy) -> None:
     assert written == page(recorded) + "\n", "`make studies` writes it again"
 
 
-def test_the_readme_opens_with_a_line_for_each_source() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_the_results_open_with_a_line_for_each_source() -> None:
+    text = RESULTS_PAGE.read_text(encoding="utf-8")
     table = summary_table(list(STUDIES.values()))
     assert len(table.splitlines()) == 2 + 6
-    assert text.startswith(f"# Scenarios and what they found\n\n{BEGIN}\n{table}\n")
+    assert text.startswith(f"# What the scenarios found\n\n{BEGIN}\n{table}\n")
 
 
 def test_the_page_of_2013_names_its_impossible_latencies() -> None:

@@ -1,4 +1,4 @@
-"""Plans of the shipped scenarios, at the scale of a lab and at that of their studies."""
+"""Plans of the shipped scenarios, at lab scale and at the scale of their studies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The studies on hosts like those of their authors, of which only the facts exist: cells supported, claims testable."""
+"""The studies on hosts like their authors', of which only the facts exist: cells supported, claims testable."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every ratio on the pages of the studies, computed again from the Parquet tables by pandas alone.
 
-Nothing of benchkit computes here: excluded trials are those with an invalid finding about the metric, a block counts
-where both cells have a usable trial, and the interval is Student's t on the logarithms of its ratios.
+Nothing of benchkit computes here. Excluded trials have an invalid finding about the metric. A block counts where both
+cells have a usable trial. The interval is Student's t on the logarithms of its ratios.
 """
 
 from __future__ import annotations

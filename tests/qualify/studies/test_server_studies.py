@@ -200,7 +200,7 @@ def test_a_slow_link_is_saturated(slow_link: Inventory, run_study: RunStudy) -> 
             for _, rows in window.groupby("instance")
         ]
         rates[cell] = max(by_interface)
-    # Both servers saturate the link, so that their rates are those of the link, and the check says so.
+    # Both servers saturate the link, so that their rates are the link's, and the check says so.
     assert all(0.85 * SLOW_LINK_BPS < rate < 1.15 * SLOW_LINK_BPS for rate in rates.values()), rates
     verdicts = ran.table("verdicts")
     saturated = verdicts[verdicts["check"] == "link-saturated"]

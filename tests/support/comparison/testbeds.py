@@ -16,7 +16,8 @@ NOISE, BLOCK_NOISE = 0.01, 0.03
 def run_of(*, testbeds: str = "ab", effect: float = 1.0, ratio_effect: float = 1.0, seed: int = 1) -> pd.DataFrame:
     """Return trials of two cells, one at half the rate of the other; `effect` multiplies both on testbed b.
 
-    `ratio_effect` multiplies the second cell there. What a block has in common is three times the noise of a trial.
+    `ratio_effect` multiplies the second cell there. The noise that a block has in common is three times the noise of a
+    trial.
     """
     rng = np.random.default_rng(seed)
     names = np.array([testbeds[block % len(testbeds)] for block in range(BLOCKS)])

@@ -31,7 +31,6 @@ class ScriptedAgent:
     """Answers requests from a script, and records them."""
 
     def __init__(self, script: Script) -> None:
-        """Answer as the script says."""
         self.requests: list[ops.Operation[Any]] = []
         self._script: Script = {ops.ReadClocks: ops.Clocks(1_000_000_000, 2_000_000_000), **script}
 
@@ -50,7 +49,7 @@ class FakeStream:
     """A stream to a scripted agent, in frames as the real link sends and reads them."""
 
     def __init__(self, agent: ScriptedAgent, exit_code: int = 0, stderr: str = "") -> None:
-        """Connect; `exit_code` and `stderr` are those of the agent at its end."""
+        """Connect; `exit_code` and `stderr` are the agent's at its end."""
         self._agent = agent
         self._exit_code = exit_code
         self._stderr = stderr
@@ -109,7 +108,6 @@ class FakeLink(AgentLink):
     """A link to a scripted agent."""
 
     def __init__(self, script: Script) -> None:
-        """Answer as the script says."""
         self.agent = ScriptedAgent(script)
         stream = FakeStream(self.agent)
         super().__init__(HOST, stream, stream.receive)

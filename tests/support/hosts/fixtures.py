@@ -72,7 +72,7 @@ echo "apt-get $*" >> FOLDER/installed
 """Stands for Debian's, which would change this machine."""
 ODDITIES = {
     "plain": None,
-    # What the login shell runs in place of the command; the command itself is in SSH_ORIGINAL_COMMAND.
+    # The login shell runs this in place of the command, which is in SSH_ORIGINAL_COMMAND.
     "no-python": 'exec env -i HOME=/nonexistent PATH=/nonexistent /bin/sh -c "$SSH_ORIGINAL_COMMAND"',
     "hidden-python": "exec unshare --mount /bin/sh FOLDER/hide-python",
     "slow-and-noisy": 'echo welcome; echo to >&2; echo >> SLOW_STARTS; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',

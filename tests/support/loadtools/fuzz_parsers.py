@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the parsers: `python tests/support/loadtools/fuzz_parsers.py [RUNS]`.
 
-It mutates the recorded outputs with words that the tools print, and checks that a parser accepts a text or refuses it
+It mutates the recorded outputs with words that the tools print. It checks that a parser accepts a text or refuses it
 with ParseError, and that no figure of a result is negative, infinite or NaN. It needs atheris, which is not in the
 lock.
 """

@@ -1,12 +1,12 @@
 """Recording of outputs of load tools as fixtures: `python -m tests.support.loadtools.record_fixtures NAME.made.json…`.
 
 For each of these files, it runs the commands that the file states against a small server, and writes the output beside
-it (`NAME.txt`). To add a fixture, write such a file first: `version` and `command` of the tool, with URLs on 127.0.0.1
-at any port (1 stays: no server listens there); `files` to write, and `before`, the commands to run first; `captured`,
-the file to record in place of stdout and stderr; and `interrupt_s`, the time to an interrupt. With `protocol`, and
-`tls` for its options, the server is nginx, and `ca.pem` verifies it. Other versions of a tool must be on the PATH under
-the names in the commands. A file with `source` in place of these was written after the tool's documentation.
-The expected result (`NAME.expected.json`) is written by hand.
+it (`NAME.txt`). To add a fixture, write such a file first. It has `version` and `command` of the tool, with URLs on
+127.0.0.1 at any port (1 stays: no server listens there). It may have `files` to write, and `before`, the commands to
+run first. `captured` is the file to record in place of stdout and stderr, `interrupt_s` the time to an interrupt. With
+`protocol`, and `tls` for its options, the server is nginx, and `ca.pem` verifies it. Other versions of a tool must be
+on the PATH under the names in the commands. A file with `source` in place of these was written after the tool's
+documentation. The expected result (`NAME.expected.json`) is written by hand.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A small HTTP/1.1 server on loopback for load tools in tests. As a script it runs until its stdin is closed.
 
-It prints its port. `/` answers 12 bytes. Paths that start with these words differ: `missing` answers 404, `fail` every
-third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s, `drop` closes every fourth
-connection without an answer, `outage` a hundred of two hundred, `echo` prints and answers the request's method, body,
-X-Test header and every value of its Content-Length, `count` counts such requests, whose numbers are printed at the end.
+It prints its port. `/` answers 12 bytes. Paths that start with these words differ. `missing` answers 404, `fail` every
+third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s. `drop` closes every fourth
+connection without an answer, `outage` a hundred of two hundred. `echo` prints and answers the request's method, body,
+X-Test header and every value of its Content-Length. `count` counts such requests, whose numbers are printed at the end.
 """
 
 from __future__ import annotations

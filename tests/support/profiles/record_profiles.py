@@ -1,10 +1,10 @@
 """Record the profiles for the tests: `python tests/support/profiles/record_profiles.py [NAME…]`, as root on Linux.
 
 Each case builds one of the programs in tests/fixtures/profiles/programs, or (`shipped-…`) one of benchkit's own
-backends, puts it under load on loopback for some seconds with wrk, and writes its profile (`NAME.pb.gz` from Go's own
-profiler, `NAME.perf.txt.gz` from `perf script`) with the commands that made it (`NAME.made.json`) into
-tests/fixtures/profiles. Needs go, g++, perf, wrk, nginx and node; the Go command fetches the releases of Go that it is
-asked for.
+backends. It puts it under load on loopback for some seconds with wrk, and writes its profile into
+tests/fixtures/profiles. That is `NAME.pb.gz` from Go's own profiler, or `NAME.perf.txt.gz` from `perf script`;
+`NAME.made.json` has the commands that made it. Needs go, g++, perf, wrk, nginx and node; the Go command fetches the
+releases of Go that it is asked for.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class Bench:
 
 
 def _free_addresses(count: int) -> Iterator[str]:
-    """Return free addresses on loopback."""
     with ExitStack() as stack:
         taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         names = [f"127.0.0.1:{each.getsockname()[1]}" for each in taken]
@@ -235,7 +234,6 @@ def nginx(bench: Bench, stack: ExitStack) -> int:
 
 
 def _wait_for(address: str) -> None:
-    """Wait until a server listens at an address."""
     host, _, port = address.partition(":")
     for _ in range(200):
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1):
@@ -325,7 +323,6 @@ def record(name: str) -> None:
 
 
 def _version(*argv: str) -> str:
-    """Return the version that a program states on stdout or stderr."""
     return subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout.strip()
 
 

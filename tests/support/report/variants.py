@@ -75,8 +75,8 @@ GOROUTINES = {("nethttp", 200): 215.0, ("nethttp", 4000): 4015.0, ("gnet", 200):
 def with_profiles(run: StoredRun, *, native: bool = False) -> StoredRun:
     """Return the run with two blocks of pairs after its measured ones, in which profiling takes a tenth of the rate.
 
-    Shares of the scheduler are those above, half of each netpoll's, 0.02 apart in the two profiles; `native` programs
-    have a second service without Go's runtime.
+    Shares of the scheduler are as above, half of each netpoll's, 0.02 apart in the two profiles. `native` programs have
+    a second service without Go's runtime.
     """
     measured = run.trials
     parts, shares, functions, telemetry = [measured], [], [], []

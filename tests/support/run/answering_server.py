@@ -1,7 +1,7 @@
 """A small HTTP/1.1 server for tests: `python3 answering_server.py PORT KIND`.
 
 It answers `{"sum":6}` as JSON. `newline` adds one, `page` answers HTML, `counter` and `clock` have the number of the
-request or the second in the body, `broken` answers another number from its 301st request on, `length` refuses a request
+request or the second in the body. `broken` answers another number from its 301st request on. `length` refuses a request
 that does not state the length of its body once, and answers their sum.
 """
 

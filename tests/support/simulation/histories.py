@@ -1,8 +1,8 @@
 """Simulated histories: log-ratios of runs on the recorded noise of a lab, with heavy tails and changes of machine.
 
-A run has 20 sliced blocks of two cells on a stretch of a recording (`sliced_noise`), with which its interval reaches
-some 3 % to either side, the default precision of `versus`; what differs from run to run is Student's t of three degrees
-of freedom. A history changes its machine once or twice: then the noise is that of the other recording.
+A run has 20 sliced blocks of two cells on a stretch of a recording (`sliced_noise`). With it its interval reaches some
+3 % to either side, the default precision of `versus`. Runs differ by Student's t of three degrees of freedom. A history
+changes its machine once or twice: then it has the noise of the other recording.
 """
 
 from __future__ import annotations

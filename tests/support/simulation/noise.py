@@ -1,8 +1,8 @@
 """Noise as trials have it, in the order in which they run: logarithms of a rate whose true ratios are all one.
 
 A trial spreads by about 9 %, as 14 three-second trials on a lab of two cores did. Forty blocks of such a lab whose
-machine had other work to do spread by 38 %, with an autocorrelation of 0.70, 0.55, 0.34 and 0.23 from one trial to the
-next four, and with 0.7 of excess kurtosis and no autocorrelation in the log-ratios within blocks: `lab` follows that.
+machine had other work to do spread by 38 %. Their autocorrelation was 0.70, 0.55, 0.34 and 0.23 from one trial to the
+next four. The log-ratios within blocks had 0.7 of excess kurtosis and no autocorrelation. The model `lab` follows that.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tests.support.simulation.noise import SPREAD, Model, cells_in_blocks
 SLICED_SPREAD = 0.04
 """Deviation of a trial's logarithm in sliced blocks of slices of 1 s: 0.056 for a log-ratio."""
 SEARCHES, COMMITS, BROKEN = 20, 32, 4
-"""Histories of a figure, their commits, and those of each that do not build."""
+"""Histories of a figure, their commits, and how many of each do not build."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Noise of sliced blocks, from recorded slices: stretches of a real series, with its autocorrelation.
 
-Both recordings are of two equal servers in turns of 0.25 s on a cloud machine of two cores, one with nothing else to do
-and one beside other work. A simulated block takes a stretch of such a series, and gives its slices to cells whose true
-ratios are all one, in a new random order in every round.
+Both recordings are of two equal servers in turns of 0.25 s on a cloud machine of two cores. One machine had nothing
+else to do, and one had other work. A simulated block takes a stretch of such a series. It gives its slices to cells
+whose true ratios are all one, in a new random order in every round.
 """
 
 from __future__ import annotations

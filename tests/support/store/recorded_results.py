@@ -75,7 +75,6 @@ def _ratios(run_id: str, folder: Path, metric: str) -> list[list[Any]]:
 
 
 def _records(frame: pd.DataFrame) -> list[list[Any]]:
-    """Return the rows of a table; absent values are None."""
     return [[None if pd.isna(value) else value for value in row] for row in frame.to_numpy(dtype=object).tolist()]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-README = ROOT / "scenarios" / "README.md"
+RESULTS_PAGE = ROOT / "scenarios" / "RESULTS.md"
 BEGIN, END = "<!-- studies: written by a command -->", "<!-- end of studies -->"
 OWN = "our-own-questions"
 """Name of the page of the scenarios that repeat no study."""
@@ -205,7 +205,7 @@ def _foot(recorded: RecordedStudy) -> Iterator[str]:
 
 
 def summary_table(studies: Sequence[RecordedStudy]) -> str:
-    """Return the table that opens the README of the scenarios: a line for each source."""
+    """Return the table that opens the results of the scenarios: a line for each source."""
     rows = [
         f"| [{each.study.title}](studies/{each.name}.md) | {each.filled(each.study.answer)} |"
         for each in studies
@@ -282,17 +282,17 @@ _MOST = 110
 """Characters of a claim in the figure."""
 
 
-def write(folder: Path = FOLDER, readme: Path = README) -> None:
-    """Write all pages with their figures, and the table of the README."""
+def write(folder: Path = FOLDER, results_page: Path = RESULTS_PAGE) -> None:
+    """Write all pages with their figures, and the table of the results."""
     studies = read_studies()
     for name, recorded in studies.items():
         (folder / f"{name}.md").write_text(page(recorded) + "\n", encoding="utf-8")
         draw(recorded).savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-    text = readme.read_text(encoding="utf-8")
+    text = results_page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     made = f"{summary_table(list(studies.values()))}\n\n{not_recorded(list(studies.values()))}"
-    readme.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
+    results_page.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A published study: its source and sentences, and the recorded runs that answer them.
 
 `scenarios/studies/<name>.yaml` describes one. Its texts are Jinja templates in which figures stand by name, so that no
-number is typed: each is a ratio of cells of a recorded run.
+number is typed. Each is a ratio of cells of a recorded run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Study(Frozen):
     found: str
     chinese: str
     drawn: tuple[str, ...] = ()
-    """Beginnings of the texts of the claims that the figure shows; empty: those of the author."""
+    """Beginnings of the texts of the claims that the figure shows; empty: the author's claims."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class RecordedStudy:
         return units.seconds(values.sum()) if len(values) else NOTHING
 
     def _profile(self, scenario: str, levels: Mapping[str, object]) -> ServiceProfile:
-        """Return the profile of a cell's server, without that of a proxy in front of it."""
+        """Return the profile of a cell's server, without a proxy in front of it."""
         run = self.runs[scenario]
         cell = self._cell(run, levels)
         (profile,) = [each for each in run.service_profiles if each.cell_id == cell and each.service != PROXY]
@@ -222,7 +222,6 @@ class RecordedStudy:
         return units.size((high - low) / (many - few))
 
     def _state(self, beginning: str, *, chinese: bool = False) -> str:
-        """Return the result of the claim that begins so."""
         state = self.claims_named((beginning,))[0].state
         return CHINESE[state] if chinese else state
 
@@ -239,12 +238,10 @@ class RecordedStudy:
         return NOTHING if math.isnan(high - low) else units.size((high - low) / (many - few))
 
     def _known(self, name: str) -> bool:
-        """Return True for a ratio that was measured."""
         is_recorded = self.study.figures[name].scenario in self.runs
         return is_recorded and any(ratio.ratio is not None for ratio in self.figure(name).ratios)
 
     def _usable(self, scenario: str, metric: str, **levels: object) -> bool:
-        """Return True for a cell with a usable trial."""
         run = self.runs[scenario]
         return len(take_samples(run.trials, metric, run.data.exclusions).known(self._cell(run, levels))) > 0
 

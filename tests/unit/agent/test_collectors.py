@@ -319,11 +319,11 @@ def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     # The sample at the end of the last slice is followed by the last of the session.
     recorder = Recorder(tmp_path / "samples", {})
     sample: GroupValues = [(recorder.group(None), {("tcp_sockets", "time_wait"): 1.0})]
-    track = recorder.track(1000)
+    writer = recorder.sample_writer(1000)
     ticks = [Tick.REGULAR, Tick.REQUESTED, Tick.SCHEDULED, Tick.REQUESTED, Tick.REQUESTED]
     for at_ns, tick in enumerate(ticks):
-        track.write(at_ns, sample, tick)
-    track.close()
+        writer.write(at_ns, sample, tick)
+    writer.close()
     recorder.close({})
     lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
     assert [each["t_ns"] for each in lines if "t_ns" in each] == [1, 2, 4]
@@ -346,4 +346,4 @@ def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypat
     assert problem is not None
     assert problem.startswith(f"core {has_ended}: its speed was not measured")
     assert "Invalid argument" in problem
-    assert "do not change the CPU affinity" in problem
+    assert "do not change the agent's CPU affinity" in problem

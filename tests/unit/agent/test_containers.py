@@ -7,7 +7,7 @@ import pytest
 from benchkit.agent.containers import remove_containers
 
 RECORD = {
-    "engine": "true",  # a program that every host has: its answers are those of the test
+    "engine": "true",  # a program that every host has: the test gives its answers
     "label": "benchkit.owner=test",
     "parent": "benchkit-test",
     "images": ["localhost/app:v1"],

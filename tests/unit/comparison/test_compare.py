@@ -235,7 +235,7 @@ def test_gate_of_an_adaptive_run_uses_its_stricter_level(
     trials = make_trials(rates(1, 100, 49))
     stored(make_manifest(CELLS[:2]), trials)
     found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
-    # What is allowed is set so that the p of the fall lies between the two levels.
+    # The allowed share is set so that the p of the fall lies between the two levels.
     edge = found.interval(0.04)[1]
     close = GateLimits(metrics={"rps": 1 - edge})
     until = {"until": {"precision": 0.05}}

@@ -1,4 +1,4 @@
-"""Components of ratios: they add up, their intervals follow from blocks, and those of recorded runs are known."""
+"""Components of ratios: they add up, their intervals follow from blocks, and recorded runs have known ones."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_ratio_is_taken_within_blocks(make_trials: MakeTrials) -> None:
     assert (ratio.low, ratio.high) == pytest.approx((np.exp(logs.mean() - reach), np.exp(logs.mean() + reach)))
     assert ratio.p_sign_flip == pytest.approx(2 / 256)
     assert ratio.interval(0.05) == pytest.approx((ratio.low, ratio.high))
-    # What a block has more or less of in all its cells changes nothing of the interval.
+    # A factor that all cells of a block share changes nothing of the interval.
     drift = np.linspace(1, 0.3, 8)
     (drifted,) = of(make_trials, ComparedCells("b", "a"), a=BASE * drift, b=OTHER * drift)
     assert (drifted.ratio, drifted.low, drifted.high) == pytest.approx((ratio.ratio, ratio.low, ratio.high))

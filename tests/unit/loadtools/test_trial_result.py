@@ -205,7 +205,7 @@ def test_hey_beyond_a_million_answers_has_exact_counts_and_mean() -> None:
     )
     assert found.result.requests == 3_000_001
     assert found.result.rps == pytest.approx(3_000_001 / 2.5)
-    assert found.result.latency.mean_s == pytest.approx(0.002)  # of all answers; that of the first million is 0.001
+    assert found.result.latency.mean_s == pytest.approx(0.002)  # of all answers; 0.001 is of the first million
     assert found.result.latency.percentiles["99.9"] == 0.001
     assert found.result.non_2xx is None
     assert [note.code for note in found.result.notes] == ["hey-cap", "hey-errors"]

@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.models.load_result import LoadResult
 from benchkit.models.thresholds import Thresholds
-from benchkit.plan.adaptation import Observed, adapt
+from benchkit.plan.adaptation import ObservedBlock, adapt
 from benchkit.scenario.versus import ServerComparison, ServerRequest
 from tests.support.judge.builders import build_slices, build_trial
 
@@ -23,7 +23,7 @@ def observed(
     is_closing: bool = False,
     taken: float = 0.0,
     rate: float = 50_000,
-) -> Observed:
+) -> ObservedBlock:
     """Return a block whose load tool and server use these shares of their CPU, at this rate.
 
     Idle servers take theirs from the second cell.
@@ -46,7 +46,7 @@ def observed(
     record = record.model_copy(update={"generators": generators, "services": services})
     slices = [build_slices(neighbour_cpu_s=0.25 * share) for share in (0.0, taken)]
     records = tuple(record.model_copy(update={"slices": each}) for each in slices)
-    return Observed(records, frozenset(checks), Thresholds(), queue, is_closing=is_closing)
+    return ObservedBlock(records, frozenset(checks), Thresholds(), queue, is_closing=is_closing)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def observed(
         (replace(observed(server=0.05, queue=64), foreign_share=0.9), {"tool": "hey", "keepalive": False}),
     ],
 )
-def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[str, object] | None) -> None:
+def test_a_comparison_is_adapted_to_its_servers(seen: ObservedBlock, changes: dict[str, object] | None) -> None:
     adaptation = adapt(COMPARISON, seen)
     assert (adaptation and adaptation.comparison) == (changes and replace(COMPARISON, **changes))  # type: ignore[arg-type]
 
@@ -94,14 +94,14 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
         observed(rate=280),
     ],
 )
-def test_what_was_given_is_not_adapted(seen: Observed) -> None:
+def test_what_was_given_is_not_adapted(seen: ObservedBlock) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "connections", "quota"})), seen) is None
 
 
 @pytest.mark.parametrize(
     "seen", [observed(rate=175, server=0.25), replace(observed(rate=160, server=0.5), rate_before=360.0)]
 )
-def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: Observed) -> None:
+def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: ObservedBlock) -> None:
     few = replace(COMPARISON, connections=8)
     adaptation = adapt(few, seen)
     assert adaptation is not None

@@ -116,10 +116,10 @@ def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"server": "nethttp"}, "one of `image`, `build` and `server` is required"),
-        ({"network": "host", "userland_proxy": True}, "it is a matter of `network: published`"),
+        ({"network": "host", "userland_proxy": True}, "it needs `network: published`"),
         ({"build": {}}, "one of `image`, `build` and `server` is required"),
         ({"listen": "unix"}, "a container needs a port"),
-        ({"network": "host", "port": 80}, "on the host's network it is that of `listen`"),
+        ({"network": "host", "port": 80}, "on the host's network it is the port of `listen`"),
         ({"source": {"ref": "v1"}}, "a version needs a `build`"),
         ({"command": "{socket}"}, r"no placeholder \{socket\}"),
         ({"mounts": ["site/x:/srv"]}, r"write \./site/x for a file of `files`"),

@@ -75,7 +75,7 @@ def test_a_proxy_may_pass_requests_on_to_an_external_service(tmp_path: Path) -> 
         ({"url": "https://192.0.2.10", "tls": {"certificate": "no.pem"}}, "app.tls.certificate: cannot read"),
         (
             {"url": "https://192.0.2.10", "tls": {"certificate": "no.pem", "private_key": "no.key"}},
-            "app.tls.private_key: that of a server which benchkit does not start stays there",
+            "app.tls.private_key: the key of a server that benchkit does not start stays there",
         ),
         ({"url": "https://192.0.2.10", "protocol": "h2c"}, "protocol: h2c does not fit https://192.0.2.10"),
         ({"url": "http://192.0.2.10", "protocol": "h2"}, "protocol: h2 does not fit http://192.0.2.10"),

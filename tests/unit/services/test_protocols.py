@@ -157,5 +157,5 @@ def test_early_data_is_of_http3_alone(tmp_path: Path) -> None:
         flags[protocol] = "-tls-early-data" in app.process.argv
     assert flags == {"h2": False, "h3": True}
     nginx = "backend: nginx, listen: 8443, file_bytes: 12, protocol: h3, tls: {early_data: true}"
-    with pytest.raises(UnsupportedError, match=r"tls\.early_data: nginx is not told to take it"):
+    with pytest.raises(UnsupportedError, match=r"tls\.early_data: benchkit does not configure nginx to take it"):
         render(tmp_path, nginx)

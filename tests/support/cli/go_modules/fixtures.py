@@ -57,7 +57,7 @@ def hosts_file(inventory: Inventory, tmp_path: Path) -> Path:
 
 
 def with_separate_go_settings(inventory: Inventory) -> Inventory:
-    """Return the inventory with a go command on `dev` that has its own settings file, not that of its user."""
+    """Return the inventory with a go command on `dev` that has its own settings file, not its user's."""
     with connect(inventory.named("dev")) as dev:
         line = f'GOENV="${{GOENV:-{dev.workdir / SETTINGS}}}" exec {dev.facts.programs["go"].path} "$@"'
         dev.files.place([PlacedFile(PurePosixPath(GO), f"#!/bin/sh\n{line}\n".encode(), 0o755)])

@@ -37,7 +37,7 @@ def test_cpu_time_withheld_by_a_quota(share: float, *, expected: bool) -> None:
 
 
 def test_a_container_at_its_own_limit_is_no_throttled_host() -> None:
-    """The time that the quota of a container withholds is that of its group, and wanted; that of the host is not."""
+    """A container's quota withholds time from its own group, as is wanted; a host's quota is not."""
     limited = build_service(quota=0.5, has_own_quota=True)
     of_container: Telemetry = {("quota_throttled_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.5 * WINDOW_S}}
     assert finding_of("throttled", build_trial(of_container, services=(limited,))) is None

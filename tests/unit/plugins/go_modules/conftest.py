@@ -1,5 +1,3 @@
-"""Fixtures."""
-
 from __future__ import annotations
 
 from tests.support.plugins.go_modules.fixtures import free_port, place, state
