@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from tests.support.comparison.fixtures import make_manifest, make_trials, stored
+from tests.support.comparison.fixtures import stored
 from tests.support.report.fixtures import make_run, run
