@@ -17,7 +17,7 @@ from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.published_figures import published_figures
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50

@@ -133,6 +133,11 @@ MAX_DECIMALS = 4
 """Decimals that are shown of the ends of an interval, at most."""
 
 
+def interval(low: float | None, high: float | None, text: Callable[[float | None], str]) -> str:
+    """Return an interval as a clause with a comma before it: `, 900 to 1,100`; empty where there is none."""
+    return "" if low is None or high is None else f", {text(low)} to {text(high)}"
+
+
 def decimals_apart(low: float, high: float) -> int:
     """Return with how many decimals the ends of an interval differ: two, or more for a narrow one."""
     return next((n for n in range(2, MAX_DECIMALS) if f"{low:.{n}f}" != f"{high:.{n}f}"), MAX_DECIMALS)

@@ -223,7 +223,7 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> ObservedBlock:
     """Return what a run of one block shows of its servers."""
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.plan.adaptation import ObservedBlock
     from benchkit.store.tables import load_columns
 

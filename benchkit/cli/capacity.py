@@ -168,16 +168,15 @@ class SearchProgress(SilentProgress):
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
     """Print the capacities, and how they compare after enough blocks; return whether anything is known of each."""
     from benchkit.cli.run import write_run_report
-    from benchkit.comparison.capacities import cell_capacities, doubts_about
+    from benchkit.comparison.capacities import capacity_findings, cell_capacities
     from benchkit.comparison.compare import answer_of_run
     from benchkit.comparison.costs import cell_costs, cell_energies
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.stats.inference import MIN_BLOCKS
-    from benchkit.store.tables import load
 
     data = read_run_data(store, outcome.run)
     capacities, costs, energies = cell_capacities(data), cell_costs(data), cell_energies(data)
-    notes = doubts_about(data, load("verdicts", store=store, run_id=outcome.run.run_id))
+    notes = capacity_findings(data)
     answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
     if json:
         document = {

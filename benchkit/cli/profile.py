@@ -222,28 +222,25 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
 
     Also shows the cost of profiling, with its interval.
     """
-    from benchkit.comparison.cpu_profiles import METRICS, ProfileData, profiler_costs, service_profiles
-    from benchkit.comparison.run_data import profile_pass_exclusions, read_run_data
+    from benchkit.comparison.cpu_profiles import COST_METRICS, profiler_costs, service_profiles
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.store.profile_tables import PROFILE_NOTES
     from benchkit.store.store import open_store
-    from benchkit.store.tables import load
 
     where = open_store(store)
     folder = where.run(run)
-    names = ("profile_share", "profile", "telemetry", "notes", "verdicts")
-    shares, functions, telemetry, notes, verdicts = (load(n, store=where, run_id=folder.run_id) for n in names)
     data = read_run_data(where, folder)
-    invalid = profile_pass_exclusions(data.trials, verdicts, data.manifest)
+    notes = data.rows("notes")
     profile_notes = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
-    if shares.empty:
+    if data.rows("profile_share").empty:
         raise InputError(
             "no profile in this run",
             where=folder.run_id,
             why="; ".join(profile_notes) or None,
             hint=None if profile_notes else "`benchkit run --profile` takes profiles",
         )
-    found = service_profiles(ProfileData(data, shares, functions, telemetry, exclusions=invalid))
-    costs = [cost for metric in METRICS for cost in profiler_costs(data.trials, metric, invalid)]
+    found = service_profiles(data)
+    costs = [cost for metric in COST_METRICS for cost in profiler_costs(data.trials, metric, data.pass_exclusions)]
     if json:
         print_json(
             {

@@ -144,10 +144,10 @@ def trials(
         print(f"- {each['status']} ({each['cell_id']}, block {each['block']}): {each['why']}")
         if each["files"]:
             print(f"  its files: {found.location}/raw/{each['trial_id']}: {', '.join(each['files'])}")
-    for doubt in group_findings(frame, verdicts):
-        blocks = ", ".join(str(block) for block in dict.fromkeys(doubt.blocks))
-        place = f"{doubt.cell_id}, block{'s' * (len(set(doubt.blocks)) > 1)} {blocks}"
-        print(f"- {doubt.severity}, {doubt.check} ({place}): {doubt.text}")
+    for group in group_findings(frame, verdicts):
+        blocks = ", ".join(str(block) for block in dict.fromkeys(group.blocks))
+        place = f"{group.cell_id}, block{'s' * (len(set(group.blocks)) > 1)} {blocks}"
+        print(f"- {group.severity}, {group.check} ({place}): {group.text}")
     for lacking in group_skipped_checks(unchecked):
         print(f"- not checked, {lacking.check} ({counted(lacking.trials, 'trial')}): {lacking.why}")
     noted = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
@@ -178,7 +178,7 @@ def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]
 def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.comparison.agreement import agreements, sentence
-    from benchkit.comparison.notes import findings_of
+    from benchkit.comparison.runs.findings import findings_of
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
 

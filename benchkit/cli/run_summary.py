@@ -12,7 +12,7 @@ from benchkit.units import counted
 
 if TYPE_CHECKING:
     from benchkit.comparison.compare import RunComparison
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
     from benchkit.run.recorder import RunOutcome
     from benchkit.store.store import Store
 
@@ -37,7 +37,7 @@ def print_run_summary(
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
     from benchkit.comparison.costs import cell_costs, cell_energies
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.models.design import explain
 
     say_not_restored(outcome)
@@ -100,8 +100,8 @@ def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
         shown = (
             ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
         )
-        doubts = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
-        rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps"]), *shown, doubts))
+        problems = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
+        rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps"]), *shown, problems))
     (metric,) = compared.metrics
     ratio_head = "ratio [95 %]" if metric == RPS else f"ratio of {metric_named(metric).title} [95 %]"
     print_table(("cell", "trials", "RPS (mean)", ratio_head, "difference", ""), rows, right=(1, 2, 3))
@@ -158,10 +158,10 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
     from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
-    from benchkit.stats.samples import geometric_mean, is_comparable
+    from benchkit.stats.samples import excluded_ids, geometric_mean, is_comparable
 
     trials = data.trials[is_comparable(data.trials)]
-    invalid = {each.trial_id for each in data.exclusions if each.covers("rps")}
+    invalid = excluded_ids(data.exclusions, "rps")
     rates: dict[str, list[float]] = {}
     for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
         believed = rows[~rows["trial_id"].isin(invalid)]

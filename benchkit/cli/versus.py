@@ -21,7 +21,7 @@ from benchkit.models.design import Design, ResponsePart
 
 if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
     from benchkit.comparison.server_results import ServerResult
     from benchkit.hosts.connections import Hosts
     from benchkit.hosts.inventory import Inventory
@@ -130,7 +130,7 @@ def versus(
     from benchkit.cli.calibration import experiment_of, fixed_fields
     from benchkit.cli.run import wait_idle_hosts, write_run_report
     from benchkit.cli.servers import place_of, read_requests
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
     from benchkit.scenario.server_arguments import IMAGE
     from benchkit.scenario.versus import ServerComparison, default_tool
@@ -188,7 +188,7 @@ def versus(
             report = None if is_interrupted else write_run_report(outcome, stored_in)
             _print_document(outcome, data, results, stored_in, report=report, save=save)
         else:
-            _print_answer(outcome, data, results, stored_in, quiet=quiet)
+            _print_answer(outcome, data, results, quiet=quiet)
             print(f"\nrun       {outcome.run.run_id}", flush=True)
             if not is_interrupted:
                 print(f"report    {write_run_report(outcome, stored_in).resolve()}")
@@ -246,7 +246,7 @@ def _compare(
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.run import run_interruptibly
     from benchkit.cli.versus_display import VersusProgress, describe_connections
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.server_results import server_results
     from benchkit.run.recorder import RunOutcome
     from benchkit.run.run import RunOptions
@@ -281,9 +281,7 @@ def _compare(
     return compare_adapted(make_fields, comparison, compare, quiet=quiet)
 
 
-def _print_answer(
-    outcome: RunOutcome, data: RunData, results: Sequence[ServerResult], store: Store, *, quiet: bool
-) -> None:
+def _print_answer(outcome: RunOutcome, data: RunData, results: Sequence[ServerResult], *, quiet: bool) -> None:
     from benchkit.cli.versus_display import describe_interruption, print_measured, print_results
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.compare import answer_of_run
@@ -291,7 +289,7 @@ def _print_answer(
 
     answer = answer_of_run(data)
     if len(data.manifest.cells) == 1:
-        measured = measure_server(data, store)
+        measured = measure_server(data)
         if not quiet:
             print_measured(measured)
             print()
@@ -323,7 +321,7 @@ def _print_document(
     from benchkit.comparison.server_results import measure_server
 
     answer = answer_of_run(data)
-    alone = {"measured": measure_server(data, store).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
+    alone = {"measured": measure_server(data).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
     print_json(
         {
             "run_id": outcome.run.run_id,

@@ -23,7 +23,7 @@ from benchkit.models.design import until_of
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import Positions
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
     from benchkit.comparison.server_results import MeasuredServer, ServerResult
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial

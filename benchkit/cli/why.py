@@ -12,7 +12,7 @@ from benchkit.cli.options import Json, StoreToRead, complete_run
 if TYPE_CHECKING:
     from benchkit.comparison.components import CellPart, Component
     from benchkit.comparison.diagnoses.diagnosis import Cause
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
 
 INTERVAL = "95 % interval"
 TITLES = {
@@ -49,7 +49,7 @@ def why(
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.components import cell_parts_of, components_of
     from benchkit.comparison.diagnoses.causes import causes_of
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, explanation, profile_note
     from benchkit.stats.cell_pairs import compared_with_baseline
     from benchkit.store.store import open_store
@@ -102,13 +102,11 @@ def why(
 def _print_notes(data: RunData, *, has_categories: bool) -> None:
     """Print the cost of tracing, what has no traces or hardware counters, and what a pass would add."""
     from benchkit.comparison.cpu_profiles import profiler_costs
-    from benchkit.comparison.run_data import profile_pass_exclusions
     from benchkit.models.metrics import RPS
     from benchkit.store.trace_tables import TRACE_NOTES
 
     if data.table is not None:
-        exclusions = profile_pass_exclusions(data.trials, data.table("verdicts"), data.manifest)
-        for cost in profiler_costs(data.trials, RPS, exclusions, "trace")[:1]:
+        for cost in profiler_costs(data.trials, RPS, data.pass_exclusions, "trace")[:1]:
             print(cost.sentence)
         notes = data.table("notes")
         for message in dict.fromkeys(notes["message"][notes["code"].isin(TRACE_NOTES)]):

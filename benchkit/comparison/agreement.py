@@ -1,30 +1,28 @@
 """Disagreement of load tools about the same cell, compared with the spread among trials of one tool.
 
 Tools measure one server under one load, each in its own way: their figures differ because the tools differ, and because
-trials differ. A permutation test within blocks separates the two. If tools were equal, their names could be exchanged
-among the trials of a block. The p-value is the share of such exchanges that give at least the observed distance between
-tools (R. A. Fisher, The Design of Experiments, section 21; by random draws as B. Phipson and G. K. Smyth, Permutation
-p-values should never be zero, 2010). The distance is the sum of squares of the tools' mean logarithms, relative to the
-mean of their block.
+trials differ. A permutation test within blocks separates the two (R. A. Fisher, The Design of Experiments, section 21).
+If tools were equal, their names could be exchanged among the trials of a block. The p-value is the share of such
+exchanges that give at least the observed distance between tools. They are drawn at random, and the observed one counts
+(B. Phipson and G. K. Smyth, Permutation p-values should never be zero, 2010). The distance is the sum of squares of the
+tools' mean logarithms, relative to the mean of their block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchkit import units
+from benchkit.comparison.runs.findings import StoredFinding
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.stats.samples import STEPS
 
-if TYPE_CHECKING:
-    from benchkit.comparison.notes import StoredFinding
-
-METRICS = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request", "generator_cpu_s_per_request")
+COMPARED = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request", "generator_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
 
 STEPPED = frozenset({"latency_mean_s", P50, P99})
@@ -117,11 +115,11 @@ def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> 
         return ()
     others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
     invalid = [finding for finding in findings if finding.severity == "invalid"]
-    against = {metric: _invalidating_checks(metric, invalid) for metric in METRICS}
+    against = {metric: _invalidating_checks(metric, invalid) for metric in COMPARED}
     found = [
         agreement
         for levels, rows in _groups(measured, others)
-        for metric in METRICS
+        for metric in COMPARED
         if metric in measured and (agreement := _agreement(levels, metric, rows, against[metric])) is not None
     ]
     return tuple(_with_adjusted_p(found))

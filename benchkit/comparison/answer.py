@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from benchkit.comparison.components import components_of
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text
@@ -118,11 +118,7 @@ def write_answer(
         sentences += _explanations([ratio for ratio in chosen if ratio.outcome != "not shown"], runs[0], names)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
-    return Answer(
-        sentences=tuple(clean(sentence) for sentence in sentences),
-        trust=trust,
-        reasons=tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in reasons)),
-    )
+    return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
 
 
 def _adds_cpu(added: Ratio, main: Ratio) -> bool:
@@ -328,12 +324,12 @@ def _judge(
     fatal = [
         *(run.limitation for run in runs if run.limitation is not None),
         *(alarm for alarm, is_of_headline in alarms.items() if is_of_headline),
-        *(reason for ratio in used if ratio.uses_invalid for reason in ratio.doubts),
+        *(reason for ratio in used if ratio.uses_invalid for reason in ratio.serious_notes),
     ]
     undecided = [_why_undecided(ratio) for ratio in chosen if ratio.outcome == "undecided"]
     if all(ratio.is_unusable or ratio.ratio is None for ratio in chosen):
         fatal += undecided
-    reasons = [*fatal, *alarms, *undecided, *changed, *_doubts(used, runs)]
+    reasons = [*fatal, *alarms, *undecided, *changed, *_serious_notes(used, runs)]
     if fatal:
         return "no", reasons
     if len(undecided) == len(chosen):
@@ -354,14 +350,14 @@ def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
     return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
 
 
-def _doubts(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
+def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
     for run in runs:
         if run.manifest.status != "done":
             yield f"{run.manifest.run_id} is {run.manifest.status}, the results are partial"
         if run.trials["verdict"].isna().any():
             yield f"trials of {run.manifest.run_id} have no verdict, so that nothing is known against them"
     for ratio in ratios:
-        yield from ratio.doubts
+        yield from ratio.serious_notes
     if len(runs) > 1 and not any(ratio.relative_to for ratio in ratios):
         yield "changes of the hosts between the two runs are in the ratio, and not in its interval"
 
@@ -387,16 +383,11 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."
         return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
     sentence = f"{clean(names[cell_id])} serves {_mean_rate(values)}; the run has no other cell to compare it with."
-    (only,) = with_findings(
-        [Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)],
-        {run.manifest.run_id: run.basis},
-    )
-    reasons = tuple(dict.fromkeys(clean(_with_names(reason, names)) for reason in _doubts([only], [run])))
-    return Answer(
-        sentences=(sentence,),
-        trust="no" if only.uses_invalid else "with care" if reasons else "yes",
-        reasons=reasons,
-    )
+    alone = Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)
+    (only,) = with_findings([alone], [run])
+    reasons = _cleaned(_serious_notes([only], [run]), names)
+    trust: Trust = "no" if only.uses_invalid else "with care" if reasons else "yes"
+    return Answer(sentences=(sentence,), trust=trust, reasons=reasons)
 
 
 def _mean_rate(logs: Reals) -> str:
@@ -405,8 +396,12 @@ def _mean_rate(logs: Reals) -> str:
     return f"{units.requests_per_s(geometric_mean(rates))} (mean of {units.counted(len(rates), 'block')}{spread})"
 
 
+def _cleaned(texts: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return each text once, safe to print, with the names of cells for their ids."""
+    return tuple(dict.fromkeys(clean(_with_names(text, names)) for text in texts))
+
+
 def _with_names(text: str, names: Mapping[str, str]) -> str:
-    """Return the text with the names of cells for their ids, the longest first, as one id may begin another."""
-    for cell_id in sorted(names, key=len, reverse=True):
+    for cell_id in sorted(names, key=len, reverse=True):  # the longest first, as one id may begin another
         text = text.replace(cell_id, names[cell_id])
     return text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pandas as pd
+from pydantic import Field
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.ratios import value_alone
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.verdicts.summary import group_findings
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import goal_of, searches_capacity
@@ -16,10 +17,10 @@ from benchkit.stats.inference import MIN_BLOCKS
 from benchkit.stats.samples import describe_reasons, is_comparable, take_samples
 
 
-class CellCapacity(Frozen):
+class CellCapacity(Frozen, serialize_by_alias=True):
     """The highest rate at which a cell keeps an objective, with a 95 % interval.
 
-    It is the geometric mean over the usable searches; over all of them, with `doubts`, where none is usable. From 3
+    It is the geometric mean over the usable searches; over all of them, with `exclusion`, where none is usable. From 3
     blocks on the interval is that of their mean, below it reaches over the intervals of their searches.
     """
 
@@ -33,7 +34,7 @@ class CellCapacity(Frozen):
     high: float | None = None
     at_least: float | None = None
     """Highest rate that a search saw kept, where no search reached the limit of the server."""
-    doubts: str | None = None
+    exclusion: str | None = Field(default=None, serialization_alias="doubts")
     """Reasons why its searches are excluded from comparisons; None: they are used."""
 
     @property
@@ -51,7 +52,7 @@ class CellCapacity(Frozen):
     @property
     def interval(self) -> str:
         """The interval as a clause with a comma before it; empty where there is none."""
-        return "" if self.low is None or self.rps is None else f", {units.rate(self.low)} to {units.rate(self.high)}"
+        return units.interval(self.low, self.high, units.rate)
 
     @property
     def sentence(self) -> str:
@@ -60,8 +61,8 @@ class CellCapacity(Frozen):
         searches = units.counted(self.searches, "search", "searches")
         if not self.is_known:
             return f"{self.label}: the highest rate{objective} is unknown after {searches}."
-        doubts = f"; excluded from comparisons ({self.doubts})" if self.doubts and self.rps is not None else ""
-        return f"{self.label}: {self.figure}{objective}{self.interval} ({searches}){doubts}."
+        excluded = f"; excluded from comparisons ({self.exclusion})" if self.exclusion and self.rps is not None else ""
+        return f"{self.label}: {self.figure}{objective}{self.interval} ({searches}){excluded}."
 
 
 def cell_capacities(data: RunData) -> tuple[CellCapacity, ...]:
@@ -78,10 +79,9 @@ def cell_capacities(data: RunData) -> tuple[CellCapacity, ...]:
     )
 
 
-def doubts_about(data: RunData, verdicts: pd.DataFrame) -> list[str]:
-    """Return the findings about the capacities of a run, each once."""
-    trials = data.trials[is_comparable(data.trials)]
-    findings = group_findings(trials, verdicts)
+def capacity_findings(data: RunData) -> list[str]:
+    """Return the findings about the capacities of a stored run, each once."""
+    findings = group_findings(data.trials[is_comparable(data.trials)], data.rows("verdicts"))
     return [finding.text for finding in findings if CAPACITY in finding.metrics]
 
 
@@ -91,8 +91,8 @@ def _capacity(data: RunData, rows: pd.DataFrame, cell_id: str, label: str, objec
     bounded = rows[rows["capacity_high"].notna()]
     usable = bounded[~bounded["trial_id"].isin(reasons)]
     used = bounded if usable.empty else usable
-    doubts = describe_reasons(excluded) if usable.empty and excluded else None
-    common = {"cell_id": cell_id, "label": label, "objective": objective, "searches": len(rows), "doubts": doubts}
+    exclusion = describe_reasons(excluded) if usable.empty and excluded else None
+    common = {"cell_id": cell_id, "label": label, "objective": objective, "searches": len(rows), "exclusion": exclusion}
     if used.empty:
         kept = rows["capacity_low"].dropna()
         return CellCapacity(**common, at_least=None if kept.empty else float(kept.max()))

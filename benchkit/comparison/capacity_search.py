@@ -97,7 +97,8 @@ class CapacitySearch:
     @property
     def violations(self) -> int:
         """Number of probes that missed at a lower rate than one that held."""
-        return count_violations(self.probes)
+        highest_held = max((rate for rate, is_held in self.probes if is_held), default=0.0)
+        return sum(not is_held and rate < highest_held for rate, is_held in self.probes)
 
     def _held(self, log_rate: float) -> Reals:
         distance = (self._logs[:, None] - log_rate) / self._widths[None, :]
@@ -112,12 +113,6 @@ class CapacitySearch:
             marginal = joint.sum(axis=1) / probability
             total -= probability * float(np.sum(marginal * np.log(np.maximum(marginal, 1e-300))))
         return total
-
-
-def count_violations(probes: Sequence[tuple[float, bool]]) -> int:
-    """Return how many probes missed at a lower rate than another one that held."""
-    highest_held = max((rate for rate, is_held in probes if is_held), default=0.0)
-    return sum(not is_held and rate < highest_held for rate, is_held in probes)
 
 
 CHANGING = frozenset({"observed", "service-restarted", "unequal-responses", "changed-response"})

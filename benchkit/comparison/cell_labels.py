@@ -60,16 +60,6 @@ def panels_of(cells: Iterable[CellView]) -> list[str]:
     return list(dict.fromkeys(view.panel for view in cells))
 
 
-def baseline(manifest: Manifest) -> str:
-    """Return the id of the baseline cell: the scenario's, or the first."""
-    wanted = manifest.scenario.get("baseline")
-    if isinstance(wanted, Mapping):
-        for cell in manifest.cells:
-            if wanted.items() <= cell.levels.items():
-                return cell.cell_id
-    return manifest.cells[0].cell_id
-
-
 def factors(manifest: Manifest) -> dict[str, list[str]]:
     """Return the levels of each factor that differs between cells, as text, in the order of the plan."""
     return {

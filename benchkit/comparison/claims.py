@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 from scipy import special
 
 from benchkit.comparison.component_costs import component_trials
+from benchkit.comparison.cpu_profiles import goroutines_of
 from benchkit.comparison.notes import with_cell_notes, with_findings, with_latency_notes, with_response_notes
 from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios, with_outcomes
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen, cpu_places
 from benchkit.models.claims import CellPair, Claim, Need, asked_ratio_of, claims_of
@@ -88,16 +89,16 @@ def asked_ratios(data: RunData) -> list[Ratio]:
     result = judge_claim(Claim(text="the answer", ratio=pair, metric=asked.metric, at_least=1), data)
     if all(ratio.ratio is None for ratio in result.ratios):
         return []
-    return with_latency_notes(with_outcomes(result.ratios, data.alpha), data.trials, data.trials)
+    return with_latency_notes(with_outcomes(result.ratios, data.alpha), data, data)
 
 
 def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
     results = [_measure_claim(claim, data) for claim in claims]
-    family = [i for i, (_, result) in enumerate(results) if result.p is not None]
-    adjusted = dict(zip(family, holm([results[i][1].p or 0.0 for i in family]), strict=True))
+    p_values = [result.p for result, _ in results if result.p is not None]
+    adjusted = iter(holm(p_values))
     return tuple(
-        _with_state(result, decision, adjusted[i], len(family), data.alpha) if i in adjusted else result
-        for i, (decision, result) in enumerate(results)
+        result if result.p is None else _with_state(result, decision, next(adjusted), len(p_values), data.alpha)
+        for result, decision in results
     )
 
 
@@ -105,20 +106,19 @@ def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
 class _Decision:
     """A claim by its intervals: its state at the level of each alone, with the sentence on the ratios."""
 
-    state: ClaimState
-    shown: str
+    state: ClaimState = "not testable here"
+    shown: str = ""
     alone: tuple[ClaimState, ...] = ()
     without: str = ""
-    limitation: str | None = None
 
 
-def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]:
+def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]:
     """Measure the ratios of a claim. It holds if all lie in what it allows, and is refuted if one lies outside.
 
     Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can
     refute: for that their intervals are widened for their number (Bonferroni).
     """
-    untestable = _Decision("not testable here", "")
+    untestable = _Decision()
     result = ClaimResult(
         text=claim.text,
         whose=claim.whose,
@@ -131,22 +131,22 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]
     )
     unmet = "; ".join(_unmet_needs(claim, data.manifest))
     if unmet:
-        return untestable, result.model_copy(update={"reason": unmet})
+        return result.model_copy(update={"reason": unmet}), untestable
     try:
         pairs = claim_pairs(claim.ratio, data.manifest.cells)
         reference = None if claim.relative_to is None else _reference(claim.relative_to, data.manifest)
     except InputError as error:
-        return untestable, result.model_copy(update={"reason": f"{error.what} in this run"})
+        return result.model_copy(update={"reason": f"{error.what} in this run"}), untestable
     unsupported = {cell.cell_id: cell.unsupported for cell in data.manifest.cells if cell.unsupported}
     involved = () if reference is None else (reference.cell_id, reference.baseline)
     missing = [cell for pair in pairs for cell in (pair.cell_id, pair.baseline, *involved) if cell in unsupported]
     pairs = [pair for pair in pairs if not {pair.cell_id, pair.baseline, *involved} & unsupported.keys()]
     # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
-        return untestable, result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"})
+        return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"}), untestable
     found = _claim_trials(claim.metric, data)
     if isinstance(found, str):
-        return untestable, result.model_copy(update={"reason": found})
+        return result.model_copy(update={"reason": found}), untestable
     trials, excluded = found
     samples = take_samples(trials, claim.metric, excluded)
     measured = (
@@ -154,17 +154,18 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[_Decision, ClaimResult]
         if reference is None
         else double_ratios(samples, pairs, reference, data.alpha)
     )
-    ratios = with_response_notes(measured, data.trials, data.manifest)
-    ratios = with_cell_notes(with_findings(ratios, {data.manifest.run_id: data.basis}), data.manifest.cells)
+    ratios = with_findings(with_response_notes(measured, data, data), [data])
+    ratios = with_cell_notes(ratios, [data])
     without = f" (without {_describe_unsupported(missing, unsupported)})" if missing else ""
     decision, p = _decide(claim, ratios, data.alpha)
-    decision = replace(decision, without=without, limitation=data.limitation)
-    found_ratios = {"ratios": tuple(ratios), "alone": decision.alone, "p": None if data.limitation else p}
-    result = result.model_copy(update=found_ratios)
-    if result.p is None:
-        reason = (data.limitation or decision.shown) + without
-        result = result.model_copy(update={"state": "undecided", "reason": reason})
-    return decision, result
+    decided = {
+        "ratios": tuple(ratios),
+        "alone": decision.alone,
+        "p": None if data.limitation else p,
+        "state": "undecided",
+        "reason": (data.limitation or decision.shown) + without,
+    }
+    return result.model_copy(update=decided), replace(decision, without=without)
 
 
 def _claim_trials(metric: str, data: RunData) -> tuple[pd.DataFrame, Sequence[Exclusion]] | str:
@@ -192,9 +193,8 @@ def _reference(pair: CellPair, manifest: Manifest) -> ComparedCells:
 
 def _with_goroutines(data: RunData) -> pd.DataFrame | None:
     """Return the trials with the sum of the goroutines of their services; None if no service reported any."""
-    from benchkit.comparison.cpu_profiles import goroutines_of  # noqa: PLC0415 - it imports this run's reader
-
-    if data.table is None or (telemetry := data.table("telemetry")).empty:
+    telemetry = data.rows("telemetry")
+    if telemetry.empty:
         return None
     counts = goroutines_of(data.trials, telemetry).groupby("trial_id")["count"].sum()
     if counts.empty:

@@ -9,10 +9,9 @@ import pandas as pd
 
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.ratios import Ratio, measured_value, with_outcomes
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import P50, P99
-from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import is_comparable
 
 CLASS_METRICS = (P99, P50)
@@ -22,7 +21,7 @@ Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
 """Function that compares the cells of one run, or two runs, in these metrics."""
 
 
-def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float = ALPHA) -> tuple[Ratio, ...]:
+def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float) -> tuple[Ratio, ...]:
     """Return the ratios of each class of requests that all `runs` have; empty without classes.
 
     Each metric is a family of comparisons over all classes. One of them that differs by chance is as rare as one of a
@@ -64,10 +63,10 @@ class ClassResult(Frozen):
 def class_results(data: RunData, ratios: Sequence[Ratio]) -> tuple[ClassResult, ...]:
     """Return each class of each cell, in the order of plan and load; `ratios` are those of `class_ratios`."""
     frames = _trials_by_class(data)
-    if data.table is None or not frames:
+    if not frames:
         return ()
     trials = data.trials[is_comparable(data.trials)][["trial_id", "cell_id"]]
-    rows = data.table("classes").merge(trials, on="trial_id")
+    rows = data.rows("classes").merge(trials, on="trial_id")
     sent = (rows["requests"] + rows["errors"]).groupby([rows["cell_id"], rows["request_class"]]).sum()
     results = []
     for view in cell_views(data.manifest):
@@ -94,8 +93,8 @@ def class_results(data: RunData, ratios: Sequence[Ratio]) -> tuple[ClassResult, 
 
 def _trials_by_class(run: RunData) -> dict[str, pd.DataFrame]:
     """Return the trials of a run for each class, with the latencies of that class alone."""
-    rows = None if run.table is None else run.table("classes")
-    if rows is None or rows.empty:
+    rows = run.rows("classes")
+    if rows.empty:
         return {}
     frames = {}
     for name, of_class in rows.groupby("request_class", sort=False):

@@ -25,14 +25,11 @@ from benchkit.comparison.costs import (
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,
-    with_cell_notes,
-    with_findings,
-    with_latency_notes,
-    with_response_notes,
+    with_run_notes,
 )
 from benchkit.comparison.power import Resolution, noise_of, resolution
 from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
-from benchkit.comparison.run_data import ComparedRun, RunData, read_run_data
+from benchkit.comparison.runs.run_data import ComparedRun, RunData, read_run_data
 from benchkit.comparison.testbed_effect import notes_on_testbeds
 from benchkit.errors import InputError
 from benchkit.judge.run_differences import FactDifference, host_differences, machine_differences, setting_differences
@@ -44,7 +41,6 @@ from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, Samples, take_samples
 from benchkit.store.store import open_store
-from benchkit.store.tables import load
 from benchkit.store.telemetry_table import LOAD_ROLE
 
 _FRAME = (
@@ -64,7 +60,7 @@ _FRAME = (
     "remarks",
 )
 """Columns of the table of ratios that a reader needs."""
-_NOT_IN_FRAME = {"exclusions", "doubts", "uses_invalid", "is_unusable"}
+_NOT_IN_FRAME = {"exclusions", "serious_notes", "uses_invalid", "is_unusable"}
 
 
 class RunComparison(Frozen, serialize_by_alias=True):
@@ -128,12 +124,9 @@ class RunComparison(Frozen, serialize_by_alias=True):
         return pd.DataFrame(rows, columns=columns)
 
 
-ANSWER_METRICS = (RPS, P99)
-"""Metrics of the sentences that open the comparison of runs at full speed, unless metrics are chosen: each a family of
-comparisons of its own. Other runs have their primary metric in place of the first."""
-
 SHOWN_METRICS = (P99, CPU)
-"""Metrics that a report compares as well, unless the run has too many cells to read through."""
+"""Metrics that answers and reports compare beside the primary one, unless the run has too many cells to read through.
+Each is a family of comparisons of its own."""
 
 _MANY_CELLS = 100
 
@@ -188,12 +181,11 @@ def compare(
     chosen = tuple(map(metric_column, metrics)) or (primary_metric(*data),)
     limits = default_limits(chosen) if gated and thresholds is None else thresholds
     wanted = tuple(dict.fromkeys((*chosen, *(limits.metrics if limits else ()))))
-    facts = [load("hosts", store=where, run_id=side.manifest.run_id) for side in data] if run2 is not None else []
 
     def compared(runs: Sequence[RunData], metrics: Sequence[str]) -> RunComparison:
         if run2 is None:
             return compare_cells(runs[0], metrics, baseline)
-        return compare_runs(runs[0], runs[1], metrics, baseline, facts=(facts[0], facts[1]))
+        return compare_runs(runs[0], runs[1], metrics, baseline)
 
     comparison = compared(data, wanted)
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
@@ -235,7 +227,7 @@ def _unknown_notes(runs: Sequence[RunData], metrics: Sequence[str]) -> Iterator[
         if COST in metrics and missing and data.trials[COST].isna().any():
             yield f"{run}: no cost on {', '.join(missing)}: give price_per_hour of each host in the inventory."
         if {ENERGY, ACTIVE_ENERGY} & set(metrics) and data.table is not None and data.trials[ENERGY].isna().any():
-            facts = data.table("hosts")
+            facts = data.rows("hosts")
             reasons = facts.loc[(facts["fact"] == "energy_missing") & facts["value"].notna(), ["host", "value"]]
             for host, why in reasons.drop_duplicates("host").itertuples(index=False):
                 if host in {each.name for each in serving}:
@@ -249,16 +241,15 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
     reference = [cell.cell_id for cell in cells_with_levels(levels, cells)]
-    samples = [_on_one_basis(data, metric, basis_of(data.trials, metric, reference)) for metric in metrics]
+    samples = [
+        _on_one_basis(data, metric, basis_of(data.trials, metric, reference), data.exclusions) for metric in metrics
+    ]
     ratios = [
         ratio if ratio.blocks else _with_measured(ratio, data)
         for of_metric in samples
         for ratio in estimate(of_metric, pairs, data.alpha)
     ]
-    ratios = with_response_notes(with_outcomes(ratios, data.alpha), data.trials, data.manifest)
-    ratios = with_latency_notes(ratios, data.trials, data.trials)
-    ratios = with_findings(ratios, {data.manifest.run_id: data.basis})
-    ratios = with_cell_notes(ratios, cells)
+    ratios = with_run_notes(with_outcomes(ratios, data.alpha), [data])
     notes = _run_notes(data)
     if unpaired:
         notes.append(f"No baseline cell for: {', '.join(unpaired)}.")
@@ -266,9 +257,9 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     return _comparison("cells", [data], metrics, ratios, notes)
 
 
-def _on_one_basis(data: RunData, metric: str, basis: str | None) -> Samples:
+def _on_one_basis(data: RunData, metric: str, basis: str | None, exclusions: Sequence[Exclusion]) -> Samples:
     """Return the samples of a metric without the values that are counted in something else than `basis`."""
-    return take_samples(data.trials, metric, (*data.exclusions, *on_other_bases(data.trials, metric, basis)))
+    return take_samples(data.trials, metric, (*exclusions, *on_other_bases(data.trials, metric, basis)))
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
@@ -314,7 +305,7 @@ def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
 
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
     """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
-    others = (*ANSWER_METRICS[1:], CPU) if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
+    others = SHOWN_METRICS if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
     known = (name for name in others if all(run.trials[name].notna().any() for run in runs))
     return tuple(dict.fromkeys((primary_metric(*runs), *known)))
 
@@ -334,18 +325,8 @@ def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
     return tuple(each for each in comparisons if any(ratio.ratio is not None for ratio in each.ratios))
 
 
-def compare_runs(
-    before: RunData,
-    after: RunData,
-    metrics: Sequence[str],
-    baseline: str | None = None,
-    *,
-    facts: tuple[pd.DataFrame, pd.DataFrame],
-) -> RunComparison:
-    """Compare the same cells in two runs, `after` relative to `before`; `facts` are the rows of `hosts` of each.
-
-    Raises InputError.
-    """
+def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseline: str | None) -> RunComparison:
+    """Compare the same cells in two stored runs, `after` relative to `before`. Raises InputError."""
     runs = (before, after)
     names = [[cell.cell_id for cell in data.manifest.cells if controlled(cell.cell_id) is None] for data in runs]
     common = [name for name in names[0] if name in names[1]]
@@ -364,22 +345,12 @@ def compare_runs(
     for metric in metrics:
         basis = basis_of(before.trials, metric)
         samples = [
-            take_samples(
-                data.trials,
-                metric,
-                (
-                    *(data.exclusions if reference else data.exclusions_between_runs),
-                    *on_other_bases(data.trials, metric, basis),
-                ),
-            )
+            _on_one_basis(data, metric, basis, data.exclusions if reference else data.exclusions_between_runs)
             for data in runs
         ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
-    ratios = with_response_notes(with_outcomes(ratios, alpha), after.trials, after.manifest, before.trials)
-    ratios = with_latency_notes(ratios, before.trials, after.trials)
-    ratios = with_findings(ratios, {data.manifest.run_id: data.basis for data in runs})
-    ratios = with_cell_notes(ratios, [cell for data in runs for cell in data.manifest.cells])
-    changes = host_differences(*facts)
+    ratios = with_run_notes(with_outcomes(ratios, alpha), runs)
+    changes = host_differences(before.rows("hosts"), after.rows("hosts"))
     asked = setting_differences(before.manifest, after.manifest)
     notes = []
     if machines and reference is None:
@@ -426,7 +397,7 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
     raise InputError(
         f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
         why=_listed(machines),
-        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared; or "
+        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared. Or "
         f"compare what a million requests cost on each (--metric {COST}), or their energy (--metric {ENERGY})",
     )
 
@@ -465,7 +436,7 @@ def _comparison(
         mode=mode,
         runs=tuple(data.compared_run for data in runs),
         metrics=tuple(metrics),
-        notes=(*notes, *notes_on_latencies(metrics, [data.trials for data in runs]), *alarms, *limits),
+        notes=(*notes, *notes_on_latencies(metrics, runs), *alarms, *limits),
         alpha=ALPHA,
         level=alpha,
         ratios=tuple(ratios),

@@ -14,10 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.comparison.increases import increases_of, of_servers
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions
+from benchkit.comparison.runs.increases import increases_of, of_servers
+from benchkit.comparison.runs.run_data import RunData
+from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
+from benchkit.stats.samples import excluded_ids
 from benchkit.store.trace_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
 
 ROUNDING = 1e-3
@@ -61,13 +63,12 @@ class TrialCosts:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """Measured trials that count."""
-        excluded = {each.trial_id for each in self.run.exclusions if each.covers(RPS)}
-        return _usable(self.run.trials[self.run.trials["kind"] == "measure"], excluded)
+        return _usable(self._of_kind("measure"), excluded_ids(self.run.exclusions, RPS))
 
     @cached_property
     def increases(self) -> pd.DataFrame:
         """Increases of counters: trial_id, host, service (empty: of the host), metric, value, elapsed_s."""
-        return _increases(pd.DataFrame() if self.run.table is None else self.run.table("telemetry"), self.run.trials)
+        return _increases(self.run.rows("telemetry"), self.run.trials)
 
     @cached_property
     def services(self) -> pd.DataFrame:
@@ -101,16 +102,13 @@ class TrialCosts:
 
         A service without a profile is one row, `not attributed`.
         """
-        trials, run = self.run.trials, self.run
-        profiled = trials[trials["kind"] == "profile"]
-        if profiled.empty or run.table is None:
+        profiled, partners = self._of_kind("profile"), self._of_kind("control")
+        if profiled.empty or self.run.table is None:
             return pd.DataFrame(columns=COLUMNS)
-        partners = trials[(trials["kind"] == "control") & trials["block"].isin(profiled["block"])]
-        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
-        invalid = {each.trial_id for each in exclusions if each.covers(RPS)}
-        costs = self._of_services(_usable(partners, invalid))
+        invalid = excluded_ids(self.run.pass_exclusions, RPS)
+        costs = self._of_services(_usable(partners[partners["block"].isin(profiled["block"])], invalid))
         profiled = profiled[~profiled["trial_id"].isin(invalid)]
-        shares = run.table("profile_share").merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
+        shares = self.run.rows("profile_share").merge(profiled[["trial_id", "cell_id", "block"]], on="trial_id")
         if shares.empty or costs.empty:
             return pd.DataFrame(columns=COLUMNS)
         keys = ["cell_id", "block", "service"]
@@ -123,16 +121,12 @@ class TrialCosts:
     @cached_property
     def traces(self) -> pd.DataFrame:
         """System calls, and seconds that threads wait, per request of traced trials; `level` has which of the two."""
-        trials, run = self.run.trials, self.run
-        traced = trials[trials["kind"] == "trace"]
-        rows = pd.DataFrame() if traced.empty or run.table is None else run.table("trace")
-        if rows.empty or run.table is None:
+        traced = self._of_kind("trace")
+        rows = pd.DataFrame() if traced.empty else self.run.rows("trace")
+        if rows.empty:
             return pd.DataFrame(columns=[*COLUMNS, "level"])
-        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
-        excluded = {
-            each.trial_id for each in exclusions if each.covers(RPS) and not (each.checks and each.checks <= LIMITS)
-        }
-        usable = _usable(traced, excluded)
+        exclusions = [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)]
+        usable = _usable(traced, excluded_ids(exclusions, RPS))
         rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
         # The calls of a service are not zero where its trace failed: such a trial states none of them.
         services = rows.groupby("trial_id")["service"].transform("nunique")
@@ -142,16 +136,14 @@ class TrialCosts:
     @cached_property
     def counters(self) -> pd.DataFrame:
         """Factors of the CPU time per request of services in profiled trials, by hardware counters: see `PER_CYCLE`."""
-        trials, run = self.run.trials, self.run
-        profiled = trials[trials["kind"] == "profile"]
-        rows = pd.DataFrame() if profiled.empty or run.table is None else run.table("trace")
-        rows = rows[rows["level"] == COUNTERS] if len(rows) else rows
-        if rows.empty or run.table is None:
-            return pd.DataFrame(columns=["trial_id", "cell_id", "block", "service", *PER_CYCLE])
-        exclusions = profile_pass_exclusions(trials, run.table("verdicts"), run.manifest)
-        usable = _usable(profiled, {each.trial_id for each in exclusions if each.covers(RPS)})
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
         keys = ["trial_id", "cell_id", "block", "service"]
+        profiled = self._of_kind("profile")
+        rows = pd.DataFrame() if profiled.empty else self.run.rows("trace")
+        rows = rows[rows["level"] == COUNTERS] if len(rows) else rows
+        if rows.empty:
+            return pd.DataFrame(columns=[*keys, *PER_CYCLE])
+        usable = _usable(profiled, excluded_ids(self.run.pass_exclusions, RPS))
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
         counts = rows.assign(value=_per_request(rows)).pivot_table(index=keys, columns="name", values="value").dropna()
         instructions, cycles, cpu_s = (counts[name] for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK))
         factors = (instructions, cycles / instructions, cycles / cpu_s)
@@ -160,12 +152,12 @@ class TrialCosts:
     @cached_property
     def functions(self) -> pd.DataFrame:
         """Parts by function, of the services and blocks of `categories`; what is in no function is not attributed."""
-        if self.categories.empty or self.run.table is None:
+        if self.categories.empty:
             return pd.DataFrame(columns=COLUMNS)
-        costs = self.categories.groupby(["trial_id", "cell_id", "block", "service"])["value"].sum().reset_index()
-        profiled = self.run.trials[self.run.trials["kind"] == "profile"][["trial_id", "cell_id", "block"]]
-        flat = self.run.table("profile").merge(profiled, on="trial_id")
         keys = ["cell_id", "block", "service"]
+        costs = self.categories.groupby(["trial_id", *keys])["value"].sum().reset_index()
+        profiled = self._of_kind("profile")[["trial_id", "cell_id", "block"]]
+        flat = self.run.rows("profile").merge(profiled, on="trial_id")
         flat = flat.groupby([*keys, "function"])["flat_share"].sum().reset_index()
         joined = flat.merge(costs, on=keys)
         named = joined.assign(component=joined["function"], value=joined["value"] * joined["flat_share"])
@@ -176,11 +168,7 @@ class TrialCosts:
     @cached_property
     def cores_allowed(self) -> Mapping[str, float]:
         """CPU cores that the services of a trial may use, by trial_id, where its record is here and says so."""
-        folder = self.run.folder
-        if folder is None:
-            return {}
-        here = set(folder.complete_trials())
-        records = (folder.record(trial_id) for trial_id in self.trials["trial_id"] if trial_id in here)
+        records = self.run.records(self.trials["trial_id"])
         return {record.trial_id: cores for record in records if (cores := _cores_allowed(record)) is not None}
 
     @cached_property
@@ -218,15 +206,14 @@ class TrialCosts:
         The entry's own count, else the kernel's of the servers' hosts. They accept the connections of both hops, and
         open the ones of the second, unless the load is on one of them. A hop that only other cells have has none.
         """
-        stacks = {cell.cell_id: self.run.stack_of(cell) for cell in self.run.manifest.cells}
-        hops = {cell_id: _hops_of(stack) for cell_id, stack in stacks.items() if stack.get("entry")}
+        hops = {cell_id: _hops_of(stack) for cell_id, stack in self._stacks.items() if stack.get("entry")}
         load_hosts = {host.name for host in self.run.manifest.hosts if "load" in host.roles}
         found = []
         for (trial_id, cell_id, block), rows in self._rates.groupby(["trial_id", "cell_id", "block"]):
             if cell_id not in hops:
                 continue
             sums = rows.groupby("metric")["value"].sum()
-            of_entry = rows[(rows["metric"] == ACCEPTED) & (rows["service"] == stacks[cell_id]["entry"])]["value"]
+            of_entry = rows[(rows["metric"] == ACCEPTED) & (rows["service"] == self._stacks[cell_id]["entry"])]["value"]
             arrived, opened = sums.get(ARRIVED), sums.get(OPENED)
             to_entry = float(of_entry.sum()) if len(of_entry) else None
             if arrived is None:
@@ -242,6 +229,13 @@ class TrialCosts:
             found += [(trial_id, cell_id, block, "", name, value, "1/req") for name, value in values.items()]
         return pd.DataFrame(found, columns=[*COLUMNS, "unit"])
 
+    @cached_property
+    def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
+        return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
+
+    def _of_kind(self, kind: str) -> pd.DataFrame:
+        return self.run.trials[self.run.trials["kind"] == kind]
+
     def _of_services(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the CPU time per request of the services of these trials.
 
@@ -250,9 +244,7 @@ class TrialCosts:
         cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
         rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
         rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"), component=SUM)
-        services = {
-            cell.cell_id: list(self.run.stack_of(cell).get("services") or ()) for cell in self.run.manifest.cells
-        }
+        services = {cell_id: list(stack.get("services") or ()) for cell_id, stack in self._stacks.items()}
         unwatched = trials[~trials["trial_id"].isin(rows["trial_id"])]
         is_alone = unwatched["cell_id"].map(lambda cell_id: len(services.get(cell_id, ())) == 1).astype(bool)
         unwatched = unwatched[is_alone]

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.component_costs import PER_CYCLE, SUM, TrialCosts
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import CPU, RPS
@@ -99,8 +99,8 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         found += _additive("mode", costs.modes, pair, run.alpha)
         found += _additive("category", costs.categories, pair, run.alpha)
         found += _functions(costs.functions, pair, run.alpha)
-        for level, unit in TRACED.items():
-            found += _additive(level, costs.traces[costs.traces["level"] == level], pair, run.alpha, unit)
+        for level in TRACED:
+            found += _additive(level, costs.traces[costs.traces["level"] == level], pair, run.alpha)
         found += _activities(costs.activities, pair, run.alpha)
     return tuple(found)
 
@@ -117,8 +117,8 @@ def cell_parts_of(run: RunData) -> tuple[CellPart, ...]:
         "service": costs.services,
         "mode": costs.modes,
         "category": costs.categories,
+        **{level: costs.traces[costs.traces["level"] == level] for level in TRACED},
     }
-    levels |= {level: costs.traces[costs.traces["level"] == level] for level in TRACED}
     return tuple(
         part
         for cell_id in alone
@@ -250,16 +250,13 @@ def _activities(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterat
         both = _sides(group.groupby(["cell_id", "block"])[["value"]].mean(), pair)
         if both is not None:
             own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
-            found = str(service) or None
-            yield _component(
-                own, other, alpha, pair, level="activity", service=found, component=str(name), unit=str(unit)
-            )
+            what = {"service": str(service), "name": str(name), "unit": str(unit)}
+            yield _component(own, other, alpha, pair, level="activity", **what)
 
 
-def _additive(
-    level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float, unit: str = "sec/req"
-) -> list[Component]:
+def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:
     """Return the parts of a level per request, the largest difference first, and their sum, which is exact."""
+    unit = TRACED.get(level, "sec/req")
     of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
     if of_pair.empty:
         return []
@@ -275,15 +272,15 @@ def _additive(
             alpha,
             pair,
             level=level,
-            service=str(service) or None,
-            component=str(name),
+            service=str(service),
+            name=str(name),
             unit=unit,
         )
         for service, name in zip(*(parts.columns.get_level_values(level) for level in (0, 1)), strict=True)
     ]
     found.sort(key=lambda each: -abs(each.difference))
     cell, baseline = (side.sum(axis="columns").to_numpy(dtype=np.float64) for side in both)
-    return [*found, _component(cell, baseline, alpha, pair, level=level, service=None, component=SUM, unit=unit)]
+    return [*found, _component(cell, baseline, alpha, pair, level=level, service="", name=SUM, unit=unit)]
 
 
 def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
@@ -294,21 +291,24 @@ def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
     return parts.loc[:, parts.ne(0).any()]
 
 
-def _component(own: Reals, other: Reals, alpha: float, pair: ComparedCells, **what: str | None) -> Component:
+def _component(
+    own: Reals, other: Reals, alpha: float, pair: ComparedCells, *, level: Level, service: str, name: str, unit: str
+) -> Component:
     """Return the component of these values of a cell and of its baseline, one for each block."""
     difference, low, high = _interval(own - other, alpha)
-    return Component.model_validate(
-        {
-            "cell_id": pair.cell_id,
-            "baseline_id": pair.baseline,
-            "value": float(own.mean()),
-            "baseline_value": float(other.mean()),
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "blocks": len(own),
-            **what,
-        }
+    return Component(
+        cell_id=pair.cell_id,
+        baseline_id=pair.baseline,
+        level=level,
+        service=service or None,
+        component=name,
+        unit=unit,
+        value=float(own.mean()),
+        baseline_value=float(other.mean()),
+        difference=difference,
+        low=low,
+        high=high,
+        blocks=len(own),
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.ratios import Ratio, value_alone
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import ACTIVE_ENERGY, COST, ENERGY
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples
@@ -47,9 +47,7 @@ class CellCost(_Value):
     @property
     def clause(self) -> str:
         """The cost and its interval as a clause."""
-        interval = (
-            "" if self.low is None or self.high is None else f", {units.price(self.low)} to {units.price(self.high)}"
-        )
+        interval = units.interval(self.low, self.high, units.price)
         return f"{units.price(self.cost)} {self.currency} for a million requests{interval}"
 
 
@@ -64,9 +62,7 @@ class CellEnergy(_Value):
     @property
     def clause(self) -> str:
         """The energy, its interval and what it covers as a clause."""
-        interval = (
-            "" if self.low is None or self.high is None else f", {units.joules(self.low)} to {units.joules(self.high)}"
-        )
+        interval = units.interval(self.low, self.high, units.joules)
         active = "" if self.active_joules is None else f", {units.joules(self.active_joules)} of it over idle"
         return f"{units.joules(self.joules)} a request{interval}{active} ({self.covers})"
 

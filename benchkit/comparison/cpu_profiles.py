@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from benchkit.comparison.run_data import RunData, studied_functions
+from benchkit.comparison.runs.run_data import RunData, studied_functions
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import GOROUTINES, metric_named
 from benchkit.models.profile import CATEGORIES, WAITING
 from benchkit.models.run import PassKind
 from benchkit.stats.inference import ALPHA, t_quantile
-from benchkit.stats.samples import Exclusion
+from benchkit.stats.samples import Exclusion, excluded_ids, usable_rows
 from benchkit.units import counted
 
 CPU: Final = "server_cpu_s_per_request"
 ProfileFigure = Literal["shares", "goroutines", "rps", "server_cpu_s_per_request"]
 
-METRICS = ("rps", CPU)
+COST_METRICS = ("rps", CPU)
 """Metrics in which the cost is stated; the host CPU that perf uses itself shows only in the first."""
 
 
 class ServiceProfile(Frozen):
     """A service of a cell, over the profiles of it that the run has.
 
-    Shares are means over profiles, each from 0 to 1; `waiting` is that of finding and waiting for work, `range` its
-    smallest and largest value, `interval` its 95 % interval over all `samples`. `cumulative` holds the figures of
-    study 4. Goroutines, rate and CPU are medians over the cell's measured trials, which were not profiled; absent if
+    Shares are means over profiles, each from 0 to 1. `waiting` is the share of finding and waiting for work, `range`
+    its smallest and largest value, and `interval` its 95 % interval over all `samples`. `cumulative` holds the figures
+    of study 4. Goroutines, rate and CPU are medians over the cell's measured trials, which were not profiled; absent if
     unknown. Excluded trials are not used, unless all trials of a figure are excluded: `invalid_figures` then names it.
     """
 
@@ -60,70 +58,36 @@ class ServiceProfile(Frozen):
         return f"{text}, invalid" if figure in self.invalid_figures else text
 
 
-@dataclass(frozen=True, eq=False)
-class ProfileData:
-    """The profiles of a run: its data, and its tables `profile_share`, `profile` and `telemetry`.
-
-    `exclusions` are those of the profile pass (`benchkit.comparison.run_data.profile_pass_exclusions`).
-    """
-
-    run: RunData
-    shares: pd.DataFrame
-    functions: pd.DataFrame
-    telemetry: pd.DataFrame
-    exclusions: Sequence[Exclusion] = field(default=(), kw_only=True)
-
-    @cached_property
-    def measured(self) -> pd.DataFrame:
-        """Measured trials of the run."""
-        trials = self.run.trials
-        return trials[trials["kind"] == "measure"]
-
-    @cached_property
-    def goroutines(self) -> pd.DataFrame:
-        """Goroutines of each service in each measured trial."""
-        return goroutines_of(self.measured, self.telemetry)
-
-    def excluded(self, metric: str) -> Collection[str]:
-        """Return the measured trials that are excluded for a metric."""
-        return {each.trial_id for each in self.run.exclusions if each.covers(metric)}
-
-    @cached_property
-    def excluded_profiles(self) -> Collection[str]:
-        """Profile trials that are excluded."""
-        return {each.trial_id for each in self.exclusions if each.covers("rps")}
-
-
-def service_profiles(data: ProfileData) -> tuple[ServiceProfile, ...]:
+def service_profiles(run: RunData) -> tuple[ServiceProfile, ...]:
     """Return the profiled services of a run, by cell in the order of the plan."""
-    trials = data.run.trials
-    cell_of = dict(zip(trials["trial_id"], trials["cell_id"], strict=True))
-    shares = data.shares.assign(cell_id=data.shares["trial_id"].map(cell_of))
-    functions = data.functions.assign(cell_id=data.functions["trial_id"].map(cell_of))
+    cell_of = dict(zip(run.trials["trial_id"], run.trials["cell_id"], strict=True))
+    shares = run.rows("profile_share")
+    shares = shares.assign(cell_id=shares["trial_id"].map(cell_of))
+    goroutines = goroutines_of(run.trials[run.trials["kind"] == "measure"], run.rows("telemetry"))
     return tuple(
-        _service_profile(data, cell.cell_id, str(service), rows, functions)
-        for cell in data.run.manifest.cells
+        _service_profile(run, cell.cell_id, str(service), rows, goroutines)
+        for cell in run.manifest.cells
         for service, rows in shares[shares["cell_id"] == cell.cell_id].groupby("service", sort=False)
     )
 
 
 def _service_profile(
-    data: ProfileData, cell_id: str, service: str, shares: pd.DataFrame, functions: pd.DataFrame
+    run: RunData, cell_id: str, service: str, shares: pd.DataFrame, goroutines: pd.DataFrame
 ) -> ServiceProfile:
-    """Return the profile of a service of a cell; `shares` are its rows, `functions` those of the run."""
-    trials = data.measured[data.measured["cell_id"] == cell_id]
-    counted = data.goroutines
-    counted = counted[(counted["cell_id"] == cell_id) & (counted["service"] == service)]
+    """Return the profile of a service of a cell; `shares` are its rows, `goroutines` those of the run."""
+    trials = run.trials[(run.trials["kind"] == "measure") & (run.trials["cell_id"] == cell_id)]
+    counted = goroutines[(goroutines["cell_id"] == cell_id) & (goroutines["service"] == service)]
+    of_rps, of_cpu = (excluded_ids(run.exclusions, metric) for metric in ("rps", CPU))
     rows: dict[ProfileFigure, tuple[pd.DataFrame, bool]] = {
-        "shares": _usable_rows(shares, "share", data.excluded_profiles),
-        "goroutines": _usable_rows(counted, "count", data.excluded("rps")),
-        "rps": _usable_rows(trials, "rps", data.excluded("rps")),
-        CPU: _usable_rows(trials, CPU, data.excluded(CPU)),
+        "shares": usable_rows(shares.dropna(subset="share"), excluded_ids(run.pass_exclusions, "rps")),
+        "goroutines": usable_rows(counted.dropna(subset="count"), of_rps),
+        "rps": usable_rows(trials.dropna(subset="rps"), of_rps),
+        CPU: usable_rows(trials.dropna(subset=CPU), of_cpu),
     }
     used, _ = rows["shares"]
     profiles = set(used["trial_id"])
-    calls = functions[(functions["cell_id"] == cell_id) & (functions["service"] == service)]
-    calls = calls[calls["trial_id"].isin(profiles)]
+    functions = run.rows("profile")
+    calls = functions[(functions["service"] == service) & functions["trial_id"].isin(profiles)]
     table = used.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
     waiting = table[table.columns.intersection(list(WAITING))].sum(axis="columns")
     samples = sample_count(calls)
@@ -169,9 +133,9 @@ def sample_count(functions: pd.DataFrame) -> int | None:
     return int((times.sum() / times.min()).round().sum()) or None
 
 
-def share_interval(share: float, samples: int, alpha: float = ALPHA) -> tuple[float, float]:
-    """Return the interval of a share of independent samples (Wilson, J. Am. Stat. Assoc. 22, 1927)."""
-    z = float(special.ndtri(1 - alpha / 2))
+def share_interval(share: float, samples: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of independent samples (Wilson, J. Am. Stat. Assoc. 22, 1927)."""
+    z = float(special.ndtri(1 - ALPHA / 2))
     centre, scale = share + z**2 / (2 * samples), 1 + z**2 / samples
     reach = z * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
     return max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
@@ -182,13 +146,6 @@ def waiting_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
     rows = shares[shares["category"].isin(list(WAITING))]
     summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
     return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
-
-
-def _usable_rows(rows: pd.DataFrame, column: str, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
-    """Return the rows with a figure of trials that are not excluded; if there are none, all rows, and True."""
-    there = rows[rows[column].notna()]
-    counting = there[~there["trial_id"].isin(list(excluded))]
-    return (there, True) if counting.empty and not there.empty else (counting, False)
 
 
 def _median(column: pd.Series) -> float | None:
@@ -233,16 +190,16 @@ def profiler_costs(
     """Return the cost over all cells, then that of each, from the pairs of a pass; empty without one.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
-    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios, with the variance
-    within cells pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5). A pass has
-    few blocks, and its cells have the same noise. The one over all cells uses every pair as a sample, so that
+    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios. The variance within
+    cells is pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5). A pass has few
+    blocks, and its cells have the same noise. The interval over all cells uses every pair as a sample, so that
     differences between cells widen it.
     """
     rows = trials[in_profile_pass(trials, kind)]
     if rows.empty:
         return ()
-    excluded = {each.trial_id: each.reason for each in exclusions if each.covers(metric)}
-    pairs = _log_ratios(rows, metric, set(excluded), kind)
+    excluded = excluded_ids(exclusions, metric)
+    pairs = _log_ratios(rows, metric, excluded, kind)
     if pairs.empty:
         lost = int(rows["trial_id"].isin(list(excluded)).sum())
         why = f"{lost} of its {len(rows)} trials are invalid" if lost else f"no pair has {metric} of both trials"

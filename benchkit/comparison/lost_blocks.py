@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.verdicts.exclusions import run_check_exclusions
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.judge.checks.registry import CHECKS
+from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, BusyProgram, RatioBasis, StoredFinding
+from benchkit.comparison.runs.run_data import RunData
+from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.models.metrics import CPU
-from benchkit.models.run import CellRecord, Manifest
-from benchkit.stats.samples import Exclusion, is_comparable
-
-NOISY_HOST = "noisy-host"
-DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
-"""Checks of what takes CPU time from servers besides their load."""
-
-OUTSIDE = DISTURBANCES - {"busy-neighbour"}
-"""Checks of what is no part of the run."""
+from benchkit.models.run import CellRecord
+from benchkit.stats.samples import is_comparable
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
 """Suspect findings that a ratio's other notes explain: a server is suspected to be idle only beside others."""
@@ -34,77 +27,16 @@ EXPLAINED = DISTURBANCES | {"server-idle"}
 CROWDED = "other programs used the cores of the load tool: without them, the servers may differ more"
 
 
-@dataclass(frozen=True)
-class StoredFinding:
-    """A finding about metrics of a trial: those named, and no others."""
-
-    trial_id: str
-    check: str
-    severity: Severity
-    metrics: frozenset[str]
+def with_run_notes(ratios: Iterable[Ratio], runs: Sequence[RunData]) -> list[Ratio]:
+    """Return the ratios within one run, or of the second of two runs to the first, with all notes on their trials."""
+    before, after = runs[0], runs[-1]
+    ratios = with_latency_notes(with_response_notes(ratios, before, after), before, after)
+    return with_cell_notes(with_findings(ratios, runs), runs)
 
 
-@dataclass(frozen=True)
-class BusyProgram:
-    """A program outside of the run."""
-
-    name: str
-    """Its command and pid: `python3 (pid 12290)`."""
-    cores: float
-    """CPU seconds per second of the trial."""
-
-
-@dataclass(frozen=True, eq=False)
-class RatioBasis:
-    """Trials that the ratios of one run use, the findings about them, and the programs that disturbed them."""
-
-    trials: Mapping[str, Sequence[str]]
-    """Measured trials, by cell."""
-    findings: Mapping[str, Mapping[str, Sequence[StoredFinding]]]
-    """Findings, by metric and trial."""
-    programs: Mapping[str, BusyProgram] = field(default_factory=dict)
-    """The busiest program outside of the run, by trial, where one is known."""
-
-
-def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
-    """Return the rows of `verdicts` as findings."""
-    columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
-    return tuple(
-        StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
-        for trial_id, check, severity, metrics in zip(*columns, strict=True)
-    )
-
-
-def disturbed_trials(findings: Iterable[StoredFinding]) -> Iterator[Exclusion]:
-    """Yield the trials that something outside of the run disturbed, as exclusions for other designs than random ones.
-
-    A slow clock, which affects rates alone, is a property of the host.
-    """
-    for each in findings:
-        if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:
-            yield Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
-
-
-def ratio_basis(trials: pd.DataFrame, findings: Iterable[StoredFinding]) -> RatioBasis:
-    """Return the basis of the ratios of one run, from its rows of `trials`."""
-    measured = trials[is_comparable(trials)]
-    of_cells: defaultdict[str, list[str]] = defaultdict(list)
-    for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
-        of_cells[str(cell_id)].append(str(trial_id))
-    by_metric: defaultdict[str, defaultdict[str, list[StoredFinding]]] = defaultdict(lambda: defaultdict(list))
-    for finding in findings:
-        for metric in finding.metrics:
-            by_metric[metric][finding.trial_id].append(finding)
-    known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
-    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
-    programs = {
-        str(trial_id): BusyProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
-    }
-    return RatioBasis(of_cells, by_metric, programs)
-
-
-def with_findings(ratios: Iterable[Ratio], sides: Mapping[str, RatioBasis]) -> list[Ratio]:
-    """Return the ratios with notes on the trials that they use; `sides` are the runs involved, by run_id."""
+def with_findings(ratios: Iterable[Ratio], runs: Iterable[RunData]) -> list[Ratio]:
+    """Return the ratios with notes on the findings about the trials that they use."""
+    sides = {run.manifest.run_id: run.basis for run in runs}
     return [_with_findings(ratio, sides) for ratio in ratios]
 
 
@@ -140,9 +72,10 @@ def _describe_findings(
             affected[severity][trial_id] = shown
     for severity, checks_of in affected.items():
         if checks_of:
+            checks = set().union(*checks_of.values())
             clauses = {
                 CROWDED if (severity, check) == ("suspect", "generator-saturated") else because(check): None
-                for check in _ordered(set().union(*checks_of.values()))
+                for check in sorted(sorted(checks), key=check_order)  # checks of another version by name
             }
             verb = "is" if len(checks_of) == 1 else "are"
             used = " but used on request" if severity == "invalid" else ""
@@ -200,26 +133,21 @@ def _share_of_trials(count: int, total: int) -> str:
     return "the only trial" if total == 1 else f"all {total} trials"
 
 
-def _ordered(checks: Iterable[str]) -> list[str]:
-    """Sort checks as they are listed everywhere; those of another version come last."""
-    order = list(CHECKS)
-    return sorted(checks, key=lambda check: (order.index(check) if check in order else len(order), check))
-
-
-UNWATCHED = "unwatched: {cell} uses an external server, which was not watched"
+UNWATCHED_CELL = "unwatched: {cell} uses an external server, which was not watched"
 
 SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any difference is noise"
 
 
-def with_cell_notes(ratios: Iterable[Ratio], cells: Iterable[CellRecord]) -> list[Ratio]:
-    """Return ratios with notes on their cells, which are those of one run, or of two runs that are compared."""
+def with_cell_notes(ratios: Iterable[Ratio], runs: Iterable[RunData]) -> list[Ratio]:
+    """Return the ratios with notes on what their cells are."""
+    cells = [cell for run in runs for cell in run.manifest.cells]
     by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: cell.is_unwatched)}
     return [_with_cell_notes(ratio, by_id) for ratio in ratios]
 
 
 def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
     names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
-    unwatched = [UNWATCHED.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
+    unwatched = [UNWATCHED_CELL.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
     own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
     first = {cell.same_as or cell.cell_id for cell in own}
     if len(own) == len(first):
@@ -227,14 +155,9 @@ def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
     return ratio.with_notes([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
 
 
-def with_response_notes(
-    ratios: Iterable[Ratio], trials: pd.DataFrame, manifest: Manifest, before: pd.DataFrame | None = None
-) -> list[Ratio]:
-    """Return the ratios with notes on answers of their cells that differ.
-
-    `trials` and `manifest` are those of the run; `before` are the trials of the earlier run of two that are compared.
-    """
-    sides = [each[is_comparable(each)] for each in (trials if before is None else before, trials)]
+def with_response_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:
+    """Return the ratios of `after` to `before`, which may be one run, with notes on answers that differ."""
+    sides = [run.trials[is_comparable(run.trials)] for run in (before, after)]
     answers_before, answers_after = map(answers_by_cell, sides)
     annotated = []
     for ratio in ratios:
@@ -244,9 +167,9 @@ def with_response_notes(
             remaining = [answers_by_cell(side[~side["trial_id"].isin(excluded)]) for side in reversed(sides)]
             if ratio.cell_id in remaining[0] and ratio.baseline in remaining[1]:
                 found = response_mismatches(ratio.cell_id, ratio.baseline, *remaining)
-        found = with_declared_reasons(found, manifest)
-        doubtful = [each for each in found if each.casts_doubt]
-        annotated.append(ratio.with_notes(mismatch_notes(found), mismatch_notes(doubtful)) if found else ratio)
+        found = with_declared_reasons(found, after.manifest)
+        serious = [each for each in found if each.is_serious]
+        annotated.append(ratio.with_notes(mismatch_notes(found), mismatch_notes(serious)) if found else ratio)
     return annotated
 
 
@@ -301,17 +224,17 @@ def _coverage(covers: pd.Series) -> str:
     return words.get(values.pop(), "") if len(values) == 1 else ""
 
 
-def notes_on_latencies(metrics: Iterable[str], runs: Sequence[pd.DataFrame]) -> list[str]:
+def notes_on_latencies(metrics: Iterable[str], runs: Iterable[RunData]) -> list[str]:
     """Return the note above ratios of latencies, over the measured trials of all runs; none without such a metric."""
     if not any(metric.startswith(_LATENCY) for metric in metrics):
         return []
-    measured = pd.concat([_kinds(trials) for trials in runs])
+    measured = pd.concat([_kinds(run.trials) for run in runs])
     return [] if measured.empty else [f"Latencies: {latency_note(measured)}."]
 
 
-def with_latency_notes(ratios: Iterable[Ratio], before: pd.DataFrame, after: pd.DataFrame) -> list[Ratio]:
+def with_latency_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:
     """Return the ratios of `after` to `before`, with a note where latencies were measured in different ways."""
-    kinds = [_kinds(trials) for trials in (before, after)]
+    kinds = [_kinds(run.trials) for run in (before, after)]
     if len(pd.concat(kinds)[_KIND].drop_duplicates()) <= 1:
         return list(ratios)
     notes_before, notes_after = (

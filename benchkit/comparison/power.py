@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import special
 
 from benchkit import units
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, design_of, until_of
@@ -39,9 +39,8 @@ from benchkit.store.store import Store
 POWER = 0.8
 """Probability that a difference of the stated size is shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
 
-_MARGIN = 0.02
-"""Margin above `POWER` in planning: the power of the sign-flip test is simulated, and approximated by t from 14
-blocks."""
+_PLANNED_POWER = POWER + 0.02
+"""Power that plans are made for: that of the sign-flip test is simulated, and approximated by t from 14 blocks."""
 
 _ENUMERATED = 13
 """Largest number of blocks for which the sign-flip test's power is simulated over all its patterns; beyond, t agrees
@@ -158,8 +157,8 @@ def half_width(noise: RatioNoise, blocks: int, alpha: float = ALPHA) -> float | 
     return math.exp(t_quantile(1 - alpha, blocks - 1) * noise.safe_sd / math.sqrt(blocks))
 
 
-def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """Return the minimum detectable effect: the ratio (above one) that the design shows with this power.
+def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -> float | None:
+    """Return the minimum detectable effect: the ratio (above one) that the design shows with a power of `POWER`.
 
     For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show
     any difference.
@@ -168,7 +167,7 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA, p
     if test is None:
         return None
     level = alpha * (t_share(blocks, alpha) if test == "t" else 1.0) / max(family, 1)
-    return math.exp(_effect(blocks, level, power + _MARGIN, test) * noise.safe_sd)
+    return math.exp(_effect(blocks, level, test) * noise.safe_sd)
 
 
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> RatioNoise | None:
@@ -199,16 +198,16 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
 
 
 @lru_cache(maxsize=1024)
-def _effect(blocks: int, alpha: float, power: float, test: Test) -> float:
-    """Return the shift of the mean, in standard deviations of a log-ratio, that the test shows with this power."""
+def _effect(blocks: int, alpha: float, test: Test) -> float:
+    """Return the shift of the mean that a test shows with the planned power, in standard deviations of a log-ratio."""
     if test == "sign-flip" and blocks <= _ENUMERATED:
-        return _sign_flip_effect(blocks, alpha, power)
+        return _sign_flip_effect(blocks, alpha)
     critical = float(special.stdtrit(blocks - 1, 1 - alpha / 2))
     # t then follows the noncentral distribution, of which this much lies below what is critical.
-    return float(special.nctdtrinc(blocks - 1, 1 - power, critical)) / math.sqrt(blocks)
+    return float(special.nctdtrinc(blocks - 1, 1 - _PLANNED_POWER, critical)) / math.sqrt(blocks)
 
 
-def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
+def _sign_flip_effect(blocks: int, alpha: float) -> float:
     """Return the same for normal noise and the sign-flip test, by simulation.
 
     Let k be the number of patterns on one side that are within its level. The test shows a rise when the k-th smallest
@@ -223,7 +222,7 @@ def _sign_flip_effect(blocks: int, alpha: float, power: float) -> float:
     for _ in range(min(4_000, _MEANS_SIMULATED >> blocks) // _AT_ONCE):
         means = generator.standard_normal((_AT_ONCE, blocks)) @ weights
         bounds.append(np.partition(means, k - 1, axis=1)[:, k - 1])
-    return float(-np.quantile(np.concatenate(bounds), 1 - power))
+    return float(-np.quantile(np.concatenate(bounds), 1 - _PLANNED_POWER))
 
 
 class RatioPower(Frozen):
@@ -272,7 +271,7 @@ def analyse_power(
     requested = list(planned_ratios(planned))
     family = Counter(claim is None for _, _, claim in requested)[True]
     run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
-    samples = {metric: [take_samples(run.trials, metric, run.exclusions) for run in runs] for metric in run_noises}
+    samples = {metric: [run.samples(metric) for run in runs] for metric in run_noises}
     ratio_noises = {(metric, pair): _ratio_noise(pair, samples[metric], runs, planned) for metric, pair, _ in requested}
     decisive = [  # which the rule for ending early needs
         ratio_noises[metric, pair] or run_noises[metric]

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from benchkit.comparison.cpu_profiles import ServiceProfile
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen, Level, level_texts
 from benchkit.models.claims import Published, published_of
 from benchkit.models.run import CellRecord
 from benchkit.stats.cell_pairs import cells_with_levels
+from benchkit.stats.samples import excluded_ids, usable_rows
 
 NO_CELL = "no such cell in this run"
 
@@ -58,13 +59,16 @@ def _rows_of_entry(
         for share, figures in ((False, entry.figures), (True, entry.shares)):
             for name, published in figures.items():
                 row = PublishedComparison(
-                    levels=entry.cell, name=name, share=share, published=published, note=entry.note
+                    levels=entry.cell,
+                    name=name,
+                    share=share,
+                    published=published,
+                    note=entry.note,
+                    cell_id=None if cell is None else cell.cell_id,
                 )
                 if cell is None:
                     yield row.model_copy(update={"why": NO_CELL})
-                    continue
-                row = row.model_copy(update={"cell_id": cell.cell_id})
-                if cell.unsupported is not None:
+                elif cell.unsupported is not None:
                     yield row.model_copy(update={"why": cell.unsupported})
                 elif share:
                     yield from _shares(row, [each for each in profiled if each.cell_id == cell.cell_id])
@@ -91,20 +95,20 @@ def _figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedC
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:
         return row.model_copy(update={"why": "no trial reports it"})
-    excluded = {each.trial_id for each in data.exclusions if each.covers(row.name)}
+    excluded = excluded_ids(data.exclusions, row.name)
     against = [each for each in data.findings if row.name in each.metrics]
-    doubted = {each.trial_id for each in against if each.severity == "suspect"} - excluded
+    suspect = {each.trial_id for each in against if each.severity == "suspect"} - excluded
     verdicts: dict[str, int] = {}
     for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):
-        verdict = "invalid" if trial_id in excluded else "suspect" if trial_id in doubted else "valid"
+        verdict = "invalid" if trial_id in excluded else "suspect" if trial_id in suspect else "valid"
         verdict = verdict if judged or verdict == "invalid" else "not judged"
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
-    counted = trials[~trials["trial_id"].isin(list(excluded))]
+    used, only_invalid = usable_rows(trials, excluded)
     ids = set(trials["trial_id"])
     return row.model_copy(
         update={
-            "measured": float(pd.to_numeric((trials if counted.empty else counted)[row.name]).median()),
-            "only_invalid": counted.empty,
+            "measured": float(pd.to_numeric(used[row.name]).median()),
+            "only_invalid": only_invalid,
             "verdicts": {
                 name: verdicts[name] for name in ("valid", "suspect", "invalid", "not judged") if name in verdicts
             },

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.trends import cells_along
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
@@ -23,7 +23,7 @@ from benchkit.models.capacity import Objective, goal_of
 from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
-from benchkit.stats.samples import Reals, Samples, take_samples
+from benchkit.stats.samples import Reals, Samples
 from benchkit.store.store import open_store
 
 CURVES = (percentile_column(50), P99, percentile_column(99.9))
@@ -96,9 +96,8 @@ def rate_curves_of(data: RunData) -> tuple[RateCurves, ...]:
             why="no factor sets its target rate",
             hint="write rate: {share_of_capacity: $share} and a factor `share`",
         )
-    samples = {metric: take_samples(data.trials, metric, data.exclusions) for metric in CURVES}
-    groups = cells_along(data, factor)
-    return tuple(_curves(data, samples, factor, dict(others), cells) for others, cells in groups)
+    samples = {metric: data.samples(metric) for metric in CURVES}
+    return tuple(_curves(data, samples, factor, others, cells) for others, cells in cells_along(data, factor))
 
 
 def rate_factor(scenario: Mapping[str, Any]) -> str | None:

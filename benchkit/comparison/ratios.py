@@ -48,9 +48,9 @@ Outcome = Literal["higher", "lower", "not shown", "undecided"]
 Direction = Literal["better", "worse"]
 
 CONTAINED = 0.2
-"""Largest bias that an interval includes anyway, as a share of its half-width. A normal estimate that is off by that
-much, 0.39 standard errors, still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. Intervals cover the
-true ratio at least so often."""
+"""Largest bias that an interval includes anyway, as a share of its half-width. It is 0.39 standard errors. A normal
+estimate that is off by that much still lies within 1.96 of them in Φ(1.57) - Φ(-2.35) = 93 % of runs. Intervals cover
+the true ratio at least so often."""
 
 _LARGEST = 700.0
 """Largest logarithm whose exponential a double can hold, nearly."""
@@ -100,7 +100,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     exclusions: tuple[ExcludedTrial, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="remarks")
     """Notes on this ratio alone, such as different answers of its cells."""
-    doubts: tuple[str, ...] = Field(default=(), exclude=True)
+    serious_notes: tuple[str, ...] = Field(default=(), exclude=True)
     """The notes that are reasons to believe the ratio with care only: all but those that the scenario declares."""
     is_unusable: bool = False
     """True if no block has usable trials of both cells: the point is that of the trials that were measured."""
@@ -173,10 +173,10 @@ class Ratio(Frozen, serialize_by_alias=True):
         """Return the text, with the reasons why trials of the ratio are excluded."""
         return f"{text} ({describe_reasons(self.exclusions)})" if self.exclusions else text
 
-    def with_notes(self, notes: Sequence[str], doubts: Sequence[str] | None = None) -> Ratio:
-        """Return the ratio with more notes; `doubts` are those that cast doubt on it; None: all of them."""
-        more_doubts = notes if doubts is None else doubts
-        return self.model_copy(update={"notes": (*self.notes, *notes), "doubts": (*self.doubts, *more_doubts)})
+    def with_notes(self, notes: Sequence[str], serious: Sequence[str] | None = None) -> Ratio:
+        """Return the ratio with more notes; `serious` are the serious ones among them; None: all."""
+        more = notes if serious is None else serious
+        return self.model_copy(update={"notes": (*self.notes, *notes), "serious_notes": (*self.serious_notes, *more)})
 
 
 def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
@@ -250,7 +250,7 @@ def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float 
 
 
 def double_ratios(
-    samples: Samples, pairs: Sequence[ComparedCells], reference: ComparedCells, alpha: float = ALPHA
+    samples: Samples, pairs: Sequence[ComparedCells], reference: ComparedCells, alpha: float
 ) -> list[Ratio]:
     """Estimate ratios relative to another ratio of the same blocks: a lead here relative to the lead there.
 
@@ -275,7 +275,7 @@ def double_ratios(
     return ratios
 
 
-def value_alone(samples: Samples, cell_id: str, alpha: float = ALPHA) -> Ratio:
+def value_alone(samples: Samples, cell_id: str, alpha: float) -> Ratio:
     """Estimate the metric of a cell by itself: its geometric mean over blocks as a ratio to 1, with its interval."""
     logs = samples.known(cell_id)
     ratio = _ratio(samples, ComparedCells(cell_id, cell_id), len(logs))
@@ -289,7 +289,7 @@ def value_alone(samples: Samples, cell_id: str, alpha: float = ALPHA) -> Ratio:
 
 
 def measured_value(
-    trials: pd.DataFrame, metric: str, cell_id: str, exclusions: Sequence[Exclusion], alpha: float = ALPHA
+    trials: pd.DataFrame, metric: str, cell_id: str, exclusions: Sequence[Exclusion], alpha: float
 ) -> Ratio:
     """Estimate a metric over the usable trials of a cell; where none is usable, over all of them and marked."""
     usable = value_alone(take_samples(trials, metric, exclusions), cell_id, alpha)

@@ -10,13 +10,11 @@ from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.ratios import Ratio, measured_value
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS
 from benchkit.stats.samples import is_comparable
-from benchkit.store.store import Store
-from benchkit.store.tables import load
 
 UNKNOWN = "What limits it is not known"
 DECIDING = {
@@ -26,7 +24,7 @@ DECIDING = {
     "server-idle": "Neither server CPU, load tool nor a link of known rate is the limit: it waits, or needs connections",
 }
 """Sentences that follow from a finding of each check, in the order in which these decide."""
-SERVER_CPU = "The server's CPU is the limit."
+CPU_IS_LIMIT = "The server's CPU is the limit."
 
 
 class MeasuredServer(Frozen):
@@ -51,19 +49,18 @@ class MeasuredServer(Frozen):
         """The rate with its interval."""
         if self.rps is None:
             return f"{self.label} has no result: no trial of it ended with a rate."
-        interval = "" if self.low is None else f", {units.rate(self.low)} to {units.rate(self.high)}"
+        interval = units.interval(self.low, self.high, units.rate)
         blocks = units.counted(self.blocks, "block")
         return (
             f"{self.label} serves {units.requests_per_s(self.rps)}{interval} ({blocks}); it is compared with nothing."
         )
 
 
-def measure_server(data: RunData, store: Store) -> MeasuredServer:
-    """Return the results of the only cell of a run."""
+def measure_server(data: RunData) -> MeasuredServer:
+    """Return the results of the only cell of a stored run."""
     view = next(view for view in cell_views(data.manifest) if view.unsupported is None)
     trials = data.trials[is_comparable(data.trials)]
     rate, cpu = (_value(data, metric, view.cell_id) for metric in (RPS, CPU))
-    findings, skipped = (load(table, store=store, run_id=data.manifest.run_id) for table in ("verdicts", "unchecked"))
     return MeasuredServer(
         cell_id=view.cell_id,
         label=view.label,
@@ -73,7 +70,7 @@ def measure_server(data: RunData, store: Store) -> MeasuredServer:
         high=rate.high,
         latency={name: _value(data, name, view.cell_id).ratio for name in PERCENTILES},
         server_cpu_s_per_request=cpu.ratio,
-        limit=describe_limit(trials, findings, skipped),
+        limit=describe_limit(trials, data.rows("verdicts"), data.rows("unchecked")),
         verdicts=count_verdicts(trials),
     )
 
@@ -94,7 +91,7 @@ def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, unchecked: pd.D
             return f"{sentence} ({found['seen'].iloc[-1]})."
     if (skipped := of_most(unchecked, "server-idle")) is not None:
         return f"{UNKNOWN}: {skipped['why'].iloc[-1]}."
-    return SERVER_CPU if trial_ids else f"{UNKNOWN}: no trial ended."
+    return CPU_IS_LIMIT if trial_ids else f"{UNKNOWN}: no trial ended."
 
 
 class ServerResult(Frozen):

@@ -115,7 +115,7 @@ def notes_on_testbeds(
             if effect.is_shown and effect.pair is not None:
                 yield (
                     f"Testbed {effect.testbed}: the ratio of {effect.pair[0]} to {effect.pair[1]} in {title} is "
-                    f"{_interval(effect)} times that of testbed {effect.reference}: it depends on the testbed, and the "
+                    f"{_interval(effect)} times that of testbed {effect.reference}: it depends on the testbed. The "
                     "ratio stated is the mean over the blocks of all."
                 )
 

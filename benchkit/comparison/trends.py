@@ -21,19 +21,19 @@ import pandas as pd
 from scipy import optimize, special
 
 from benchkit import units
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.design import controlled
+from benchkit.models.metrics import RPS
 from benchkit.models.run import CellRecord
 from benchkit.stats.inference import ALPHA, MIN_BLOCKS, mean_interval, t_p_values, t_quantile, t_statistics
-from benchkit.stats.samples import Reals, Samples, describe_reasons, take_samples
+from benchkit.stats.samples import Reals, Samples, describe_reasons
 from benchkit.store.store import open_store
 
 _CURVED_FROM = 3
 """Two levels always lie on a line."""
 
-RATE = "rps"
 MIN_LEVELS = 4
 """Levels for three parameters and at least one degree of freedom that can show a misfit."""
 MISFIT = 0.05
@@ -103,19 +103,17 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
     own and is the sample, as for ratios. A change of all levels of a block leaves the slope unchanged. Raises
     InputError for a factor without at least two positive numeric levels.
     """
-    samples = take_samples(data.trials, metric, data.exclusions)
+    samples = data.samples(metric)
     wide = cells_along(data, factor)
     if data.design == "sequential":
         blocks, why = len(samples.blocks), "the design is sequential: no block has all levels"
         return tuple(
-            Trend(metric=metric, factor=factor, levels=dict(others), blocks=blocks, reason=why) for others, _ in wide
+            Trend(metric=metric, factor=factor, levels=others, blocks=blocks, reason=why) for others, _ in wide
         )
-    return tuple(_trend(samples, factor, dict(others), found, data.alpha) for others, found in wide)
+    return tuple(_trend(samples, factor, others, found, data.alpha) for others, found in wide)
 
 
-def cells_along(
-    data: RunData, factor: str
-) -> tuple[tuple[tuple[tuple[str, str], ...], Sequence[tuple[float, str]]], ...]:
+def cells_along(data: RunData, factor: str) -> list[tuple[dict[str, str], list[tuple[float, str]]]]:
     """Return the cells that differ only in a factor, with its level, ascending, by the levels of the other factors.
 
     Raises InputError for a factor without at least two positive numeric levels.
@@ -126,10 +124,10 @@ def cells_along(
             continue
         others = tuple((name, level_text(value)) for name, value in cell.levels.items() if name != factor)
         groups.setdefault(others, []).append((_number(cell, factor), cell.cell_id))
-    wide = {others: sorted(found) for others, found in groups.items() if len(found) > 1}
+    wide = [(dict(others), sorted(found)) for others, found in groups.items() if len(found) > 1]
     if not wide:
         raise InputError(f"no trend over {factor!r}", why="no two cells differ only in it")
-    return tuple(wide.items())
+    return wide
 
 
 def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> Reals:
@@ -275,8 +273,8 @@ def scalability_of(data: RunData, factor: str) -> tuple[Scalability, ...]:
     Each block is fitted by itself, in log-rates by least squares, and is the sample. What is common to all levels of a
     block changes the rate of one alone. Raises InputError for a factor without at least two positive numeric levels.
     """
-    samples = take_samples(data.trials, RATE, data.exclusions)
-    return tuple(_fit(samples, factor, dict(others), cells, data.alpha) for others, cells in cells_along(data, factor))
+    samples = data.samples(RPS)
+    return tuple(_fit(samples, factor, others, cells, data.alpha) for others, cells in cells_along(data, factor))
 
 
 def _fit(
@@ -374,8 +372,8 @@ def connection_memory_of(data: RunData) -> tuple[ConnectionMemory, ...]:
     Each block has a least-squares line of its own, and is the sample: Student's t over their slopes, at the level of
     the run. Raises InputError where connections have less than two positive levels.
     """
-    samples = take_samples(data.trials, MEMORY, data.exclusions)
-    return tuple(_slope(samples, dict(others), cells, data.alpha) for others, cells in cells_along(data, CONNECTIONS))
+    samples = data.samples(MEMORY)
+    return tuple(_slope(samples, others, cells, data.alpha) for others, cells in cells_along(data, CONNECTIONS))
 
 
 def _slope(

@@ -23,17 +23,14 @@ PARTS = ("connect_mean_s", "processing_mean_s", "first_byte_mean_s")
 """Parts of the mean latency, where the load tool states them."""
 LOAD = (*RATES, *LATENCIES, *PARTS)
 """Metrics that the load tool measured; unusable where something other than the server was the limit."""
-CPU = (
+SERVER_CPU = (
     "server_cpu_s_per_request",
     "server_cpu_s_per_handshake",
     "main_process_cpu_s_per_request",
     "server_switches_per_request",
     ACTIVE_ENERGY,
 )
-MEMORY = ("server_memory_bytes",)
-WAITS = ("goroutine_wait_mean_s",)
-OF_TOOL = ("generator_cpu_s_per_request",)
-ALL = (*LOAD, *CPU, *OF_TOOL, *MEMORY, *WAITS)
+ALL = (*LOAD, *SERVER_CPU, "generator_cpu_s_per_request", "server_memory_bytes", "goroutine_wait_mean_s")
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "all figures": ALL,
@@ -41,7 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rates": RATES,
         "latencies": LATENCIES,
         "parts of the latency": PARTS,
-        "CPU time of the servers": CPU,
+        "CPU time of the servers": SERVER_CPU,
     }
 )
 """Names of metrics that findings affect together, the largest group first."""

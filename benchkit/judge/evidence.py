@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from benchkit.judge.trial_telemetry import TrialTelemetry
-from benchkit.models.base import STACK
-from benchkit.models.design import design_of
+from benchkit.models.design import design_of, stack_of
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import ClassRow, SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
@@ -70,8 +69,7 @@ class Evidence:
     @cached_property
     def entry(self) -> str | None:
         """Name of the service that the load is sent to; None: of a trial elsewhere, not known."""
-        stacks = self.scenario.get("stacks") or {}
-        stack = stacks.get(self.record.levels.get(STACK)) or (next(iter(stacks.values())) if len(stacks) == 1 else None)
+        stack = stack_of(self.scenario, self.record.levels)
         names = [*self.record.external, *(service.name for service in self.record.services)]
         return str(stack["entry"]) if stack else names[-1] if names else None
 

@@ -101,7 +101,7 @@ class ResponseMismatch(Frozen):
     """Reason that the scenario declares; None: it declares none."""
 
     @property
-    def casts_doubt(self) -> bool:
+    def is_serious(self) -> bool:
         """False where it is declared, and where the bodies of both cells vary by themselves, with a common length."""
         both_vary = len(self.seen) > 1 and len(self.baseline_seen) > 1
         is_alike = self.trait == "body" or (
@@ -114,7 +114,7 @@ class ResponseMismatch(Frozen):
         """Reason that is declared, or how to declare one, in brackets after a blank; empty where neither applies."""
         if self.declared_reason is not None:
             return f" (declared by the scenario: {self.declared_reason})"
-        return f" ({UNDECLARED})" if self.casts_doubt else ""
+        return f" ({UNDECLARED})" if self.is_serious else ""
 
     @property
     def text(self) -> str:

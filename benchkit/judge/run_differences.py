@@ -121,44 +121,26 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
         for run in (before, after)
     )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
-    builds = _common_builds(before, after), _common_builds(after, before)
-    files = _common_files(before, after), _common_files(after, before)
     return (
         *_differing("scenario", one, other),
         *_differing("benchkit", *versions),
-        *_differing("build", *builds),
-        *_differing("file", *files),
-        *_differing("header", _common_digests(before, after), _common_digests(after, before)),
+        *_changed("build", _builds(before), _builds(after)),
+        *_changed("file", _files(before), _files(after)),
+        *_changed("header", before.header_digests, after.header_digests),
     )
 
 
-def _common_digests(run: Manifest, other: Manifest) -> dict[str, str]:
-    """Return the digests of the secret header values of a run that another run has, too."""
-    return {what: digest for what, digest in run.header_digests.items() if what in other.header_digests}
+def _builds(run: Manifest) -> dict[str, str]:
+    """Return the commit and the output of each built service of each cell."""
+    return {f"{cell.cell_id} {name}": _build_text(build) for cell in run.cells for name, build in cell.builds.items()}
 
 
-def _common_files(run: Manifest, other: Manifest) -> dict[str, str]:
-    """Return the contents of the controller's files that a run used, of cells in which another run used them too.
-
-    A file that only one of them names is a difference of their scenarios.
-    """
-    common = {(cell.cell_id, name) for cell in other.cells for name in cell.files}
+def _files(run: Manifest) -> dict[str, str]:
+    """Return the contents of the controller's files that each cell used."""
     return {
         f"{name} in {cell.cell_id}": f"content {sha256[:12]}"
         for cell in run.cells
         for name, sha256 in cell.files.items()
-        if (cell.cell_id, name) in common
-    }
-
-
-def _common_builds(run: Manifest, other: Manifest) -> dict[str, str]:
-    """Return the commit and the output of the built services of a run, of cells that another run built too."""
-    common = {(cell.cell_id, name) for cell in other.cells for name in cell.builds}
-    return {
-        f"{cell.cell_id} {name}": _build_text(build)
-        for cell in run.cells
-        for name, build in cell.builds.items()
-        if (cell.cell_id, name) in common
     }
 
 
@@ -197,6 +179,11 @@ def _with_interface_name(fact: str, interfaces: Mapping[str, str]) -> str:
     """Return a fact of an interface under the interface's name instead of its position in a list."""
     prefix = next((prefix for prefix in interfaces if fact.startswith(prefix)), None)
     return fact if prefix is None else interfaces[prefix] + fact.removeprefix(prefix)
+
+
+def _changed(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
+    """Return the facts that both runs have, and that differ: what one of them lacks is a difference of scenarios."""
+    return [each for each in _differing(where, before, after) if each.before is not None and each.after is not None]
 
 
 def _differing(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 
-from benchkit.models.base import Frozen, Levels, Name
+from benchkit.models.base import STACK, Frozen, Levels, Name
 from benchkit.models.metrics import metric_column
 
 Design = Literal["blocks", "abba", "sequential", "sliced"]
@@ -97,6 +97,13 @@ def until_of(scenario: Mapping[str, Any]) -> StopCondition | None:
     """Return the condition under which a run of the stored scenario ends early, or None."""
     until = scenario.get("until")
     return None if until is None else StopCondition.model_validate(until)
+
+
+def stack_of(scenario: Mapping[str, Any], levels: Levels) -> Mapping[str, Any]:
+    """Return the stack of the cell with these levels in a stored scenario; empty where it is not known."""
+    stacks: Mapping[str, Mapping[str, Any]] = scenario.get("stacks") or {}
+    only = next(iter(stacks.values())) if len(stacks) == 1 else None
+    return stacks.get(str(levels.get(STACK))) or only or {}
 
 
 class ResponsePart(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -18,9 +18,9 @@ from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
 from benchkit.comparison.compare import RunComparison, answer_of_run, classes_of_run, compare_all_metrics
-from benchkit.comparison.cpu_profiles import ProfileData, ServiceProfile, service_profiles
+from benchkit.comparison.cpu_profiles import ServiceProfile, service_profiles
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions, read_table, run_data_from_tables
+from benchkit.comparison.runs.run_data import RunData, read_table, run_data_from_tables
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
@@ -104,8 +104,7 @@ class StoredRun:
     @cached_property
     def data(self) -> RunData:
         """The run as comparisons see it, with its exclusions."""
-        data = run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table)
-        return replace(data, folder=self.folder)
+        return run_data_from_tables(self.manifest, self.trials, self.verdicts, table=self.table, folder=self.folder)
 
     @cached_property
     def comparisons(self) -> tuple[RunComparison, ...]:
@@ -135,18 +134,12 @@ class StoredRun:
     @cached_property
     def profile_exclusions(self) -> tuple[Exclusion, ...]:
         """Excluded trials of the profile pass."""
-        return profile_pass_exclusions(self.trials, self.verdicts, self.manifest)
+        return self.data.pass_exclusions
 
     @cached_property
     def service_profiles(self) -> tuple[ServiceProfile, ...]:
         """Profiled services, cell by cell; empty for a run without profiles."""
-        if self.profile_shares.empty:
-            return ()
-        return service_profiles(
-            ProfileData(
-                self.data, self.profile_shares, self.profiles, self.telemetry, exclusions=self.profile_exclusions
-            )
-        )
+        return () if self.profile_shares.empty else service_profiles(self.data)
 
     @cached_property
     def values(self) -> Callable[[str], MetricValues]:

@@ -136,8 +136,8 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
         yield _describe_ratio(cell.ratio, labels[cell.ratio.baseline])
     objective = f" with {capacity.objective}" if capacity.objective else ""
     yield f"highest rate{objective}{capacity.interval}, of {units.counted(capacity.searches, 'search', 'searches')}"
-    if capacity.doubts:
-        yield f"excluded from comparisons ({capacity.doubts})"
+    if capacity.exclusion:
+        yield f"excluded from comparisons ({capacity.exclusion})"
     yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
     yield from (each.clause for each in cell.taken)
     yield from _describe_failures(cell)

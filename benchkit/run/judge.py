@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.comparison.components import cell_parts_of, components_of
-from benchkit.comparison.run_data import run_data_from_tables
+from benchkit.comparison.runs.run_data import run_data_from_tables
 from benchkit.judge.checks.cold import first_over_last
 from benchkit.judge.checks.noisy_host import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
@@ -158,7 +158,7 @@ def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -
 def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> pa.Table:
     """Return the components of the run's ratios, and of cells without one; none without CPU times."""
     frame = cache(lambda table: tables[table].to_pandas())
-    data = replace(run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame), folder=run)
+    data = run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame, folder=run)
     found = (*components_of(data), *cell_parts_of(data)) if manifest.cells else ()
     return arrow_table(ComponentRow.TABLE, [ComponentRow(**each.model_dump()) for each in found])
 

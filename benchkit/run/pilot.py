@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchkit.comparison.power import planned_ratios
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of

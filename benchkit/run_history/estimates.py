@@ -36,7 +36,7 @@ from benchkit.store.row_builders import flatten_facts
 from benchkit.store.store import Store
 
 if TYPE_CHECKING:
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
 
 _NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
 """Settings that say which cells and which state of the code were measured."""
@@ -173,7 +173,7 @@ def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimate
 
 def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunEstimates]:
     """Yield the estimates of these runs from their trials; running ones are omitted."""
-    from benchkit.comparison.run_data import read_run_data  # noqa: PLC0415 - pandas, which kept estimates do not need
+    from benchkit.comparison.runs.run_data import read_run_data  # noqa: PLC0415 - pandas, which kept estimates do not need
 
     for run_id in run_ids:
         folder = store.folder(run_id)
@@ -210,7 +210,7 @@ def _write(file: Path, kept: Iterable[_StoredEstimates]) -> None:
 def estimates_of(data: RunData, metric: str) -> RunEstimates:
     """Return the estimates of a metric of a run: of each cell relative to its baseline, and of its values."""
     manifest = data.manifest
-    samples = take_samples(data.trials, metric, data.exclusions)
+    samples = data.samples(metric)
     apart = take_samples(data.trials, metric, data.exclusions_between_runs)
     tools = tuple(sorted({str(tool) for tool in data.trials["tool"].dropna()}))
     commits = {

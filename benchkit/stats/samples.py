@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,21 @@ class Exclusion:
     def covers(self, metric: str) -> bool:
         """Return True if the trial is excluded for this metric."""
         return self.metrics is None or metric in self.metrics
+
+    def is_due_to(self, checks: frozenset[str]) -> bool:
+        """Return True if findings of these checks exclude it, and of no others."""
+        return bool(self.checks) and self.checks <= checks
+
+
+def excluded_ids(exclusions: Iterable[Exclusion], metric: str) -> set[str]:
+    """Return the ids of the trials that are excluded for a metric."""
+    return {each.trial_id for each in exclusions if each.covers(metric)}
+
+
+def usable_rows(rows: pd.DataFrame, excluded: Collection[str]) -> tuple[pd.DataFrame, bool]:
+    """Return the rows of trials that are not excluded; where there is none, all rows, and True."""
+    usable = rows[~rows["trial_id"].isin(list(excluded))]
+    return (rows, True) if usable.empty and not rows.empty else (usable, False)
 
 
 class ExcludedTrial(Frozen):

@@ -14,7 +14,7 @@ import pytest
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import GateLimits
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.facts import RecordedFacts
 from benchkit.store.row_builders import host_rows
 from benchkit.store.store import Store

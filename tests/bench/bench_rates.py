@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from benchkit.comparison.compare import compare
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.trends import cells_along, fit_block
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from benchkit.comparison.diagnoses.diagnosis import Cause, Diagnosis, Symptom
 from benchkit.comparison.diagnoses.evidence import CellEvidence, DiagnosisTables
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.registry import describe_failure
 from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.increases import increases_of, of_servers
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions
-from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
+from benchkit.comparison.runs.increases import increases_of, of_servers
+from benchkit.comparison.runs.run_data import RunData
+from benchkit.comparison.runs.worker_balance import WorkerBalance, worker_balances
 from benchkit.errors import InputError
+from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord, HostRecord
 from benchkit.models.trial import ServiceRecord, TrialRecord
-from benchkit.stats.samples import Exclusion, Reals
+from benchkit.stats.samples import Exclusion, Reals, excluded_ids
 
 WAITED = frozenset({"server-idle", "throttled"})
 """Checks whose findings diagnoses explain: they exclude a trial from ratios, and its evidence stays good."""
@@ -31,18 +32,13 @@ class DiagnosisTables:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """Measured trials, without those excluded for other reasons than the ones that diagnoses explain."""
-        excluded = {each.trial_id for each in self.run.exclusions if each.covers(RPS) and not _is_explained(each)}
         rows = self.run.trials[self.run.trials["kind"] == "measure"]
-        return rows[~rows["trial_id"].isin(excluded) & (rows[RPS] > 0)]
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Return a table of the run; empty where it has none."""
-        return pd.DataFrame() if self.run.table is None else self.run.table(name)
+        return rows[~rows["trial_id"].isin(_unexplained(self.run.exclusions)) & (rows[RPS] > 0)]
 
     @cached_property
     def telemetry(self) -> pd.DataFrame:
         """Telemetry of the measured trials, without benchkit's own processes and servers without load."""
-        rows = self.table("telemetry")
+        rows = self.run.rows("telemetry")
         if rows.empty:
             return pd.DataFrame(columns=["trial_id", "host", "role", "service", "instance", "t_s", "metric", "value"])
         return of_servers(rows[rows["trial_id"].isin(self.trials["trial_id"])])
@@ -56,23 +52,21 @@ class DiagnosisTables:
     @cached_property
     def latency(self) -> pd.DataFrame:
         """Buckets of the raw histograms of the measured trials."""
-        rows = self.table("latency")
+        rows = self.run.rows("latency")
         return rows if rows.empty else rows[rows["series"] == "raw"]
 
     @cached_property
     def shares(self) -> pd.DataFrame:
         """Shares of profiles by category, of profiled trials that can be used: with the `cell_id` of each."""
-        rows, trials = self.table("profile_share"), self.run.trials
+        rows, trials = self.run.rows("profile_share"), self.run.trials
         if rows.empty:
             return pd.DataFrame(columns=["trial_id", "cell_id", "service", "category", "share"])
-        exclusions = profile_pass_exclusions(trials, self.table("verdicts"), self.run.manifest)
-        excluded = {each.trial_id for each in exclusions if each.covers(RPS) and not _is_explained(each)}
-        rows = rows[~rows["trial_id"].isin(excluded)]
+        rows = rows[~rows["trial_id"].isin(_unexplained(self.run.pass_exclusions))]
         return rows[["trial_id", "service", "category", "share"]].merge(trials[["trial_id", "cell_id"]], on="trial_id")
 
 
-def _is_explained(exclusion: Exclusion) -> bool:
-    return bool(exclusion.checks) and exclusion.checks <= WAITED
+def _unexplained(exclusions: Iterable[Exclusion]) -> set[str]:
+    return excluded_ids([each for each in exclusions if not each.is_due_to(WAITED)], RPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +86,7 @@ class CellEvidence:
 
     @cached_property
     def _stack(self) -> Mapping[str, object]:
-        return self.tables.run.stack_of(self.cell)
+        return stack_of(self.tables.run.manifest.scenario, self.cell.levels)
 
     @property
     def entry(self) -> str | None:
@@ -191,11 +185,7 @@ class CellEvidence:
     @cached_property
     def records(self) -> tuple[TrialRecord, ...]:
         """Records of its trials, where the raw files are here."""
-        folder = self.tables.run.folder
-        if folder is None:
-            return ()
-        here = set(folder.complete_trials())
-        return tuple(folder.record(trial_id) for trial_id in self.trials["trial_id"] if trial_id in here)
+        return tuple(self.tables.run.records(self.trials["trial_id"]))
 
     def service_records(self, name: str) -> tuple[ServiceRecord, ...]:
         """Return what each record says about a service."""
@@ -214,6 +204,10 @@ class CellEvidence:
                     continue
                 for line in content.decode(errors="replace").splitlines():
                     yield service.name, line
+
+
+PEAK = 4.0
+"""Ratio of the requests at a peak of latencies to those in as wide a range beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,15 +236,15 @@ class Latencies:
         place = int(np.searchsorted(np.cumsum(self.count), share * self.total))
         return float(self.high_s[min(place, len(self.high_s) - 1)])
 
-    def is_peak(self, low_s: float, high_s: float, *, times: float = 4.0, least: float = 0.01) -> bool:
+    def is_peak(self, low_s: float, high_s: float, *, least: float = 0.01) -> bool:
         """Return True where requests crowd between two latencies, against as wide a range on either side.
 
-        `least` of all requests are there, and in the ranges before and after it at most one of `times` as many.
+        `least` of all requests are there, and in the ranges before and after it at most a quarter of as many.
         """
         width = high_s - low_s
         inside = self.share(low_s, high_s)
         beside = max(self.share(max(0.0, low_s - width), low_s), self.share(high_s, high_s + width))
-        return inside >= least and inside >= times * beside
+        return inside >= least and inside >= PEAK * beside
 
 
 def _values(column: pd.Series[float]) -> Reals:

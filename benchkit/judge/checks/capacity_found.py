@@ -8,13 +8,11 @@ from typing import Any
 from benchkit import units
 from benchkit.judge.check import Check, CheckResult, Finding, RunCheckResult
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.models.base import Level
-from benchkit.models.capacity import CapacityEstimate, ProbeOutcome
+from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import RATE
-from benchkit.models.metrics import GOODPUT, LATENCIES
+from benchkit.models.metrics import CAPACITY, GOODPUT, LATENCIES
 from benchkit.models.thresholds import Thresholds
 
-CAPACITY = ("capacity_rps",)
 AT_SHARES = (*LATENCIES, GOODPUT, "overload_error_share", "recovery_s")
 """Metrics that are compared at a share of a capacity."""
 
@@ -32,7 +30,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     return [
         Finding(
             severity="suspect",
-            metrics=CAPACITY,
+            metrics=(CAPACITY,),
             seen=f"after {probes} the interval of the capacity is {units.rate(found.low)} to "
             f"{units.requests_per_s(found.high)}, {units.share(found.precision)} to one side; the search ended because {found.reason}",
             threshold=f"limit: {units.share(goal.precision)}, as the scenario asks",
@@ -43,12 +41,12 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 
 
 def _no_limit(found: CapacityEstimate) -> Finding:
-    outcomes = [probe.outcome for probe in found.probes]
-    probes = units.counted(len(outcomes), "probe")
-    limited, unusable = outcomes.count("generator"), outcomes.count("unusable")
+    probes = units.counted(len(found.probes), "probe")
+    limited = sum(probe.outcome == "generator" for probe in found.probes)
+    unusable = [probe.why for probe in found.probes if probe.outcome == "unusable"]
     clauses = [
         *([f"the load tool was the limit of {limited} of {probes}"] if limited else []),
-        *([f"{unusable} of {probes} cannot be used ({_last_reason(found, 'unusable')})"] if unusable else []),
+        *([f"{len(unusable)} of {probes} cannot be used ({unusable[-1]})"] if unusable else []),
     ]
     held = found.highest_held
     kept = (
@@ -59,18 +57,14 @@ def _no_limit(found: CapacityEstimate) -> Finding:
     tried = "" if found.highest_tried is None else f", and the highest rate tried is {units.rate(found.highest_tried)}"
     return Finding(
         severity="invalid",
-        metrics=CAPACITY,
+        metrics=(CAPACITY,),
         seen=f"{' and '.join(clauses) or f'none of {probes} failed'}: {kept}{tried}",
         threshold="limit: probes at which the server is the limit",
         means="No probe shows a rate that the server does not keep: its capacity is not bounded.",
         advice="Run it again on a quieter host, or with longer probes."
-        if unusable > limited
+        if len(unusable) > limited
         else "Give the load tool more cores, threads or processes, or add a load host.",
     )
-
-
-def _last_reason(found: CapacityEstimate, outcome: ProbeOutcome) -> str:
-    return [probe.why for probe in found.probes if probe.outcome == outcome][-1]
 
 
 def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
@@ -79,7 +73,10 @@ def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
     if factor is None:
         return {}
     trials = evidence.trials
-    others = {cell.cell_id: _levels_without(cell.levels, factor) for cell in evidence.manifest.cells}
+    others = {
+        cell.cell_id: tuple((name, level) for name, level in cell.levels.items() if name != factor)
+        for cell in evidence.manifest.cells
+    }
     is_search = (trials["kind"] == "calibrate") & trials["capacity_rps"].notna()
     unbounded = trials[is_search & trials["capacity_high"].isna()]
     lows = {others[str(cell)]: low for cell, low in zip(unbounded["cell_id"], unbounded["capacity_low"], strict=True)}
@@ -96,10 +93,6 @@ def _share_factor(load: Mapping[str, Any]) -> str | None:
     rate = load.get(RATE)
     share = (rate if isinstance(rate, Mapping) else load).get("share_of_capacity")
     return share[1:] if isinstance(share, str) else None if share is None else ""
-
-
-def _levels_without(levels: Mapping[str, Level], factor: str) -> tuple[tuple[str, Level], ...]:
-    return tuple((name, level) for name, level in levels.items() if name != factor)
 
 
 def _unknown_share(low: float) -> Finding:

@@ -31,8 +31,8 @@ MIN_SPAN = 0.6
 MIN_SPEED_SAMPLES = 8
 """Samples of a core's speed in each third: fewer add more noise than they remove."""
 CLEAR_EXPONENT = 2
-"""A cell is cold without a t test if all of its ratios are below (1 - threshold) to this power: 0.81 for a threshold of
-10 %. Three trials whose rates vary by 30 % each are so by chance in 1 % of cells."""
+"""A cell is cold without a t test if all of its ratios are below (1 - threshold) to this power. For a threshold of 10 %
+that is 0.81. Three trials whose rates vary by 30 % each are so by chance in 1 % of cells."""
 
 
 def first_over_last(evidence: Evidence) -> float | None:

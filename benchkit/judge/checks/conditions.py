@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.judge.check import ALL, CPU, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import ALL, SERVER_CPU, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.cpu_time import machine_of
 from benchkit.judge.evidence import Evidence
 from benchkit.models.protocol import Negotiated
@@ -82,7 +82,7 @@ def _escaped_children(evidence: Evidence, _thresholds: Thresholds) -> CheckResul
     return [
         Finding(
             severity="suspect",
-            metrics=CPU,
+            metrics=SERVER_CPU,
             seen="; ".join(seen),
             threshold="limit: none",
             means="The CPU time is that of its process tree, and may be many times too small.",

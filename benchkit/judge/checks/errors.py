@@ -8,19 +8,13 @@ from collections.abc import Collection
 from benchkit import units
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.evidence import Evidence
+from benchkit.models.metrics import FAILURES, METRICS, metric_named
 from benchkit.models.request import is_expected
 from benchkit.models.thresholds import Thresholds
 
-KINDS = {
-    "errors_connect": "failed connects",
-    "errors_read": "read errors",
-    "errors_write": "write errors",
-    "errors_timeout": "timeouts",
-    "non_2xx": "answers other than 2xx",
-    "unexpected": "answers with a status that the scenario does not expect",
-}
-COLUMNS = ("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx")
+COLUMNS = tuple(name for name in METRICS if name in FAILURES)
 """Columns of `trials` with failures."""
+UNEXPECTED = "answers with a status that the scenario does not expect"
 MAX_NAMED = 3
 """Classes of requests that a finding names."""
 NOT_REQUESTS = ("errors_connect",)
@@ -36,11 +30,11 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     is_unknown = False
     if evidence.classes:
         failures.pop("non_2xx", None)
-        failures["unexpected"] = float(sum(each.other_statuses for each in evidence.classes))
+        failures[UNEXPECTED] = float(sum(each.other_statuses for each in evidence.classes))
     expected = {request.expect.status for request in evidence.record.load.request_mix}
     if not all(status is None or is_expected(status, {None}) for status in expected) and failures.pop("non_2xx", 0.0):
         unexpected = _unexpected_statuses(evidence, expected)
-        failures |= {} if unexpected is None else {"unexpected": unexpected}
+        failures |= {} if unexpected is None else {UNEXPECTED: unexpected}
         is_unknown = unexpected is None
     failures |= _other_failures(evidence, has_kinds=bool(failures))
     requests = evidence.number("requests")
@@ -53,7 +47,9 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         return ()
     attempts = max(requests + sum(failures.get(column, 0.0) for column in NOT_REQUESTS), failed)
     share = failed / attempts
-    kinds = ", ".join(f"{units.count(number)} {KINDS.get(kind, kind)}" for kind, number in failures.items() if number)
+    kinds = ", ".join(
+        f"{units.count(number)} {metric_named(kind).title}" for kind, number in failures.items() if number
+    )
     return [
         Finding(
             severity="invalid" if share > thresholds.errors else "suspect",

@@ -77,14 +77,6 @@ class _GroupUsage(NamedTuple):
         return self.busy - self.own - self.shared - separate
 
 
-class _ForeignUsage(NamedTuple):
-    """CPU usage of a group by processes outside of the trial, in cores."""
-
-    cores: float
-    group: _Group
-    error: float
-
-
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the busy time of the trial's cores with the CPU time of its own processes there.
 
@@ -96,14 +88,14 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     if isinstance(processes, SkippedCheck):
         return processes
     groups = _groups(evidence, processes)
-    usages = _foreign_usages(evidence, groups, processes)
+    foreign = _foreign_cores(evidence, groups, processes)
     noisy = [
-        (usage.cores, usage.group, limit)
-        for usage in usages
-        if usage.cores > (limit := max(thresholds.foreign_cores, usage.error))
+        (cores, usage.group, limit)
+        for cores, usage in foreign
+        if cores > (limit := max(thresholds.foreign_cores, usage.error))
     ]
     if not noisy:
-        known = {usage.group for usage in usages}
+        known = {usage.group for _, usage in foreign}
         unknown = [group.title for group in groups if group not in known]
         return SkippedCheck(why=f"no telemetry for {'; '.join(unknown)}") if unknown else ()
     if evidence.record.slices:
@@ -145,8 +137,8 @@ def foreign_share(evidence: Evidence) -> float | None:
     processes = _processes(evidence)
     if isinstance(processes, SkippedCheck):
         return None
-    usages = _foreign_usages(evidence, _groups(evidence, processes), processes)
-    return max((max(0.0, usage.cores) / len(usage.group.cpus) for usage in usages), default=None)
+    foreign = _foreign_cores(evidence, _groups(evidence, processes), processes)
+    return max((max(0.0, cores) / len(usage.group.cpus) for cores, usage in foreign), default=None)
 
 
 def _busiest(program: str, cores: float) -> str:
@@ -180,16 +172,13 @@ def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
     return usages
 
 
-def _foreign_usages(
+def _foreign_cores(
     evidence: Evidence, groups: Sequence[_Group], processes: Sequence[CpuUsage]
-) -> Sequence[_ForeignUsage]:
-    """Return the usage of each group by others, of those with telemetry."""
+) -> Sequence[tuple[float, _GroupUsage]]:
+    """Return the cores that processes outside of the trial used of each group with telemetry, and its usage."""
     usages = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
     charging = {usage.group.machine for usage in usages if usage.charges_interrupts}
-    return [
-        _ForeignUsage(usage.foreign(charges_interrupts=usage.group.machine in charging), usage.group, usage.error)
-        for usage in usages
-    ]
+    return [(usage.foreign(charges_interrupts=usage.group.machine in charging), usage) for usage in usages]
 
 
 def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:

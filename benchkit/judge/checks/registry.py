@@ -66,3 +66,8 @@ CHECKS: Registry[Check] = Registry(
     "benchkit.checks", {check.code: check for check in _ALL}, Check, lambda check: check.code
 )
 """All checks, those of plugins too, by code."""
+
+
+def check_order(check: str) -> int:
+    """Return the position of a check in lists of findings; checks of another version come last."""
+    return list(CHECKS).index(check) if check in CHECKS else len(CHECKS)

@@ -239,17 +239,14 @@ def _disturbed_finding(slices: pd.DataFrame, relative: pd.Series[float], thresho
     worst = int(np.argmax(np.where(outlying, missing, -1)))
     started_s = float(slices["started_s"].reindex(relative.index).iloc[worst])
     rest = int(outlying.sum()) - 1
+    rate = units.share(math.exp(logs[worst])) if requests[worst] else "none"
     return Finding(
         severity="suspect",
         metrics=LOAD,
-        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {_rate_share(requests, logs, worst)} "
+        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {rate} "
         f"of the rate to be expected from the others, which costs the trial {units.share(float(missing[worst]))} of its "
         f"requests{f'; so have {rest} more' if rest else ''}",
         threshold=f"limit: {units.share(thresholds.slice_effect)}, {OUTLYING:g} standard deviations",
         means="Something slowed this slice alone; the trial still counts, with all of its slices.",
         advice="Look at the slices of the block (figure slices): in a longer window each of them counts for less.",
     )
-
-
-def _rate_share(requests: Reals, logs: Reals, worst: int) -> str:
-    return units.share(math.exp(logs[worst])) if requests[worst] else "none"

@@ -38,27 +38,27 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     )
     loop_s = np.where(np.isnan(target_rate), loop_s, np.nan)  # a target rate does not depend on core speed
     usable = np.isfinite(rps) & (rps > 0)
-    trial_ids = trials["trial_id"].to_list()
+    trial_ids = [str(trial_id) for trial_id in trials["trial_id"]]
     relative = {each.trial_id: each for each in balances(trials, "rps", np.log)}
     for of_cell in trials.groupby("cell_id").indices.values():
         rows = np.asarray(of_cell, dtype=np.intp)
-        used = rows[usable[rows]]
+        used, ids = rows[usable[rows]], [trial_ids[row] for row in rows]
         rates = rps[used]
         if len(rates) < MIN_BLOCKS:
             why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
-            results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
+            results |= dict.fromkeys(ids, SkippedCheck(why=why))
             continue
-        in_block = [relative[trial_id] for row in used if (trial_id := str(trial_ids[row])) in relative]
+        in_block = [relative[trial_ids[row]] for row in used if trial_ids[row] in relative]
         is_sliced = len(in_block) == len(used)
         spread = _spread_in_blocks(in_block) if is_sliced else float(np.std(np.log(rates), ddof=1))
         if spread is None:
             why = "no two blocks have the cell beside the same others"
-            results |= {str(trial_ids[row]): SkippedCheck(why=why) for row in rows}
+            results |= dict.fromkeys(ids, SkippedCheck(why=why))
             continue
         limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
         if spread > limit:
             finding = _finding(spread, limit, rates, None if is_sliced else loop_s[used])
-            results |= {str(trial_ids[row]): [finding] for row in rows}
+            results |= {trial_id: [finding] for trial_id in ids}
     return results
 
 

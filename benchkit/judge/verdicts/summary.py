@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.judge.check import Verdict
-from benchkit.judge.checks.registry import CHECKS
+from benchkit.judge.checks.registry import check_order
 from benchkit.judge.evidence import Severity
 from benchkit.models.base import Frozen
 
@@ -104,7 +104,7 @@ def group_findings(trials: pd.DataFrame, verdicts: pd.DataFrame) -> list[Finding
     cells = list(dict.fromkeys(trials["cell_id"]))
     return sorted(
         groups,
-        key=lambda each: (WORST_FIRST.index(each.severity), _check_order(each.check), cells.index(each.cell_id)),
+        key=lambda each: (WORST_FIRST.index(each.severity), check_order(each.check), cells.index(each.cell_id)),
     )
 
 
@@ -114,7 +114,7 @@ def group_skipped_checks(unchecked: pd.DataFrame) -> list[SkippedCheckGroup]:
         SkippedCheckGroup(check=str(check), why=str(why), trials=rows["trial_id"].nunique())
         for (check, why), rows in unchecked.groupby(["check", "why"], sort=False)
     ]
-    return sorted(groups, key=lambda each: _check_order(each.check))
+    return sorted(groups, key=lambda each: check_order(each.check))
 
 
 def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
@@ -122,7 +122,7 @@ def checks_by_trial(verdicts: pd.DataFrame) -> Mapping[str, tuple[str, ...]]:
     by_trial: dict[str, set[str]] = {}
     for trial_id, check in zip(verdicts["trial_id"], verdicts["check"], strict=True):
         by_trial.setdefault(str(trial_id), set()).add(str(check))
-    return {trial_id: tuple(sorted(checks, key=_check_order)) for trial_id, checks in by_trial.items()}
+    return {trial_id: tuple(sorted(checks, key=check_order)) for trial_id, checks in by_trial.items()}
 
 
 def finding_details(
@@ -137,12 +137,7 @@ def finding_details(
     return lambda trial_id: by_trial.get(trial_id, {"reasons": [], "unchecked": []})
 
 
-def verdict_label(verdict: object, checks: Iterable[str] = ()) -> str:
+def verdict_label(verdict: object, checks: Iterable[str]) -> str:
     """Return a verdict with its checks: `invalid (link-saturated)`."""
     codes = ", ".join(checks)
     return f"{verdict} ({codes})" if codes else str(verdict)
-
-
-def _check_order(check: str) -> int:
-    """Return the position of a check in the registry; checks of another version come last."""
-    return list(CHECKS).index(check) if check in CHECKS else len(CHECKS)

@@ -16,7 +16,7 @@ from benchkit.cli.console import say
 from benchkit.cli.progress import SilentProgress
 from benchkit.cli.run import run_interruptibly
 from benchkit.comparison.compare import compare_cells
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.errors import BenchkitError, HostError, InputError, raise_first
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory

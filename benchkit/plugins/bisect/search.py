@@ -186,7 +186,7 @@ def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
     if end.ratio is None:
         return f"The bad end needs no comparison: {end.reason}."
     title = metric_named(record.metric).title
-    interval = "" if end.low is None or end.high is None else f", {units.ratio(end.low)} to {units.ratio(end.high)}"
+    interval = units.interval(end.low, end.high, units.ratio)
     return (
         f"The bad end has {units.ratio(end.ratio)} times the {title} of the good end{interval} ({end.blocks} blocks)."
     )

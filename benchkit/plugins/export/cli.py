@@ -12,7 +12,7 @@ from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchkit.comparison.run_data import RunData
+    from benchkit.comparison.runs.run_data import RunData
     from benchkit.store.store import Store
 
 FORMATS = ("csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics")
@@ -73,7 +73,7 @@ def export(
 def _texts(
     run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
 ) -> Mapping[str, str]:
-    from benchkit.comparison.run_data import read_run_data
+    from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
     from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv
     from benchkit.store.store import open_store
@@ -114,11 +114,11 @@ def _exchanged(data: RunData, form: str) -> str:
 
 def _otava(data: RunData, store: Store) -> str:
     """Return the history of the run's scenario, of the metrics that the run has."""
-    from benchkit.comparison.compare import ANSWER_METRICS
+    from benchkit.models.metrics import P99, RPS
     from benchkit.plugins.export.formats import otava_csv
     from benchkit.run_history.series import history
 
-    metrics = [name for name in ANSWER_METRICS if data.trials[name].notna().any()]
+    metrics = [name for name in (RPS, P99) if data.trials[name].notna().any()]
     name = data.manifest.scenario_name
     return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
 

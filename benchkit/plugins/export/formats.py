@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.notes import latency_note
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.columns import Metric
 from benchkit.models.design import controlled
@@ -25,7 +25,7 @@ from benchkit.models.metrics import P50, P99, metric_named, percentile_column
 from benchkit.models.run import Manifest
 from benchkit.run_history.estimates import Estimate, estimates_of
 from benchkit.run_history.series import History
-from benchkit.stats.samples import Exclusion, is_comparable, take_samples
+from benchkit.stats.samples import Exclusion, is_comparable
 
 EXPORTED_METRICS = (
     "rps",
@@ -217,7 +217,7 @@ def conbench_json(data: RunData) -> str:
     for metric, estimate in _estimates(data):
         if estimate.baseline is not None:
             continue
-        values = take_samples(data.trials, metric, data.exclusions).known(estimate.cell_id)
+        values = data.samples(metric).known(estimate.cell_id)
         levels = next(cell.levels for cell in manifest.cells if cell.cell_id == estimate.cell_id)
         commit = next(iter(estimate.commits), None) or (manifest.code.commit if manifest.code else None)
         result: dict[str, object] = {

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from benchkit.comparison.cell_labels import baseline
 from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.models.profile import Profile
 from benchkit.report.stored_run import StoredRun, cached_per_run
+from benchkit.stats.cell_pairs import cells_with_levels, scenario_baseline
+from benchkit.stats.samples import excluded_ids
 
 OTHER_PROGRAM = 0.5
 """Share of a profile under a function that the baseline never called. From this on the profile is of another program: a
@@ -37,7 +38,8 @@ def baseline_profile(run: StoredRun) -> SelectedProfile | None:
     if not run.service_profiles:
         return None
     cells = {each.cell_id for each in run.service_profiles}
-    base = baseline(run.manifest)
+    levels = scenario_baseline(run.manifest.scenario, run.manifest.cells)
+    base = cells_with_levels(levels, run.manifest.cells)[0].cell_id
     cell = base if base in cells else run.service_profiles[0].cell_id
     services = [each for each in run.service_profiles if each.cell_id == cell]
     return _selected(run, max(services, key=lambda each: _cpu_s(run, each)))
@@ -80,7 +82,7 @@ def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
     profiled = set(shares["trial_id"][shares["service"] == figures.service])
     of_cell = run.trials["trial_id"][run.trials["cell_id"] == figures.cell_id]
     trials = tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
-    excluded = {each.trial_id for each in run.profile_exclusions if each.covers("rps")}
+    excluded = excluded_ids(run.profile_exclusions, "rps")
     return tuple(trial_id for trial_id in trials if trial_id not in excluded) or trials
 
 

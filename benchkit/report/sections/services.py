@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from benchkit import units
-from benchkit.comparison.cpu_profiles import METRICS, ProfilerCost, ServiceProfile, profiler_costs
-from benchkit.comparison.worker_balance import WorkerBalance, worker_balances
+from benchkit.comparison.cpu_profiles import COST_METRICS, ProfilerCost, ServiceProfile, profiler_costs
+from benchkit.comparison.runs.worker_balance import WorkerBalance, worker_balances
 from benchkit.models.metrics import metric_named
 from benchkit.models.profile import STUDIED
 from benchkit.models.run import PassKind
@@ -51,7 +51,7 @@ def build_profiles(report: ReportInput) -> ProfilesContent | None:
         costs = [
             cost
             for kind in kinds
-            for metric in METRICS
+            for metric in COST_METRICS
             for cost in profiler_costs(run.trials, metric, run.profile_exclusions, kind)
         ]
     shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])

@@ -7,20 +7,20 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.cpu_profiles import profiler_costs
+from tests.support.comparison.fixtures import trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
 """Pairs of each cell: the rate with profiler, and the rate without."""
 
 
 @pytest.fixture
-def make_pass(make_trials: MakeTrials) -> Callable[[Pairs], pd.DataFrame]:
+def make_pass() -> Callable[[Pairs], pd.DataFrame]:
     """A run of two measured blocks, and a profile pass of these pairs after them."""
 
     def made(pairs: Pairs) -> pd.DataFrame:
-        parts = [make_trials({cell: [100.0, 100.0] for cell in pairs} | {"a~control": [100.0, 100.0]})]
+        parts = [trials_of({cell: [100.0, 100.0] for cell in pairs} | {"a~control": [100.0, 100.0]})]
         for place, kind in enumerate(("profile", "control")):
-            rows = make_trials({cell: [pair[place] for pair in each] for cell, each in pairs.items()}, kind=kind)
+            rows = trials_of({cell: [pair[place] for pair in each] for cell, each in pairs.items()}, kind=kind)
             parts.append(rows.assign(block=rows["block"] + 2, trial_id=rows["trial_id"] + f".{kind}"))
         return pd.concat(parts, ignore_index=True)
 

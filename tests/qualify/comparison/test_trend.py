@@ -1,30 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pandas as pd
 import pytest
 
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.trends import trends_of
-from benchkit.models.run import Manifest
+from tests.support.comparison.fixtures import manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
 LEVELS = (100, 200, 400, 1600)
 
 
-def test_interval_of_the_slope_and_band_keep_their_coverage(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_interval_of_the_slope_and_band_keep_their_coverage() -> None:
     generator = np.random.default_rng(9)
-    manifest = make_manifest([{"connections": n} for n in LEVELS])
+    manifest = manifest_of([{"connections": n} for n in LEVELS])
     runs, slope, whole = 400, 0, 0
     for _ in range(runs):
         block = 0.2 * generator.standard_normal(6)
         made = {f"connections={n}": n**-0.5 * np.exp(block + 0.05 * generator.standard_normal(6)) for n in LEVELS}
-        (trend,) = trends_of(RunData(manifest, make_trials(made)), "rps", "connections")
+        (trend,) = trends_of(RunData(manifest, trials_of(made)), "rps", "connections")
         assert trend.low is not None
         assert trend.high is not None
         slope += trend.low <= 2**-0.5 <= trend.high

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.worker_balance import worker_balances
+from benchkit.comparison.runs.worker_balance import worker_balances
 from benchkit.report.figures.registry import FIGURES, get_figure
 from benchkit.report.figures.telemetry import accept_queue_table, host_activity_table
 from benchkit.report.stored_run import StoredRun, read_run

@@ -89,7 +89,7 @@ def test_a_load_host_that_dies_is_named_and_the_others_are_stopped(hosts: Hosts)
         kill = threading.Timer(0.5, beside["load2"].processes.run, [["kill", "-KILL", agent]])
         kill.start()
         with pytest.raises(HostError, match=r"^load2: the agent ended"):
-            run_slices(hosts, slices, folder, start_of_load(hosts.by_role("load"), slices))
+            run_slices(hosts, slices, folder, start_of_load(tuple(hosts[name] for name in LOAD_HOSTS), slices))
         kill.join()
     hosts.drop("load2")
     for host in (each for each in hosts if "load" in each.spec.roles):

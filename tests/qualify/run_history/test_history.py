@@ -1,28 +1,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import benchkit
 from benchkit.errors import InputError
-from benchkit.models.run import BuildRecord, CodeState, Manifest
+from benchkit.models.run import BuildRecord, CodeState
 from benchkit.run_history import estimates
 from benchkit.run_history.estimates import RunEstimates, read_estimates
 from benchkit.run_history.series import history
 from benchkit.store.row_builders import INTERRUPTED
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from tests.support.comparison.fixtures import STARTED
+from tests.support.comparison.fixtures import STARTED, StoreRun, manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
 StoreHistory = Callable[..., None]
 CELLS = [{"stack": "old"}, {"stack": "new"}]
 BLOCKS = 8
@@ -31,16 +27,16 @@ LARGE = {"cpus": [0, 1, 2, 3], "kernel": "6.1", "memory_bytes": 8 << 30}
 
 
 @pytest.fixture
-def store_history(make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun) -> StoreHistory:
+def store_history(stored: StoreRun) -> StoreHistory:
     """Store a run for each of these ratios; `speeds` multiply both cells, `facts` are those of the runs' hosts,
     `images` the ids of their image."""
 
     def store_all(
         ratios: Sequence[float],
         speeds: Sequence[float] = (),
-        facts: Sequence[object] = (),
+        facts: Sequence[Mapping[str, Any]] = (),
         images: Sequence[str] = (),
-        **fields: object,
+        **fields: Any,  # noqa: ANN401 - fields of a manifest
     ) -> None:
         generator = np.random.default_rng(7)
         for i, ratio in enumerate(ratios):
@@ -48,7 +44,7 @@ def store_history(make_trials: MakeTrials, make_manifest: MakeManifest, stored: 
             shared = speed * 1000 * np.exp(0.1 * generator.standard_normal(BLOCKS))
             noise = np.exp(0.01 * generator.standard_normal((2, BLOCKS)))
             run_id = f"r{i:02}"
-            manifest = make_manifest(
+            manifest = manifest_of(
                 CELLS,
                 run_id=run_id,
                 started_at=STARTED + timedelta(days=i),
@@ -60,7 +56,7 @@ def store_history(make_trials: MakeTrials, make_manifest: MakeManifest, stored: 
             builds = {"app": BuildRecord(image="me/app:1", output_sha256=images[i])} if images else {}
             cells = tuple(cell.model_copy(update={"builds": builds}) for cell in manifest.cells)
             manifest = manifest.model_copy(update={"cells": cells})
-            trials = make_trials(
+            trials = trials_of(
                 {"stack=old": shared * noise[0], "stack=new": ratio * shared * noise[1]}, run_id=run_id, tool="wrk"
             )
             stored(manifest, trials)
@@ -118,12 +114,12 @@ def test_another_image_of_the_same_tag_is_named_with_its_shift(tmp_path: Path, s
 
 
 def test_runs_without_usable_trials_are_shown_and_not_used(
-    tmp_path: Path, store_history: StoreHistory, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+    tmp_path: Path, store_history: StoreHistory, stored: StoreRun
 ) -> None:
     store_history([1.0] * 6)
-    trials = make_trials({"stack=old": [1000.0] * 6, "stack=new": [100.0] * 6}, run_id="bad")
+    trials = trials_of({"stack=old": [1000.0] * 6, "stack=new": [100.0] * 6}, run_id="bad")
     trials["kind"] = INTERRUPTED
-    stored(make_manifest(CELLS, run_id="bad", started_at=STARTED + timedelta(days=50)), trials)
+    stored(manifest_of(CELLS, run_id="bad", started_at=STARTED + timedelta(days=50)), trials)
     (series,) = history("small", store=tmp_path).series
     assert [point.run_id for point in series.points if not point.is_used] == ["bad"]
     assert "an interval needs 3" in series.points[-1].note

@@ -12,7 +12,7 @@ import pytest
 
 import benchkit
 from benchkit.cli.progress import SilentProgress
-from benchkit.comparison.agreement import METRICS, agreements, sentence
+from benchkit.comparison.agreement import COMPARED, agreements, sentence
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.registry import TOOLS
@@ -128,7 +128,7 @@ def test_the_report_shows_the_agreement_of_tools_and_their_notes(ran: tuple[Stor
     store, outcome = ran
     run = read_run(store, outcome.run)
     found = agreements(run.trials)
-    assert {each.metric for each in found} == set(METRICS)
+    assert {each.metric for each in found} == set(COMPARED)
     html = page((run, ()))
     assert "Do the tools agree?" in html
     assert all(sentence(each).split(":")[0] in html for each in found)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 from benchkit.models.metrics import METRICS

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec

@@ -10,7 +10,7 @@ from typing import Any
 from benchkit.comparison.components import LOGARITHMIC, Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
-from benchkit.comparison.run_data import RunData, read_run_data
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.why import is_shown
 from benchkit.store.store import Store
 from tests.qualify.faults.fault_lab import FaultLab

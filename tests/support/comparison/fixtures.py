@@ -23,8 +23,6 @@ from benchkit.store.tables import RunTables
 
 STARTED = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
 StoreRun = Callable[..., RunFolder]
 
 
@@ -100,18 +98,6 @@ def store_run(path: Path, manifest: Manifest, trials: pd.DataFrame) -> RunFolder
         "hosts", [row for host in manifest.hosts for row in host_rows(host.name, host.roles, "start", host.facts)]
     )
     return run
-
-
-@pytest.fixture(scope="session")
-def make_trials() -> MakeTrials:
-    """`trials_of`."""
-    return trials_of
-
-
-@pytest.fixture(scope="session")
-def make_manifest() -> MakeManifest:
-    """`manifest_of`."""
-    return manifest_of
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pandas as pd
 
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.diagnoses.diagnosis import Cause
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion
 from benchkit.store.store import Store

@@ -104,6 +104,11 @@ def core_counters(host: str, core: int, *, user: float = 0.0, softirq: float = 0
     }
 
 
+def cpu_time(**shares: float) -> Telemetry:
+    """Return the CPU time of processes on host `sut` that used these shares of the window, each by its service."""
+    return {("cpu_s_total", "sut", name, None): {-0.01: 0.0, 3.05: share * WINDOW_S} for name, share in shares.items()}
+
+
 def host_samples(host: str) -> Telemetry:
     """Return samples of a host every half second, and at the ends of the window."""
     return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)}
@@ -120,7 +125,7 @@ def healthy_telemetry() -> Telemetry:
     telemetry: Telemetry = {
         **host_samples("sut"),
         **host_samples("load"),
-        ("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.9 * WINDOW_S},
+        **cpu_time(app=0.9),
         ("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 50_000, 2.0: 100_000, 3.05: 150_000},
         ("connections_established", "sut", "app", "8080"): {0.5: 64, 1.0: 64, 1.5: 64},
         ("accept_queue", "sut", "app", "0.0.0.0:8080"): {0.5: 0, 1.0: 3},

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -10,20 +8,20 @@ import pytest
 from benchkit.comparison.adaptive import decide, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
-from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import arrow_schema, rows_from_arrow
+from tests.support.comparison.fixtures import manifest_of, trials_of
+from tests.support.judge.builders import EQUAL_PROBES
 
-MakeTrials = Callable[..., pd.DataFrame]
 UNTIL = StopCondition(precision=0.05, budget_s=600)
 MOST = 30
 ASKED = [("rps", ComparedCells("b", "a")), ("rps", ComparedCells("c", "a"))]
 
 
-def trials(make_trials: MakeTrials, blocks: int, spread: float) -> pd.DataFrame:
+def trials(blocks: int, spread: float) -> pd.DataFrame:
     noise = np.exp(spread * np.random.default_rng(8).standard_normal((3, blocks)))
-    return make_trials({"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2]})
+    return trials_of({"a": 100 * noise[0], "b": 50 * noise[1], "c": 70 * noise[2]})
 
 
 def rows_of(made: pd.DataFrame) -> list[TrialRow]:
@@ -32,8 +30,8 @@ def rows_of(made: pd.DataFrame) -> list[TrialRow]:
     return rows_from_arrow(TrialRow, pa.Table.from_pandas(made[schema.names], schema=schema, preserve_index=False))
 
 
-def test_run_ends_when_every_ratio_is_precise_enough(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.01), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
+def test_run_ends_when_every_ratio_is_precise_enough() -> None:
+    decision = decide(trials(8, 0.01), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert decision.stop
     assert decision.reason == "every interval is within ± 5.0%"
     assert decision.precision is not None
@@ -41,15 +39,15 @@ def test_run_ends_when_every_ratio_is_precise_enough(make_trials: MakeTrials) ->
     assert decision.blocks == 8
 
 
-def test_controls_do_not_prolong_a_run(make_manifest: Callable[..., Manifest]) -> None:
+def test_controls_do_not_prolong_a_run() -> None:
     cells = [{"stack": "go"}, {"stack": "nginx"}]
-    manifest = make_manifest(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
+    manifest = manifest_of(cells, controls=["stack=go"], scenario={"until": {"precision": 0.05}}, blocks=30)
     rule = stop_rule(manifest)
     assert rule is not None
     assert rule.ratios == (("rps", ComparedCells("stack=nginx", "stack=go")),)
 
 
-def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callable[..., Manifest]) -> None:
+def test_ratios_of_claims_must_be_precise_in_their_metric() -> None:
     claim = {
         "text": "nginx takes less CPU",
         "metric": "server_cpu_s_per_request",
@@ -57,7 +55,7 @@ def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callabl
         "at_most": 1,
     }
     cells = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
-    rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
+    rule = stop_rule(manifest_of(cells, scenario={"until": {"precision": 0.05}, "claims": [claim]}, blocks=30))
     assert rule is not None
     assert rule.ratios == (
         ("rps", ComparedCells("stack=nginx", "stack=go")),
@@ -66,8 +64,8 @@ def test_ratios_of_claims_must_be_precise_in_their_metric(make_manifest: Callabl
     )
 
 
-def test_run_continues_while_one_ratio_is_imprecise(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 8, 0.06), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
+def test_run_continues_while_one_ratio_is_imprecise() -> None:
+    decision = decide(trials(8, 0.06), ASKED, UNTIL, max_blocks=MOST, elapsed_s=100, block_s=20)
     assert not decision.stop
     assert decision.widest is not None
     assert decision.precision == pytest.approx((decision.widest.high or 0) / (decision.widest.ratio or 1) - 1)
@@ -76,17 +74,17 @@ def test_run_continues_while_one_ratio_is_imprecise(make_trials: MakeTrials) -> 
     assert 8 < decision.blocks_expected <= 30
 
 
-def test_precision_never_ends_a_run_before_its_minimum_of_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 6, 0.001), ASKED, UNTIL, max_blocks=MOST)
+def test_precision_never_ends_a_run_before_its_minimum_of_blocks() -> None:
+    decision = decide(trials(6, 0.001), ASKED, UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "6 of at least 7 blocks"
-    assert decide(trials(make_trials, 7, 0.001), ASKED, UNTIL, max_blocks=MOST).stop
+    assert decide(trials(7, 0.001), ASKED, UNTIL, max_blocks=MOST).stop
 
 
-def test_run_ends_after_its_blocks_or_its_time_budget(make_trials: MakeTrials) -> None:
-    wild = trials(make_trials, 30, 0.5)
+def test_run_ends_after_its_blocks_or_its_time_budget() -> None:
+    wild = trials(30, 0.5)
     assert decide(wild, ASKED, UNTIL, max_blocks=MOST).reason == "all 30 blocks are done"
-    short = trials(make_trials, 3, 0.5)
+    short = trials(3, 0.5)
     assert (
         decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=590, block_s=20).reason
         == "the time budget is spent (600 s)"
@@ -94,42 +92,42 @@ def test_run_ends_after_its_blocks_or_its_time_budget(make_trials: MakeTrials) -
     assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
 
 
-def test_run_continues_while_a_ratio_has_no_interval(make_trials: MakeTrials) -> None:
+def test_run_continues_while_a_ratio_has_no_interval() -> None:
     out = [Exclusion(f"r1.c.b{block}", "invalid") for block in range(1, 8)]
-    decision = decide(trials(make_trials, 8, 0.001), ASKED, UNTIL, max_blocks=MOST, exclusions=out)
+    decision = decide(trials(8, 0.001), ASKED, UNTIL, max_blocks=MOST, exclusions=out)
     assert not decision.stop
     assert decision.reason == "1 of at least 7 blocks are usable for c"
     assert decision.precision is None
     assert decision.blocks_expected is None
 
 
-def test_every_ratio_needs_the_minimum_of_blocks(make_trials: MakeTrials) -> None:
-    frame, out = trials(make_trials, 9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
+def test_every_ratio_needs_the_minimum_of_blocks() -> None:
+    frame, out = trials(9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
     assert (
         decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks are usable for c"
     )
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out[:2]).stop
 
 
-def test_run_without_ratios_uses_all_blocks(make_trials: MakeTrials) -> None:
-    decision = decide(trials(make_trials, 9, 0.001), [], UNTIL, max_blocks=MOST)
+def test_run_without_ratios_uses_all_blocks() -> None:
+    decision = decide(trials(9, 0.001), [], UNTIL, max_blocks=MOST)
     assert not decision.stop
     assert decision.reason == "no ratio is requested"
 
 
-def test_one_cell_alone_must_be_known_by_itself(make_trials: MakeTrials) -> None:
+def test_one_cell_alone_must_be_known_by_itself() -> None:
     noise = np.exp(0.01 * np.random.default_rng(8).standard_normal(8))
-    decision = decide(make_trials({"a": 100 * noise}), [], UNTIL, max_blocks=MOST)
+    decision = decide(trials_of({"a": 100 * noise}), [], UNTIL, max_blocks=MOST)
     assert decision.stop
     assert decision.widest is not None
     assert decision.widest.ratio == pytest.approx(100 * np.exp(np.log(noise).mean()))
     assert decision.precision is not None
     assert decision.precision < UNTIL.precision
-    assert not decide(make_trials({"a": 100 * noise**10}), [], UNTIL, max_blocks=MOST).stop
+    assert not decide(trials_of({"a": 100 * noise**10}), [], UNTIL, max_blocks=MOST).stop
 
 
-def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None:
-    frame = trials(make_trials, 8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
+def test_every_requested_metric_must_be_precise() -> None:
+    frame = trials(8, 0.001).assign(latency_p99_s=np.random.default_rng(1).lognormal(0, 0.5, 24))
     assert decide(frame, ASKED, UNTIL, max_blocks=MOST).stop
     decision = decide(frame, [*ASKED, ("latency_p99_s", ComparedCells("b", "a"))], UNTIL, max_blocks=MOST)
     assert not decision.stop
@@ -137,20 +135,12 @@ def test_every_requested_metric_must_be_precise(make_trials: MakeTrials) -> None
     assert decision.widest.metric == "latency_p99_s"
 
 
-def test_stop_rule_excludes_trials_that_run_checks_find_invalid(
-    make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
-) -> None:
+def test_stop_rule_excludes_trials_that_run_checks_find_invalid() -> None:
     """Give nginx another status in its first four trials: four of eight blocks remain."""
     cells = [{"stack": "go"}, {"stack": "nginx"}]
-    rule = stop_rule(make_manifest(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
+    rule = stop_rule(manifest_of(cells, scenario={"until": {"precision": 0.05}}, blocks=30))
     assert rule is not None
-    made = make_trials(
-        {"stack=go": np.linspace(100, 101, 8), "stack=nginx": np.linspace(51, 50, 8)},
-        probe_status=200,
-        probe_header_bytes=141,
-        probe_body_bytes=12,
-        probe_body_sha256="ab",
-    )
+    made = trials_of({"stack=go": np.linspace(100, 101, 8), "stack=nginx": np.linspace(51, 50, 8)}, **EQUAL_PROBES)
     assert rule(rows_of(made), 10, 1).stop
     early = (made["cell_id"] == "stack=nginx") & (made["block"] <= 4)
     decision = rule(rows_of(made.assign(probe_status=np.where(early, 204, 200))), 10, 1)
@@ -158,21 +148,19 @@ def test_stop_rule_excludes_trials_that_run_checks_find_invalid(
     assert decision.reason == "4 of at least 7 blocks are usable for stack=nginx"
 
 
-def test_percentiles_of_too_few_requests_do_not_end_a_run(
-    make_trials: MakeTrials, make_manifest: Callable[..., Manifest]
-) -> None:
+def test_percentiles_of_too_few_requests_do_not_end_a_run() -> None:
     until = {"precision": 0.05, "metrics": ["latency_p99_s"]}
-    rule = stop_rule(make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"until": until}, blocks=30))
+    rule = stop_rule(manifest_of([{"stack": "go"}, {"stack": "nginx"}], scenario={"until": until}, blocks=30))
     assert rule is not None
     times = {"stack=go": np.linspace(0.100, 0.101, 8), "stack=nginx": np.linspace(0.051, 0.050, 8)}
-    made = make_trials(times, metric="latency_p99_s")
+    made = trials_of(times, metric="latency_p99_s")
     assert rule(rows_of(made), 10, 1).stop
     assert not rule(rows_of(made.assign(requests=500)), 10, 1).stop
 
 
-def test_run_ends_once_every_interval_excludes_the_asked_ratio(make_trials: MakeTrials) -> None:
+def test_run_ends_once_every_interval_excludes_the_asked_ratio() -> None:
     until = StopCondition(precision=0.001, min_blocks=6, excludes=0.9)
-    made = trials(make_trials, 8, 0.02)  # ratios near 0.5 and 0.7
+    made = trials(8, 0.02)  # ratios near 0.5 and 0.7
     decision = decide(made, ASKED, until, max_blocks=MOST)
     assert decision.stop
     assert decision.reason == "every interval excludes 0.9"
@@ -180,8 +168,8 @@ def test_run_ends_once_every_interval_excludes_the_asked_ratio(make_trials: Make
     assert not decide(made, ASKED, until.model_copy(update={"excludes": None}), max_blocks=MOST).stop
 
 
-def test_smaller_error_rate_asks_for_more_blocks(make_trials: MakeTrials) -> None:
-    made = trials(make_trials, 8, 0.03)
+def test_smaller_error_rate_asks_for_more_blocks() -> None:
+    made = trials(8, 0.03)
     wide = decide(made, ASKED, StopCondition(precision=0.05, alpha=0.001), max_blocks=MOST)
     narrow = decide(made, ASKED, StopCondition(precision=0.05), max_blocks=MOST)
     assert wide.precision is not None

@@ -1,28 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from benchkit.comparison.answer import WHY_UNKNOWN, Answer, choose_headlines, write_answer
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import answer_of_run, compare, compare_cells
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import RunData, run_data_from_tables
+from benchkit.comparison.runs.run_data import RunData, run_data_from_tables
 from benchkit.comparison.texts import markdown, markdown_text
+from benchkit.models.base import Levels
 from benchkit.models.metrics import CPU, P99
-from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.run_folder import RunFolder
-
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[..., RunFolder]
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
 GO, NGINX = {"stack": "go"}, {"stack": "nginx-go"}
 BELIEVED = "It can be believed: no check found a fault in the trials that it uses."
@@ -47,24 +43,23 @@ def answer_of(data: RunData, metrics: Sequence[str] = ("rps",)) -> Answer:
     return write_answer([ratio for metric in metrics for ratio in compare_cells(data, [metric]).ratios], [data])
 
 
-@pytest.fixture
-def two_cells(make_trials: MakeTrials, make_manifest: MakeManifest) -> Callable[..., RunData]:
-    """Maker of a run of go and nginx-go: the rate of nginx-go relative to go, and reasons of verdicts."""
+def two_cells(
+    factor: float,
+    *reasons: tuple[str, str, str],
+    blocks: int = 8,
+    p99: float | None = None,
+    **manifest: Any,  # noqa: ANN401 - arguments of manifest_of
+) -> RunData:
+    """Return a run of go and nginx-go: with the rate of nginx-go relative to go, and reasons of verdicts."""
+    rates = {"stack=go": spread(1000, blocks), "stack=nginx-go": spread(1000 * factor, blocks, seed=2)}
+    trials = trials_of(rates, verdict="valid")
+    if p99 is not None:
+        is_go = trials["cell_id"] == "stack=go"
+        trials[P99] = np.where(is_go, 0.004, 0.004 * p99) * np.tile(np.array(spread(1, blocks, seed=3)), 2)
+    return run_data_from_tables(manifest_of([GO, NGINX], **manifest), trials, verdicts(*reasons))
 
-    def made(
-        factor: float, *reasons: tuple[str, str, str], blocks: int = 8, p99: float | None = None, **manifest: object
-    ) -> RunData:
-        rates = {"stack=go": spread(1000, blocks), "stack=nginx-go": spread(1000 * factor, blocks, seed=2)}
-        trials = make_trials(rates, verdict="valid")
-        if p99 is not None:
-            is_go = trials["cell_id"] == "stack=go"
-            trials[P99] = np.where(is_go, 0.004, 0.004 * p99) * np.tile(np.array(spread(1, blocks, seed=3)), 2)
-        return run_data_from_tables(make_manifest([GO, NGINX], **manifest), trials, verdicts(*reasons))
 
-    return made
-
-
-def test_a_difference_is_stated_with_its_interval(two_cells: Callable[..., RunData]) -> None:
+def test_a_difference_is_stated_with_its_interval() -> None:
     answer = answer_of(two_cells(0.44))
     assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
     assert (answer.trust, answer.reasons, answer.trust_sentence) == ("yes", (), BELIEVED)
@@ -72,14 +67,14 @@ def test_a_difference_is_stated_with_its_interval(two_cells: Callable[..., RunDa
     assert higher.startswith("nginx-go serves 12.5 times the requests of go, 12.")
 
 
-def test_other_metrics_of_the_same_cells_are_added(two_cells: Callable[..., RunData]) -> None:
+def test_other_metrics_of_the_same_cells_are_added() -> None:
     (sentence,) = answer_of(two_cells(0.44, p99=1.75), ["rps", P99]).sentences
     assert sentence == (
         "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.7500 to 1.7500."
     )
 
 
-def test_cpu_per_request_is_added_where_rates_show_no_difference(two_cells: Callable[..., RunData]) -> None:
+def test_cpu_per_request_is_added_where_rates_show_no_difference() -> None:
     def answered(factor: float) -> str:
         data = two_cells(factor)
         cpu_s = np.where(data.trials["cell_id"] == "stack=go", 0.0002, 0.001) * np.array(spread(1, 16, seed=4))
@@ -90,14 +85,14 @@ def test_cpu_per_request_is_added_where_rates_show_no_difference(two_cells: Call
     assert "CPU" not in answered(0.44)
 
 
-def test_a_ratio_that_shows_nothing_is_no_equality(two_cells: Callable[..., RunData]) -> None:
+def test_a_ratio_that_shows_nothing_is_no_equality() -> None:
     answer = answer_of(two_cells(1.0))
     (sentence,) = answer.sentences
     assert sentence.startswith("nginx-go is not shown to differ from go in RPS: the ratio is 1.0")
     assert answer.trust == "yes"
 
 
-def test_too_few_blocks_decide_nothing(two_cells: Callable[..., RunData]) -> None:
+def test_too_few_blocks_decide_nothing() -> None:
     answer = answer_of(two_cells(0.44, blocks=2, p99=1.75), ["rps", P99])
     (sentence,) = answer.sentences
     assert sentence.startswith("Undecided: nginx-go served 0.4")
@@ -107,7 +102,7 @@ def test_too_few_blocks_decide_nothing(two_cells: Callable[..., RunData]) -> Non
     )
 
 
-def test_few_blocks_show_a_very_large_difference_only(two_cells: Callable[..., RunData]) -> None:
+def test_few_blocks_show_a_very_large_difference_only() -> None:
     assert answer_of(two_cells(67.0, blocks=5)).sentences[0].startswith("nginx-go serves 6")
     answer = answer_of(two_cells(1.02, blocks=4))
     assert answer.sentences[0].startswith("Undecided: nginx-go served 1.0")
@@ -115,7 +110,7 @@ def test_few_blocks_show_a_very_large_difference_only(two_cells: Callable[..., R
     assert answer.reasons[0] == "4 blocks can show a very large difference only; 6 blocks show smaller ones"
 
 
-def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunData]) -> None:
+def test_invalid_trials_leave_nothing_to_compare() -> None:
     data = two_cells(0.44)
     trials = data.trials.assign(verdict="invalid")
     excluded = [Exclusion(str(trial_id), "invalid: generator-saturated") for trial_id in trials["trial_id"]]
@@ -129,9 +124,7 @@ def test_invalid_trials_leave_nothing_to_compare(two_cells: Callable[..., RunDat
     )
 
 
-def test_an_invalid_trial_of_six_costs_a_block_of_the_answer_and_of_a_claim_alike(
-    two_cells: Callable[..., RunData],
-) -> None:
+def test_an_invalid_trial_of_six_costs_a_block_of_the_answer_and_of_a_claim_alike() -> None:
     claim = {"text": "nginx costs a tenth", "ratio": {"of": NGINX, "to": GO}, "at_most": 0.9}
     lost = ("r1.stack=go.b1", "generator-saturated", "invalid")
     data = two_cells(0.44, lost, blocks=6, scenario={"claims": [claim]})
@@ -143,7 +136,7 @@ def test_an_invalid_trial_of_six_costs_a_block_of_the_answer_and_of_a_claim_alik
     assert answer_of(data).trust in {"yes", "with care"}
 
 
-def test_invalid_trials_that_are_used_on_request_cannot_be_believed(two_cells: Callable[..., RunData]) -> None:
+def test_invalid_trials_that_are_used_on_request_cannot_be_believed() -> None:
     data = two_cells(0.44, ("r1.stack=go.b1", "generator-saturated", "invalid"))
     answer = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts_of(data), []))
     assert answer.trust == "no"
@@ -155,7 +148,7 @@ def verdicts_of(data: RunData) -> pd.DataFrame:
     return verdicts(*((each.trial_id, each.check, each.severity) for each in data.findings))
 
 
-def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData]) -> None:
+def test_unstable_trials_are_believed_with_care() -> None:
     every = [(f"r1.stack=go.b{block}", "unstable", "suspect") for block in range(1, 9)]
     answer = answer_of(two_cells(0.44, *every))
     assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
@@ -165,9 +158,7 @@ def test_unstable_trials_are_believed_with_care(two_cells: Callable[..., RunData
     )
 
 
-def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program(
-    two_cells: Callable[..., RunData],
-) -> None:
+def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program() -> None:
     disturbed = [f"r1.stack={cell}.b{block}" for cell in ("go", "nginx-go") for block in (2, 3, 5)]
     data = two_cells(0.44, *((each, "noisy-host", "suspect") for each in disturbed))
     trials = data.trials.assign(other_program=None, other_program_cores=None)
@@ -181,7 +172,7 @@ def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program(
     )
 
 
-def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care(two_cells: Callable[..., RunData]) -> None:
+def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care() -> None:
     assert answer_of(two_cells(0.44, status="interrupted")).reasons == ("r1 is interrupted, the results are partial",)
     data = two_cells(0.44)
     answer = answer_of(run_data_from_tables(data.manifest, data.trials.assign(verdict=None), verdicts()))
@@ -189,13 +180,13 @@ def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care(two_cells:
     assert "have no verdict" in answer.trust_sentence
 
 
-def test_a_sequential_run_cannot_be_believed(two_cells: Callable[..., RunData]) -> None:
+def test_a_sequential_run_cannot_be_believed() -> None:
     answer = answer_of(two_cells(0.44, scenario={"design": "sequential"}))
     assert answer.trust == "no"
     assert "drift" in answer.reasons[0]
 
 
-def test_equal_servers_say_how_far_apart_they_come_out(two_cells: Callable[..., RunData]) -> None:
+def test_equal_servers_say_how_far_apart_they_come_out() -> None:
     def equal(data: RunData) -> RunData:
         go, nginx = data.manifest.cells
         cells = (go, nginx.model_copy(update={"same_as": go.cell_id}))
@@ -213,22 +204,20 @@ def test_equal_servers_say_how_far_apart_they_come_out(two_cells: Callable[..., 
     assert apart.reasons[0].startswith("nginx-go differs from go, the same server, in rps")
 
 
-def test_a_control_that_differs_from_itself_makes_all_ratios_unbelievable(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_control_that_differs_from_itself_makes_all_ratios_unbelievable() -> None:
     rates = {
         "stack=go": spread(1000),
         "stack=nginx-go": spread(440, seed=2),
         "stack=go~control": spread(700, seed=3),
     }
-    manifest = make_manifest([GO, NGINX], controls=["stack=go"])
-    answer = answer_of(run_data_from_tables(manifest, make_trials(rates, verdict="valid"), verdicts()))
+    manifest = manifest_of([GO, NGINX], controls=["stack=go"])
+    answer = answer_of(run_data_from_tables(manifest, trials_of(rates, verdict="valid"), verdicts()))
     assert len(answer.sentences) == 1
     assert answer.trust == "no"
     assert "differs from itself" in answer.reasons[0]
 
 
-def test_responses_that_differ_are_believed_with_care_unless_declared(two_cells: Callable[..., RunData]) -> None:
+def test_responses_that_differ_are_believed_with_care_unless_declared() -> None:
     data = two_cells(0.44)
     trials = data.trials.assign(probe_body_bytes=[12.0] * 8 + [1600.0] * 8)
     answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts()))
@@ -239,9 +228,9 @@ def test_responses_that_differ_are_believed_with_care_unless_declared(two_cells:
     assert answer_of(run_data_from_tables(manifest, trials, verdicts())).trust == "yes"
 
 
-def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=go": [900, 1000, 1100]}, verdict="valid")
-    data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "suspect")))
+def test_a_run_of_one_cell_states_its_result() -> None:
+    trials = trials_of({"stack=go": [900, 1000, 1100]}, verdict="valid")
+    data = run_data_from_tables(manifest_of([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "suspect")))
     answer = answer_of(data)
     (sentence,) = answer.sentences
     assert sentence == (
@@ -253,21 +242,19 @@ def test_a_run_of_one_cell_states_its_result(make_trials: MakeTrials, make_manif
     )
 
 
-def test_a_run_without_results_states_why(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=go": [900]}, verdict="invalid")
-    data = run_data_from_tables(make_manifest([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
+def test_a_run_without_results_states_why() -> None:
+    trials = trials_of({"stack=go": [900]}, verdict="invalid")
+    data = run_data_from_tables(manifest_of([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
     assert answer_of(data).text == (
         "go has no usable result; measured were 900 requests/s (mean of 1 block). "
         "It cannot be believed: the server was still warming up (in 1 trial)."
     )
-    nothing = run_data_from_tables(make_manifest([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())
+    nothing = run_data_from_tables(manifest_of([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())
     assert answer_of(nothing).text == "This run compares nothing. It cannot be believed: these hosts support no cell."
 
 
-def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    cells = [{"stack": stack, "connections": n} for n in (16, 64) for stack in ("go", "slow", "same")]
+def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence() -> None:
+    cells: list[Levels] = [{"stack": stack, "connections": n} for n in (16, 64) for stack in ("go", "slow", "same")]
     factor = {"go": 1.0, "slow": 0.3, "same": 1.0}
     rates = {
         f"stack={cell['stack']},connections={cell['connections']}": spread(
@@ -277,8 +264,8 @@ def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence(
         )
         for i, cell in enumerate(cells)
     }
-    manifest = make_manifest(cells, scenario={"baseline": {"stack": "go"}})
-    answer = answer_of(run_data_from_tables(manifest, make_trials(rates, verdict="valid"), verdicts()))
+    manifest = manifest_of(cells, scenario={"baseline": {"stack": "go"}})
+    answer = answer_of(run_data_from_tables(manifest, trials_of(rates, verdict="valid"), verdicts()))
     assert answer.sentences[0].startswith("slow serves 0.45 times the requests of go (connections 64), 0.4")
     assert answer.sentences[1].startswith("slow serves 0.30 times the requests of go (connections 16), 0.")
     assert answer.sentences[2] == "And 2 more are not shown to differ."
@@ -298,14 +285,12 @@ def test_headlines_are_differences_that_are_shown_before_others() -> None:
     assert choose_headlines([undecided, ratio(2.0, "undecided"), ratio(0.1, "undecided")])[0] == undecided
 
 
-def test_two_runs_are_named_and_their_drift_casts_doubt(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_two_runs_are_named_and_believed_with_care(tmp_path: Path, stored: StoreRun) -> None:
     for run_id, rate in (("r1", 1000), ("r2", 1200)):
-        trials = make_trials(
+        trials = trials_of(
             {"stack=go": spread(rate), "stack=nginx-go": spread(440, seed=2)}, run_id=run_id, verdict="valid"
         )
-        stored(make_manifest([GO, NGINX], run_id=run_id), trials)
+        stored(manifest_of([GO, NGINX], run_id=run_id), trials)
     answer = compare("r1", "r2", store=tmp_path).answer
     assert answer is not None
     assert answer.sentences[0].startswith("go in run r2 serves 1.20 times the requests of run r1, 1.")
@@ -313,11 +298,9 @@ def test_two_runs_are_named_and_their_drift_casts_doubt(
     assert "between the two runs" in answer.trust_sentence
 
 
-def test_all_forms_of_a_comparison_have_the_answer(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = make_trials({"stack=go": spread(1000), "stack=nginx-go": spread(440, seed=2)}, verdict="valid")
-    stored(make_manifest([GO, NGINX]), trials)
+def test_all_forms_of_a_comparison_have_the_answer(tmp_path: Path, stored: StoreRun) -> None:
+    trials = trials_of({"stack=go": spread(1000), "stack=nginx-go": spread(440, seed=2)}, verdict="valid")
+    stored(manifest_of([GO, NGINX]), trials)
     found = compare("r1", store=tmp_path)
     assert found.answer is not None
     assert f"**{markdown_text(' '.join(found.answer.sentences))}**" in markdown(found)
@@ -333,32 +316,30 @@ def test_all_forms_of_a_comparison_have_the_answer(
     assert {"log_error", "df", "p_t"} <= set(found.frame(full=True))
 
 
-def test_a_scenario_that_names_its_answer_opens_with_it(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = [{"stack": stack, "keepalive": kept} for stack in ("go", "nginx") for kept in (False, True)]
+def test_a_scenario_that_names_its_answer_opens_with_it() -> None:
+    cells: list[Levels] = [{"stack": stack, "keepalive": kept} for stack in ("go", "nginx") for kept in (False, True)]
     rates = {
         f"stack={cell['stack']},keepalive={str(cell['keepalive']).lower()}": spread(1000 * (i + 1), seed=i)
         for i, cell in enumerate(cells)
     }
     asked = {"of": {"stack": "go", "keepalive": True}, "to": {"stack": "go", "keepalive": False}}
-    manifest = make_manifest(cells, scenario={"answer": asked})
-    trials = make_trials(rates, verdict="valid")
+    manifest = manifest_of(cells, scenario={"answer": asked})
+    trials = trials_of(rates, verdict="valid")
     answer = answer_of_run(RunData(manifest, trials))
     assert len(answer.sentences) == 1  # and none on nginx, which no question is about
     assert answer.sentences[0].startswith("keepalive true serves 1.99 times the requests of keepalive false (go)")
-    other = make_manifest(cells, scenario={"answer": {**asked, "to": {"stack": "other"}}})
+    other = manifest_of(cells, scenario={"answer": {**asked, "to": {"stack": "other"}}})
     assert (
         "nginx" in answer_of_run(RunData(other, trials)).sentences[0]
     )  # as without an answer: the run lacks its cells
 
 
-def test_a_control_that_differs_in_another_metric_is_no_reason_to_disbelieve(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_control_that_differs_in_another_metric_is_no_reason_to_disbelieve() -> None:
     rates = {"stack=go": spread(1000), "stack=nginx-go": spread(500, seed=2), "stack=go~control": spread(1000, seed=4)}
-    trials = make_trials(rates, verdict="valid")
+    trials = trials_of(rates, verdict="valid")
     is_control = trials["cell_id"] == "stack=go~control"
     trials[CPU] = np.where(is_control, 2e-5, 1e-5) * np.tile(np.array(spread(1, seed=3)), 3)
-    manifest = make_manifest([GO, NGINX, GO])
+    manifest = manifest_of([GO, NGINX, GO])
     control = manifest.cells[2].model_copy(update={"cell_id": "stack=go~control"})
     manifest = manifest.model_copy(update={"cells": (*manifest.cells[:2], control)})
     answer = answer_of(RunData(manifest, trials), ("rps", CPU))

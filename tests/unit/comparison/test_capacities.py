@@ -11,7 +11,7 @@ import pytest
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.compare import compare_cells
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.claims import CellPair, Claim
 from benchkit.stats.samples import Exclusion
 from tests.support.comparison.fixtures import manifest_of, trials_of
@@ -99,5 +99,5 @@ def test_ratios_claims_and_capacities_exclude_the_same_trials() -> None:
     assert (compared.ratio, compared.low, compared.high) == (claimed.ratio, claimed.low, claimed.high)
     assert compared.is_shown
     assert result.state == "holds"
-    assert capacity["stack=go"].doubts is None
+    assert capacity["stack=go"].exclusion is None
     assert capacity["stack=go"].rps == pytest.approx(np.exp(np.log(usable["capacity_rps"]).mean()))

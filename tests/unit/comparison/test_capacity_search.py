@@ -16,11 +16,11 @@ CEILING = 10_000.0
 PRECISION = 0.05
 
 
-def searched(capacity: float, noise: float = 0.0, seed: int = 1, most: int = MAX_PROBES) -> CapacitySearch:
+def searched(capacity: float, noise: float = 0.0, seed: int = 1) -> CapacitySearch:
     """Return a finished search for a capacity that varies from probe to probe by this standard deviation of its log."""
     rng = np.random.default_rng(seed)
     search = CapacitySearch(CEILING, PRECISION)
-    while not search.is_precise and len(search.probes) < most:
+    while not search.is_precise and len(search.probes) < MAX_PROBES:
         rate = search.next_rate()
         search.add(rate, is_held=rate < capacity * math.exp(noise * rng.standard_normal()))
     return search

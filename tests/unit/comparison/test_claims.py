@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,39 +8,30 @@ import pytest
 
 from benchkit.comparison.claims import ClaimResult, judge_claims
 from benchkit.comparison.compare import compare_all_metrics
-from benchkit.comparison.run_data import RunData, run_data_from_tables
-from benchkit.models.run import Manifest
+from benchkit.comparison.runs.run_data import RunData, run_data_from_tables
+from benchkit.models.base import Levels
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
+from tests.support.comparison.fixtures import manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-GRID = [{"stack": stack, "cores": cores} for stack in ("go", "nginx") for cores in (1, 8)]
+GRID: list[Levels] = [{"stack": stack, "cores": cores} for stack in ("go", "nginx") for cores in (1, 8)]
 NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0, 1.02, 0.98])
 RATES = {"stack=go,cores=1": 100, "stack=nginx,cores=1": 94, "stack=go,cores=8": 400, "stack=nginx,cores=8": 232}
 
-Judge = Callable[..., ClaimResult]
 
-
-@pytest.fixture
-def judge(make_trials: MakeTrials, make_manifest: MakeManifest) -> Judge:
+def judge(
+    claim: dict[str, Any],
+    *,
+    excluded: tuple[Exclusion, ...] = (),
+    blocks: int = 8,
+    **manifest: Any,  # noqa: ANN401 - arguments of manifest_of
+) -> ClaimResult:
     """Evaluate one claim on nginx relative to go: 0.94 with one core, 0.58 with eight."""
-
-    def judged(
-        claim: dict[str, Any],
-        *,
-        excluded: tuple[Exclusion, ...] = (),
-        blocks: int = 8,
-        **manifest: Any,  # noqa: ANN401 - arguments of manifest_of
-    ) -> ClaimResult:
-        rates = {cell: rate * NOISE[:blocks] ** (1 if "go" in cell else -1) for cell, rate in RATES.items() if blocks}
-        claims = [{"text": "a sentence", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, **claim}]
-        scenario = {"claims": claims, **manifest.pop("scenario", {})}
-        made = make_manifest(GRID, scenario=scenario, **manifest)
-        (result,) = judge_claims(RunData(made, make_trials(rates), excluded))
-        return result
-
-    return judged
+    rates = {cell: rate * NOISE[:blocks] ** (1 if "go" in cell else -1) for cell, rate in RATES.items() if blocks}
+    claims = [{"text": "a sentence", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, **claim}]
+    scenario = {"claims": claims, **manifest.pop("scenario", {})}
+    (result,) = judge_claims(RunData(manifest_of(GRID, scenario=scenario, **manifest), trials_of(rates), excluded))
+    return result
 
 
 ONE = {"ratio": {"of": {"stack": "nginx", "cores": 1}, "to": {"stack": "go"}}}
@@ -62,7 +52,7 @@ EIGHT = {"ratio": {"of": {"stack": "nginx", "cores": 8}, "to": {"stack": "go", "
         ({**ONE, "about": 0.94, "within": 0.1, "published": 0.94}, "holds"),
     ],
 )
-def test_interval_decides_a_claim(claim: dict[str, Any], state: str, judge: Judge) -> None:
+def test_interval_decides_a_claim(claim: dict[str, Any], state: str) -> None:
     result = judge(claim)
     assert result.state == state
     (ratio,) = result.ratios
@@ -70,7 +60,7 @@ def test_interval_decides_a_claim(claim: dict[str, Any], state: str, judge: Judg
     assert result.published == claim.get("published")
 
 
-def test_point_estimate_does_not_decide_a_claim(judge: Judge) -> None:
+def test_point_estimate_does_not_decide_a_claim() -> None:
     result = judge({**EIGHT, "at_most": 0.583})
     (ratio,) = result.ratios
     assert ratio.ratio is not None
@@ -78,7 +68,7 @@ def test_point_estimate_does_not_decide_a_claim(judge: Judge) -> None:
     assert result.state == "undecided"
 
 
-def test_claim_on_several_pairs_needs_all_of_them(judge: Judge) -> None:
+def test_claim_on_several_pairs_needs_all_of_them() -> None:
     result = judge({"at_most": 1})
     assert [(r.cell_id, r.baseline) for r in result.ratios] == [
         ("stack=nginx,cores=1", "stack=go,cores=1"),
@@ -90,7 +80,7 @@ def test_claim_on_several_pairs_needs_all_of_them(judge: Judge) -> None:
     assert judge({"at_most": 0.94}).state == "undecided"
 
 
-def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -> None:
+def test_a_refutation_among_several_needs_more_than_one_interval() -> None:
     single = judge({**ONE, "at_most": 0.92, "between": None})
     (ratio,) = single.ratios
     assert ratio.low is not None
@@ -126,14 +116,12 @@ def test_a_refutation_among_several_needs_more_than_one_interval(judge: Judge) -
         ),
     ],
 )
-def test_unmet_need_makes_a_claim_not_testable(
-    needs: dict[str, Any], facts: dict[str, Any], reported: str, judge: Judge
-) -> None:
+def test_unmet_need_makes_a_claim_not_testable(needs: dict[str, Any], facts: dict[str, Any], reported: str) -> None:
     result = judge({**EIGHT, "at_most": 0.7, "needs": needs}, facts=facts)
     assert (result.state, result.reason, result.ratios) == ("not testable here", reported, ())
 
 
-def test_met_need_changes_nothing(judge: Judge) -> None:
+def test_met_need_changes_nothing() -> None:
     facts = {
         "cpus": list(range(8)),
         "memory_bytes": 1e10,
@@ -149,18 +137,18 @@ def test_met_need_changes_nothing(judge: Judge) -> None:
     assert result.reason == "needs 6 CPUs on sut, which has 0.5"
 
 
-def test_missing_levels_make_a_claim_not_testable(judge: Judge) -> None:
+def test_missing_levels_make_a_claim_not_testable() -> None:
     result = judge({"ratio": {"of": {"stack": "nginx", "cores": 16}, "to": {"stack": "go"}}, "at_most": 1})
     assert result.state == "not testable here"
     assert result.reason == "no level '16' of cores in this run"
 
 
-def test_unsupported_cell_makes_a_claim_not_testable(judge: Judge) -> None:
+def test_unsupported_cell_makes_a_claim_not_testable() -> None:
     result = judge({**EIGHT, "at_most": 1}, unsupported={"stack=go,cores=8": "too few files"})
     assert (result.state, result.reason) == ("not testable here", "stack=go,cores=8 was skipped: too few files")
 
 
-def test_supported_cells_decide_a_claim_on_several(judge: Judge) -> None:
+def test_supported_cells_decide_a_claim_on_several() -> None:
     result = judge({"at_most": 1}, unsupported={"stack=go,cores=8": "on these hosts the same as stack=go,cores=1"})
     assert [ratio.cell_id for ratio in result.ratios] == ["stack=nginx,cores=1"]
     alone = judge({**ONE, "at_most": 1})
@@ -169,7 +157,7 @@ def test_supported_cells_decide_a_claim_on_several(judge: Judge) -> None:
     assert result.reason == f"{alone.reason} (without {left_out})"
 
 
-def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -> None:
+def test_too_few_valid_trials_leave_it_undecided_with_the_reason() -> None:
     out = tuple(Exclusion(f"r1.stack=go,cores=8.b{block}", "the link was full") for block in range(1, 7))
     result = judge({**EIGHT, "at_most": 1}, excluded=out)
     assert result.state == "undecided"
@@ -179,7 +167,7 @@ def test_too_few_valid_trials_leave_it_undecided_with_the_reason(judge: Judge) -
     assert judge({**EIGHT, "at_most": 1}, blocks=2).state == "undecided"
 
 
-def test_one_ratio_refutes_even_if_another_has_no_interval(judge: Judge) -> None:
+def test_one_ratio_refutes_even_if_another_has_no_interval() -> None:
     out = tuple(Exclusion(f"r1.stack=nginx,cores=1.b{block}", "the link was full") for block in range(1, 7))
     result = judge({"at_least": 0.8}, excluded=out)
     assert result.state == "refuted"
@@ -191,7 +179,7 @@ def test_one_ratio_refutes_even_if_another_has_no_interval(judge: Judge) -> None
     assert judge({"at_most": 0.8}, excluded=out).state == "undecided"
 
 
-def test_sequential_design_decides_no_claim(judge: Judge) -> None:
+def test_sequential_design_decides_no_claim() -> None:
     result = judge({**EIGHT, "at_most": 0.7}, scenario={"design": "sequential"})
     assert result.state == "undecided"
     assert "sequential" in result.reason
@@ -207,15 +195,13 @@ def test_sequential_design_decides_no_claim(judge: Judge) -> None:
         ("profile_cumulative/epollwait", {"at_least": 1.5}, "undecided"),
     ],
 )
-def test_a_claim_about_a_share_uses_the_profiled_trials(
-    metric: str, limits: dict[str, float], state: str, make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_claim_about_a_share_uses_the_profiled_trials(metric: str, limits: dict[str, float], state: str) -> None:
     few, many = "connections=1", "connections=9"
     sides = {"of": {"connections": 9}, "to": {"connections": 1}}
     claim = {"text": "a sentence", "ratio": sides, "metric": metric, **limits}
-    manifest = make_manifest([{"connections": 1}, {"connections": 9}], scenario={"claims": [claim]})
-    measured = make_trials({few: [5, 5, 5], many: [5, 5, 5]})
-    profiled = make_trials({few: [1, 1, 1], many: [1, 1, 1]}, run_id="p", kind="profile")
+    manifest = manifest_of([{"connections": 1}, {"connections": 9}], scenario={"claims": [claim]})
+    measured = trials_of({few: [5, 5, 5], many: [5, 5, 5]})
+    profiled = trials_of({few: [1, 1, 1], many: [1, 1, 1]}, run_id="p", kind="profile")
     shares, functions = [], []
     for cell, netpoll, mcall in ((few, 0.1, 0.2), (many, 0.5, 0.4)):
         for block, noise in ((1, 0.01), (2, 0.0), (3, -0.01)):
@@ -225,9 +211,10 @@ def test_a_claim_about_a_share_uses_the_profiled_trials(
                 {**trial, "category": "netpoll", "share": netpoll + noise},
             ]
             functions.append({**trial, "function": "runtime.mcall", "cum_share": mcall + noise})
-    tables = {"profile_share": pd.DataFrame(shares), "profile": pd.DataFrame(functions)}
+    verdicts = empty_frame("verdicts")
+    tables = {"profile_share": pd.DataFrame(shares), "profile": pd.DataFrame(functions), "verdicts": verdicts}
     trials = pd.concat([measured, profiled], ignore_index=True)
-    data = run_data_from_tables(manifest, trials, empty_frame("verdicts"), table=tables.__getitem__)
+    data = run_data_from_tables(manifest, trials, verdicts, table=tables.__getitem__)
     (result,) = judge_claims(data)
     assert (result.state, result.metric) == (state, metric)
     assert all(metric not in each.metrics for each in compare_all_metrics(data))
@@ -235,13 +222,13 @@ def test_a_claim_about_a_share_uses_the_profiled_trials(
     assert (unprofiled.state, unprofiled.reason) == ("not testable here", "no trial was profiled")
 
 
-def test_the_number_of_claims_is_allowed_for(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_the_number_of_claims_is_allowed_for() -> None:
     ratio = {"of": {"stack": "nginx", "cores": 8}, "to": {"stack": "go", "cores": 8}}
     rates = {cell: rate * NOISE ** (1 if "go" in cell else -1) for cell, rate in RATES.items()}
 
     def judged(*limits: float) -> tuple[ClaimResult, ...]:
         claims = [{"text": f"at most {limit}", "ratio": ratio, "at_most": limit} for limit in limits]
-        return judge_claims(RunData(make_manifest(GRID, scenario={"claims": claims}), make_trials(rates)))
+        return judge_claims(RunData(manifest_of(GRID, scenario={"claims": claims}), trials_of(rates)))
 
     (alone,) = judged(1.0)
     (measured,) = alone.ratios
@@ -256,7 +243,7 @@ def test_the_number_of_claims_is_allowed_for(make_trials: MakeTrials, make_manif
     assert [each.state for each in judged(edge, 1.0)] == ["holds", "holds"]  # the surer one does not count any more
 
 
-def test_few_blocks_decide_by_the_rule_of_comparisons(judge: Judge) -> None:
+def test_few_blocks_decide_by_the_rule_of_comparisons() -> None:
     few = judge({**EIGHT, "at_most": 0.7}, blocks=4)
     (ratio,) = few.ratios
     assert ratio.blocks == 4
@@ -266,7 +253,7 @@ def test_few_blocks_decide_by_the_rule_of_comparisons(judge: Judge) -> None:
     assert judge({**EIGHT, "at_most": ratio.interval(0.0099)[1]}, blocks=4).state == "holds"
 
 
-def test_a_claim_over_several_cells_says_which_hold(judge: Judge) -> None:
+def test_a_claim_over_several_cells_says_which_hold() -> None:
     reason = judge({"at_most": 0.8}).reason
     one, eight = reason.split("; ")
     assert "cores=1" in one
@@ -274,7 +261,7 @@ def test_a_claim_over_several_cells_says_which_hold(judge: Judge) -> None:
     assert "(n=8) holds" in eight
 
 
-def test_a_ratio_of_ratios_compares_two_leads(judge: Judge) -> None:
+def test_a_ratio_of_ratios_compares_two_leads() -> None:
     lead = {"of": {"stack": "nginx", "cores": 1}, "to": {"stack": "go", "cores": 1}}
     result = judge({**EIGHT, "relative_to": lead, "about": 0.617, "within": 0.1})  # 0.58 / 0.94
     assert result.state == "holds"
@@ -289,13 +276,11 @@ def test_a_ratio_of_ratios_compares_two_leads(judge: Judge) -> None:
     )
 
 
-def test_a_claim_about_goroutines_uses_the_samples_of_trials(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_claim_about_goroutines_uses_the_samples_of_trials() -> None:
     ratio = {"of": {"stack": "nginx"}, "to": {"stack": "go"}}
     claim = {"text": "equal", "ratio": ratio, "metric": "goroutines", "about": 1, "within": 0.05}
-    manifest = make_manifest([{"stack": "go"}, {"stack": "nginx"}], scenario={"claims": [claim]})
-    trials = make_trials({"stack=go": [1, 1, 1], "stack=nginx": [1, 1, 1]}, duration_s=2.0)
+    manifest = manifest_of([{"stack": "go"}, {"stack": "nginx"}], scenario={"claims": [claim]})
+    trials = trials_of({"stack=go": [1, 1, 1], "stack=nginx": [1, 1, 1]}, duration_s=2.0)
     samples = [
         {"trial_id": f"r1.stack={stack}.b{block}", "service": "app", "metric": "goroutines", "t_s": t, "value": value}
         for stack, count in (("go", 215.0), ("nginx", 216.0))

@@ -13,7 +13,7 @@ import pytest
 from benchkit.cli.compare import show_classes
 from benchkit.comparison.classes import class_results
 from benchkit.comparison.compare import answer_of_run, classes_of_run, compare
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.metrics import P50, P99
 from benchkit.models.rows import ClassRow
 from benchkit.report.sections.results import build_classes

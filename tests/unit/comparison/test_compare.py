@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from benchkit.comparison.compare import compare
@@ -12,34 +10,25 @@ from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.texts import markdown, outcome
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
-from benchkit.models.run import Manifest
-from benchkit.stats.samples import Exclusion
-from benchkit.store.run_folder import RunFolder
-from tests.support.comparison.fixtures import manifest_of, trials_of
+from benchkit.stats.samples import Exclusion, Reals
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
 CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
 
 
-def noisy(
-    seed: int, *rates: float, blocks: int = 8, spread: float = 0.02
-) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def noisy(seed: int, *rates: float, blocks: int = 8, spread: float = 0.02) -> list[Reals]:
     generator = np.random.default_rng(seed)
     return [rate * np.exp(spread * generator.standard_normal(blocks)) for rate in rates]
 
 
-def rates(seed: int, *values: float, **settings: float) -> dict[str, object]:
+def rates(seed: int, *values: float, blocks: int = 8) -> dict[str, Reals]:
     names = ("stack=go", "stack=nginx", "stack=other")
-    return dict(zip(names, noisy(seed, *values, **settings), strict=False))  # type: ignore[arg-type] # blocks is an int
+    return dict(zip(names, noisy(seed, *values, blocks=blocks), strict=False))
 
 
-def test_cells_of_a_run_relative_to_its_baseline(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_cells_of_a_run_relative_to_its_baseline(tmp_path: Path, stored: StoreRun) -> None:
     scenario = {"baseline": {"stack": "nginx"}}
-    stored(make_manifest(CELLS, scenario=scenario), make_trials(rates(1, 100, 50, 50.1)))
+    stored(manifest_of(CELLS, scenario=scenario), trials_of(rates(1, 100, 50, 50.1)))
     found = compare("r1", store=tmp_path)
     assert [(r.cell_id, r.baseline, r.outcome, r.worth) for r in found.ratios] == [
         ("stack=go", "stack=nginx", "higher", "better"),
@@ -64,14 +53,14 @@ def test_cells_of_a_run_relative_to_its_baseline(
 
 
 def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alone(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
+    tmp_path: Path, stored: StoreRun
 ) -> None:
     large = {"cpus": [0, 1, 2, 3], "kernel": "6.1"}
-    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
     for run_id, cells, facts in (("r2", CELLS[:2], large), ("r3", CELLS[1:], large), ("r4", CELLS[:2], None)):
-        trials = make_trials(rates(2, 400, 100), run_id=run_id)
+        trials = trials_of(rates(2, 400, 100), run_id=run_id)
         trials = trials[trials["cell_id"].isin([f"stack={cell['stack']}" for cell in cells])]
-        stored(make_manifest(cells, run_id=run_id, facts=facts), trials)
+        stored(manifest_of(cells, run_id=run_id, facts=facts), trials)
     found = compare("r1", "r2", store=tmp_path)
     (ratio,) = found.ratios
     assert (ratio.cell_id, ratio.relative_to) == ("stack=nginx", "stack=go")
@@ -83,12 +72,10 @@ def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alo
     assert {each.relative_to for each in compare("r1", "r4", store=tmp_path).ratios} == {None}
 
 
-def test_excluded_trials_are_not_used(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = make_trials(rates(1, 100, 50))
+def test_excluded_trials_are_not_used(tmp_path: Path, stored: StoreRun) -> None:
+    trials = trials_of(rates(1, 100, 50))
     trials.loc[trials["trial_id"] == "r1.stack=nginx.b4", "rps"] = 5_000
-    stored(make_manifest(CELLS[:2]), trials)
+    stored(manifest_of(CELLS[:2]), trials)
     excluded = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
     (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
     assert ratio.blocks == 7
@@ -98,11 +85,9 @@ def test_excluded_trials_are_not_used(
     assert exclusion["reason"] == "a saturated generator"
 
 
-def test_limits_of_a_run_are_notices(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    manifest = make_manifest(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
-    stored(manifest, make_trials(rates(1, 100, 50, blocks=5)))
+def test_limits_of_a_run_are_notes(tmp_path: Path, stored: StoreRun) -> None:
+    manifest = manifest_of(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
+    stored(manifest, trials_of(rates(1, 100, 50, blocks=5)))
     found = compare("r1", store=tmp_path)
     assert found.notes == (
         "r1: interrupted; partial results.",
@@ -115,12 +100,10 @@ def test_limits_of_a_run_are_notices(
     assert [ratio.outcome for ratio in found.ratios] == ["lower"]
 
 
-def test_controls_show_the_runs_own_noise(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_controls_show_the_runs_own_noise(tmp_path: Path, stored: StoreRun) -> None:
     made = rates(1, 100, 50)
     (control,) = noisy(3, 100)
-    stored(make_manifest(CELLS[:2], controls=["stack=go"]), make_trials({**made, "stack=go~control": control}))
+    stored(manifest_of(CELLS[:2], controls=["stack=go"]), trials_of({**made, "stack=go~control": control}))
     found = compare("r1", store=tmp_path)
     assert [ratio.cell_id for ratio in found.controls] == ["stack=go~control"]
     assert found.controls[0].outcome == "not shown"
@@ -128,19 +111,15 @@ def test_controls_show_the_runs_own_noise(
     assert found.notes == ()
 
 
-def test_a_control_that_differs_is_an_alarm(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = make_trials({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
-    stored(make_manifest(CELLS[:2], controls=["stack=go"]), trials)
+def test_a_control_that_differs_is_an_alarm(tmp_path: Path, stored: StoreRun) -> None:
+    trials = trials_of({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
+    stored(manifest_of(CELLS[:2], controls=["stack=go"]), trials)
     (note,) = compare("r1", store=tmp_path).notes
     assert note.startswith("stack=go~control differs from itself in rps")
 
 
-def test_a_sequential_run_is_labelled_and_not_paired(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
+def test_a_sequential_run_is_labelled_and_not_paired(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
     assert found.notes[0].startswith("The design of r1 is sequential")
     assert found.ratios[0].test == "welch"
@@ -148,41 +127,33 @@ def test_a_sequential_run_is_labelled_and_not_paired(
     assert found.resolution == {}
 
 
-def test_no_gate_passes_a_sequential_run(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 150)))
+def test_no_gate_passes_a_sequential_run(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 150)))
     gate = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.05})).gate
     assert gate is not None
     assert gate.verdict == "inconclusive"
     assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
 
 
-def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2], scenario={"design": "sequential"}), make_trials(rates(1, 100, 50)))
-    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 50)))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
     assert any(note.startswith("The design of r1 is sequential") for note in compare("r1", "r2", store=tmp_path).notes)
     with pytest.raises(InputError, match="r1 ran cell after cell"):
         compare("r1", "r2", store=tmp_path, baseline="stack=go")
 
 
-def test_exclusions_of_the_reference_cell_are_recorded(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
-    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+def test_exclusions_of_the_reference_cell_are_recorded(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
     excluded = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
     (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=excluded).ratios
     assert ratio.blocks == 7
     assert [trial.trial_id for trial in ratio.exclusions] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
 
 
-def test_resolution_is_that_of_the_cell_with_the_most_blocks(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+def test_resolution_is_that_of_the_cell_with_the_most_blocks(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
     excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
     found = compare("r1", store=tmp_path, exclusions=excluded)
     assert found.notes == ()
@@ -192,11 +163,9 @@ def test_resolution_is_that_of_the_cell_with_the_most_blocks(
     assert [ratio.test for ratio in found.ratios] == ["t", "sign-flip"]
 
 
-def test_latencies_measured_in_different_ways_have_a_note(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = make_trials(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
-    stored(make_manifest(CELLS[:2]), trials)
+def test_latencies_measured_in_different_ways_have_a_note(tmp_path: Path, stored: StoreRun) -> None:
+    trials = trials_of(rates(1, 100, 50), latency_p99_s=0.01, latency_covers="request", latency_corrected=False)
+    stored(manifest_of(CELLS[:2]), trials)
     assert not any("closed loop" in note for note in compare("r1", store=tmp_path).notes)
     alike = compare("r1", store=tmp_path, metrics=["latency_p99_s"])
     reported = "closed loop: coordinated omission hides queueing; no correction applied; connecting not included"
@@ -204,19 +173,17 @@ def test_latencies_measured_in_different_ways_have_a_note(
     assert alike.ratios[0].notes == ()
     nginx = trials["cell_id"] == "stack=nginx"
     trials.loc[nginx, "latency_covers"] = "connect+request"
-    stored(make_manifest(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials.assign(trial_id=trials["trial_id"].str.replace("r1", "r2")))
     (ratio,) = compare("r2", store=tmp_path, metrics=["latency_p99_s"]).ratios
     (note,) = ratio.notes
     assert note.startswith("latencies were measured in different ways: ")
     assert note.index("connecting included") < note.index("baseline: ") < note.index("connecting not included")
 
 
-def test_adaptive_run_uses_its_stricter_level(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) -> None:
     until = {"until": {"precision": 0.05}}
-    stored(make_manifest(CELLS[:2], scenario=until), make_trials(rates(1, 100, 50)))
-    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(1, 100, 50), run_id="r2"))
+    stored(manifest_of(CELLS[:2], scenario=until), trials_of(rates(1, 100, 50)))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(1, 100, 50), run_id="r2"))
     (adaptive,), (fixed,) = (compare(run, store=tmp_path).ratios for run in ("r1", "r2"))
     assert adaptive.confidence == fixed.confidence == 0.95
     assert adaptive.low is not None
@@ -228,31 +195,27 @@ def test_adaptive_run_uses_its_stricter_level(
     assert "where p" not in markdown(compare("r2", store=tmp_path))
 
 
-def test_gate_of_an_adaptive_run_uses_its_stricter_level(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_gate_of_an_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) -> None:
     allowed = GateLimits(metrics={"rps": 0.5})
-    trials = make_trials(rates(1, 100, 49))
-    stored(make_manifest(CELLS[:2]), trials)
+    trials = trials_of(rates(1, 100, 49))
+    stored(manifest_of(CELLS[:2]), trials)
     found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
     # The allowed share is set so that the p of the fall lies between the two levels.
     edge = found.interval(0.04)[1]
     close = GateLimits(metrics={"rps": 1 - edge})
     until = {"until": {"precision": 0.05}}
-    stored(make_manifest(CELLS[:2], run_id="r2", scenario=until), make_trials(rates(1, 100, 49), run_id="r2"))
+    stored(manifest_of(CELLS[:2], run_id="r2", scenario=until), trials_of(rates(1, 100, 49), run_id="r2"))
     gates = [compare(run, store=tmp_path, thresholds=close).gate for run in ("r1", "r2")]
     assert [gate.verdict for gate in gates if gate] == ["regressed", "inconclusive"]
     p_values = [gate.lines[0].p_holm for gate in gates if gate]
     assert p_values == pytest.approx([0.02, 0.02])
 
 
-def test_host_differences_of_two_runs_are_notices(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
+def test_host_differences_of_two_runs_are_notes(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
     facts = {"cpus": [0, 1], "kernel": "6.6"}
-    after = make_manifest(CELLS, run_id="r2", facts=facts, scenario={"load": {"connections": 9}})
-    stored(after, make_trials(rates(2, 100, 40, 70), run_id="r2"))
+    after = manifest_of(CELLS, run_id="r2", facts=facts, scenario={"load": {"connections": 9}})
+    stored(after, trials_of(rates(2, 100, 40, 70), run_id="r2"))
     found = compare("r1", "r2", store=tmp_path)
     assert found.mode == "runs"
     assert [side.run_id for side in found.runs] == ["r1", "r2"]
@@ -269,11 +232,9 @@ def test_host_differences_of_two_runs_are_notices(
     assert found.resolution == {}
 
 
-def test_unchanged_reference_cell_cancels_host_changes(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
-    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 80, 40), run_id="r2"))
+def test_unchanged_reference_cell_cancels_host_changes(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 80, 40), run_id="r2"))
     assert [r.outcome for r in compare("r1", "r2", store=tmp_path).ratios] == ["lower", "lower"]
     found = compare("r1", "r2", store=tmp_path, baseline="stack=go")
     (ratio,) = found.ratios
@@ -281,11 +242,9 @@ def test_unchanged_reference_cell_cancels_host_changes(
     assert found.notes == ()
 
 
-def test_cell_missing_in_one_run_does_not_pass(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS), make_trials(rates(1, 100, 50, 70)))
-    stored(make_manifest(CELLS[:2], run_id="r2"), make_trials(rates(2, 100, 50), run_id="r2"))
+def test_cell_missing_in_one_run_does_not_pass(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
+    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
     found = compare("r1", "r2", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.2}))
     assert "stack=other is in one of the runs only." in found.notes
     assert found.gate is not None
@@ -293,22 +252,18 @@ def test_cell_missing_in_one_run_does_not_pass(
     assert found.gate.verdict == "inconclusive"
 
 
-def test_the_gate_adds_the_metrics_of_its_thresholds(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    trials = make_trials(rates(1, 100, 50)).assign(latency_p99_s=0.5)
-    stored(make_manifest(CELLS[:2]), trials)
+def test_the_gate_adds_the_metrics_of_its_thresholds(tmp_path: Path, stored: StoreRun) -> None:
+    trials = trials_of(rates(1, 100, 50)).assign(latency_p99_s=0.5)
+    stored(manifest_of(CELLS[:2]), trials)
     found = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"latency_p99_s": 0.1}))
     assert found.metrics == ("rps", "latency_p99_s")
     assert found.gate is not None
     assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
 
 
-def test_invalid_comparisons_are_refused(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
-    stored(make_manifest([{"stack": "x"}], run_id="r2"), make_trials({"stack=x": [1, 2]}, run_id="r2"))
+def test_invalid_comparisons_are_refused(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
+    stored(manifest_of([{"stack": "x"}], run_id="r2"), trials_of({"stack=x": [1, 2]}, run_id="r2"))
     with pytest.raises(InputError, match="r1 and r2 have no cell in common: stack=go, stack=nginx; stack=x"):
         compare("r1", "r2", store=tmp_path)
     with pytest.raises(InputError, match="r1 cannot be compared with itself"):
@@ -321,27 +276,23 @@ def test_invalid_comparisons_are_refused(
         compare("r1", store=tmp_path, metrics=["rsp"])
 
 
-def test_a_run_of_one_cell_compares_nothing(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest([{}]), make_trials({"only": [1, 2, 3]}))
+def test_a_run_of_one_cell_compares_nothing(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of([{}]), trials_of({"only": [1, 2, 3]}))
     found = compare("r1", store=tmp_path)
     assert found.ratios == ()
     assert found.frame().empty
 
 
-def test_ratios_with_an_external_server_are_marked(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    manifest = make_manifest(CELLS[:2])
+def test_ratios_with_an_external_server_are_marked(tmp_path: Path, stored: StoreRun) -> None:
+    manifest = manifest_of(CELLS[:2])
     go, nginx = manifest.cells
     there = nginx.model_copy(update={"external": {"app": "http://192.0.2.1:80"}})
-    stored(manifest.model_copy(update={"cells": (go, there)}), make_trials(rates(1, 100, 50)))
+    stored(manifest.model_copy(update={"cells": (go, there)}), trials_of(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
     assert found.ratios[0].notes == ("unwatched: stack=nginx uses an external server, which was not watched",)
     assert found.notes[0].startswith("stack=nginx: app (http://192.0.2.1:80) is external: neither started afresh")
     after = manifest.model_copy(update={"run_id": "r2", "cells": (go, there)})
-    stored(after, make_trials(rates(2, 100, 50), run_id="r2"))
+    stored(after, trials_of(rates(2, 100, 50), run_id="r2"))
     between = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert any(note.startswith("unwatched: ") for note in between["stack=nginx"])
     assert not any(note.startswith(("unwatched: ", "A/A")) for note in between["stack=go"])
@@ -372,10 +323,8 @@ def test_a_comparison_opens_with_what_the_load_leaves_free(
     assert [line.metric for line in gated.gate.lines] == [metric]
 
 
-def test_ratio_of_unusable_trials_has_its_measured_point_with_a_mark(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS[:2]), make_trials(rates(1, 100, 50)))
+def test_ratio_of_unusable_trials_has_its_measured_point_with_a_mark(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
     excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 9)]
     (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
     assert ratio.ratio == pytest.approx(0.5, rel=0.02)

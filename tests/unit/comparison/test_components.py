@@ -15,7 +15,7 @@ import benchkit
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
 from benchkit.comparison.components import ALLOWED, CORES, COST, Component, cell_parts_of, components_of
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim

@@ -9,7 +9,7 @@ import pytest
 from benchkit import units
 from benchkit.comparison.compare import compare, compare_cells
 from benchkit.comparison.costs import cell_costs, cell_energies
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load_result import LoadResult
 from benchkit.models.trial import ServerPrice

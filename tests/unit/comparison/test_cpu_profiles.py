@@ -1,46 +1,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchkit.comparison.cpu_profiles import (
-    ProfileData,
     in_profile_pass,
     profiler_costs,
     sample_count,
     service_profiles,
     share_interval,
 )
-from benchkit.comparison.run_data import RunData, profile_pass_exclusions
+from benchkit.comparison.runs.run_data import RunData, profile_pass_exclusions
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion, take_samples
 from benchkit.store.parquet_files import empty_frame
-
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
+from tests.support.comparison.fixtures import manifest_of, trials_of
 
 
 @pytest.fixture
-def trials(make_trials: MakeTrials) -> pd.DataFrame:
+def trials() -> pd.DataFrame:
     """Return two cells in three measured blocks, and a block of slower profile trials."""
-    measured = make_trials(
+    measured = trials_of(
         {"server=a": [10, 30, 20], "server=b": [5, 5, 6]}, duration_s=2.0, server_cpu_s_per_request=1e-5
     )
     parts = [measured]
     for kind in ("profile", "control"):
-        rows = make_trials({"server=a": [1, 1], "server=b": [1, 1]}, kind=kind, duration_s=2.0)
+        rows = trials_of({"server=a": [1, 1], "server=b": [1, 1]}, kind=kind, duration_s=2.0)
         parts.append(rows.assign(block=rows["block"] + 3, trial_id=rows["trial_id"] + f".{kind}"))
     return pd.concat(parts, ignore_index=True)
 
 
 @pytest.fixture
-def manifest(make_manifest: MakeManifest) -> Manifest:
-    return make_manifest([{"server": "a"}, {"server": "b"}])
+def manifest() -> Manifest:
+    return manifest_of([{"server": "a"}, {"server": "b"}])
+
+
+def run_of(manifest: Manifest, trials: pd.DataFrame, *excluded: Exclusion, **tables: pd.DataFrame) -> RunData:
+    """Return a run with these tables; its others are empty."""
+    return RunData(manifest, trials, excluded, table=lambda name: tables[name] if name in tables else empty_frame(name))
 
 
 def shares_of(trial_id: str, service: str, **shares: float) -> list[dict[str, object]]:
@@ -86,7 +88,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
             for t, value in ((-1.0, 1.0), (0.0, count - 5), (1.0, count), (2.0, count + 5), (3.0, 1.0))
         ]
     )
-    (found,) = service_profiles(ProfileData(RunData(manifest, trials), shares, functions, telemetry))
+    (found,) = service_profiles(run_of(manifest, trials, profile_share=shares, profile=functions, telemetry=telemetry))
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
     assert found.waiting == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
@@ -107,9 +109,7 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
             *shares_of("r1.server=a.b1.profile", "app", scheduler=0.25),
         ]
     )
-    found = service_profiles(
-        ProfileData(RunData(manifest, trials), shares, empty_frame("profile"), empty_frame("telemetry"))
-    )
+    found = service_profiles(run_of(manifest, trials, profile_share=shares))
     assert {(each.cell_id, each.service): each.waiting for each in found} == {
         ("server=a", "app"): 0.25,
         ("server=b", "front"): 0.0,
@@ -121,16 +121,14 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
 
 
 def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifest) -> None:
-    nothing = [empty_frame(name) for name in ("profile_share", "profile", "telemetry")]
-    assert service_profiles(ProfileData(RunData(manifest, trials), *nothing)) == ()
+    assert service_profiles(run_of(manifest, trials)) == ()
 
 
 def test_excluded_trials_are_used_only_without_others(trials: pd.DataFrame, manifest: Manifest) -> None:
     shares = pd.DataFrame(shares_of("r1.server=a.b1.profile", "app", scheduler=0.5))
-    nothing = [empty_frame(name) for name in ("profile", "telemetry")]
     out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
     for excluded, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
-        (found,) = service_profiles(ProfileData(RunData(manifest, trials, tuple(excluded)), shares, *nothing))
+        (found,) = service_profiles(run_of(manifest, trials, *excluded, profile_share=shares))
         assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
         assert found.invalid_figures == (("rps",) if excluded == out else ())
 
@@ -139,44 +137,41 @@ def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, ma
     one, other = "r1.server=a.b1.profile", "r1.server=a.b2.profile"
     shares = pd.DataFrame([*shares_of(one, "app", scheduler=0.1), *shares_of(other, "app", scheduler=0.5)])
     functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])
-    telemetry = empty_frame("telemetry")
-    every, few = frozenset({"rps", "latency_p99_s"}), frozenset({"latency_p99_s"})
-    for excluded, scheduling, mcall, omitted in (
-        ([], 0.3, 0.4, 0),
-        ([Exclusion(other, "few", few)], 0.3, 0.4, 0),
-        ([Exclusion(other, "noisy", every)], 0.1, 0.2, 1),
-        ([Exclusion(one, "noisy", every), Exclusion(other, "noisy", every)], 0.3, 0.4, 0),
+    every, few = ["rps", "latency_p99_s"], ["latency_p99_s"]
+    for invalid, scheduling, mcall, omitted in (
+        ({}, 0.3, 0.4, 0),
+        ({other: few}, 0.3, 0.4, 0),
+        ({other: every}, 0.1, 0.2, 1),
+        ({one: every, other: every}, 0.3, 0.4, 0),
     ):
+        rows = [
+            {"trial_id": trial_id, "check": "noisy-host", "severity": "invalid", "metrics": metrics}
+            for trial_id, metrics in invalid.items()
+        ]
+        verdicts = pd.DataFrame(rows, columns=["trial_id", "check", "severity", "metrics"])
         (found,) = service_profiles(
-            ProfileData(RunData(manifest, trials), shares, functions, telemetry, exclusions=excluded)
+            run_of(manifest, trials, profile_share=shares, profile=functions, verdicts=verdicts)
         )
         assert found.waiting == pytest.approx(scheduling)
         assert found.cumulative["mcall"] == pytest.approx(mcall)
         assert (found.profiles, found.excluded_profiles) == (2 - omitted, omitted)
-        assert found.invalid_figures == (("shares",) if len(excluded) == 2 else ())
+        assert found.invalid_figures == (("shares",) if len(invalid) == 2 else ())
 
 
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
 """Pairs of each cell: the rate with profiler, and the rate without."""
 
 
-@pytest.fixture
-def make_pass(make_trials: MakeTrials) -> Callable[[Pairs], pd.DataFrame]:
-    """A run of two measured blocks, and a profile pass of these pairs after them."""
-
-    def made(pairs: Pairs) -> pd.DataFrame:
-        parts = [make_trials({cell: [100.0, 100.0] for cell in pairs} | {"a~control": [100.0, 100.0]})]
-        for place, kind in enumerate(("profile", "control")):
-            rows = make_trials({cell: [pair[place] for pair in each] for cell, each in pairs.items()}, kind=kind)
-            parts.append(rows.assign(block=rows["block"] + 2, trial_id=rows["trial_id"] + f".{kind}"))
-        return pd.concat(parts, ignore_index=True)
-
-    return made
+def make_pass(pairs: Pairs) -> pd.DataFrame:
+    """Return a run of two measured blocks, and a profile pass of these pairs after them."""
+    parts = [trials_of({cell: [100.0, 100.0] for cell in pairs} | {"a~control": [100.0, 100.0]})]
+    for place, kind in enumerate(("profile", "control")):
+        rows = trials_of({cell: [pair[place] for pair in each] for cell, each in pairs.items()}, kind=kind)
+        parts.append(rows.assign(block=rows["block"] + 2, trial_id=rows["trial_id"] + f".{kind}"))
+    return pd.concat(parts, ignore_index=True)
 
 
-def test_the_cost_is_the_geometric_mean_of_pairs_over_all_cells_and_of_each(
-    make_pass: Callable[[Pairs], pd.DataFrame],
-) -> None:
+def test_the_cost_is_the_geometric_mean_of_pairs_over_all_cells_and_of_each() -> None:
     trials = make_pass({"a": [(90, 100), (99, 100)], "b": [(50, 50), (48, 50)]})
     over_all, a, b = profiler_costs(trials)
     assert (over_all.cell_id, a.cell_id, b.cell_id) == (None, "a", "b")
@@ -186,9 +181,7 @@ def test_the_cost_is_the_geometric_mean_of_pairs_over_all_cells_and_of_each(
     assert over_all.ratio == pytest.approx((0.9 * 0.99 * 0.96) ** 0.25)
 
 
-def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_pooled(
-    make_pass: Callable[[Pairs], pd.DataFrame],
-) -> None:
+def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_pooled() -> None:
     pairs = {"a": [(90.0, 100.0), (99.0, 100.0)], "b": [(50.0, 50.0), (48.0, 50.0)]}
     over_all, a, b = profiler_costs(make_pass(pairs))
     logs = {cell: np.log([one / other for one, other in each]) for cell, each in pairs.items()}
@@ -204,7 +197,7 @@ def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_po
     assert "over 4 pairs" in over_all.sentence
 
 
-def test_single_pairs_give_an_interval_only_over_all_cells(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_single_pairs_give_an_interval_only_over_all_cells() -> None:
     over_all, a, b = profiler_costs(make_pass({"a": [(90, 100)], "b": [(99, 100)]}))
     assert over_all.low is not None
     assert (a.low, a.high, b.low) == (None, None, None)
@@ -212,7 +205,7 @@ def test_single_pairs_give_an_interval_only_over_all_cells(make_pass: Callable[[
     assert "without an interval: an interval needs a cell with two pairs" in a.sentence
 
 
-def test_half_a_pair_and_excluded_trials_do_not_count(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_half_a_pair_and_excluded_trials_do_not_count() -> None:
     trials = make_pass({"a": [(90, 100), (80, 100)], "b": [(99, 100), (98, 100)]})
     lost = trials[(trials["cell_id"] == "a") & (trials["block"] == 4) & (trials["kind"] == "profile")]
     out = [Exclusion(str(lost["trial_id"].item()), "the host was noisy", frozenset({"rps"}))]
@@ -223,7 +216,7 @@ def test_half_a_pair_and_excluded_trials_do_not_count(make_pass: Callable[[Pairs
     assert [cost.pairs for cost in profiler_costs(trials, exclusions=other)] == [4, 2, 2]
 
 
-def test_reason_is_stated_without_a_usable_pair(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_reason_is_stated_without_a_usable_pair() -> None:
     trials = make_pass({"a": [(90, 100)]})
     excluded = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
     (cost,) = profiler_costs(trials, exclusions=excluded)
@@ -233,9 +226,7 @@ def test_reason_is_stated_without_a_usable_pair(make_pass: Callable[[Pairs], pd.
     assert "no pair has latency_p50_s of both trials" in cost.sentence
 
 
-def test_findings_caused_by_profiling_exclude_no_pair(
-    make_pass: Callable[[Pairs], pd.DataFrame], make_manifest: Callable[..., Manifest]
-) -> None:
+def test_findings_caused_by_profiling_exclude_no_pair() -> None:
     trials = make_pass({"a": [(90, 100), (80, 100)]})
     profiled = trials.loc[trials["kind"] == "profile", "trial_id"].tolist()
     verdicts = pd.DataFrame(
@@ -244,13 +235,11 @@ def test_findings_caused_by_profiling_exclude_no_pair(
             {"trial_id": profiled[0], "check": "noisy-host", "severity": "invalid", "metrics": ["rps"]},
         ]
     )
-    excluded = profile_pass_exclusions(trials, verdicts, make_manifest([{"only": "a"}]))
+    excluded = profile_pass_exclusions(trials, verdicts, manifest_of([{"only": "a"}]))
     assert [(each.trial_id, each.reason) for each in excluded] == [(profiled[0], "invalid: noisy-host")]
 
 
-def test_cold_excludes_the_partner_but_not_the_profile_trial(
-    make_pass: Callable[[Pairs], pd.DataFrame], make_manifest: Callable[..., Manifest]
-) -> None:
+def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
     trials = make_pass({"a": [(90, 100), (50, 100), (80, 100)]}).assign(requests=10**6)
     kinds = trials.set_index("trial_id")["kind"]
     cold = [
@@ -258,18 +247,18 @@ def test_cold_excludes_the_partner_but_not_the_profile_trial(
         for kind, block in (("profile", 1), ("control", 2))
     ]
     reasons = [{"trial_id": each, "check": "cold", "severity": "invalid", "metrics": ["rps"]} for each in cold]
-    excluded = profile_pass_exclusions(trials, pd.DataFrame(reasons), make_manifest([{"only": "a"}]))
+    excluded = profile_pass_exclusions(trials, pd.DataFrame(reasons), manifest_of([{"only": "a"}]))
     assert [each.trial_id for each in excluded] == cold[1:]
     over_all, _ = profiler_costs(trials, "rps", excluded)
     assert over_all.pairs == 2
     assert over_all.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
 
 
-def test_a_run_without_a_pass_has_no_costs(make_trials: MakeTrials) -> None:
-    assert profiler_costs(make_trials({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
+def test_a_run_without_a_pass_has_no_costs() -> None:
+    assert profiler_costs(trials_of({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
 
 
-def test_traced_trials_have_a_cost_of_their_own(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_traced_trials_have_a_cost_of_their_own() -> None:
     profiled = make_pass({"a": [(100, 90), (100, 90)]})
     traced = profiled.assign(block=profiled["block"] + 2, kind=profiled["kind"].replace("profile", "trace"))
     is_traced = traced["kind"] == "trace"
@@ -282,7 +271,7 @@ def test_traced_trials_have_a_cost_of_their_own(make_pass: Callable[[Pairs], pd.
     assert "traced trials" in of_traces.sentence
 
 
-def test_profile_pass_is_not_sampled(make_pass: Callable[[Pairs], pd.DataFrame]) -> None:
+def test_profile_pass_is_not_sampled() -> None:
     trials = make_pass({"a": [(1, 2), (3, 4)]})
     assert in_profile_pass(trials).sum() == 4
     samples = take_samples(trials, "rps")

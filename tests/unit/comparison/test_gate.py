@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from benchkit.comparison.gate import (
@@ -19,38 +17,29 @@ from benchkit.comparison.ratios import block_ratios
 from benchkit.errors import InputError
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion, take_samples
+from tests.support.comparison.fixtures import trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
 NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
 
-Gate = Callable[..., GateResult]
+
+def gate(*ratios: float, metric: str = "rps", blocks: int = 6, spread: float = 1) -> GateResult:
+    """Return the result of a gate on cells with these true ratios to a baseline."""
+    cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
+    trials = trials_of({"base": np.full(blocks, 100), **cells}, metric=metric)
+    pairs = [ComparedCells(cell, "base") for cell in cells]
+    return judge_ratios(block_ratios(take_samples(trials, metric), pairs), GateLimits(metrics={metric: 0.05}))
 
 
-@pytest.fixture
-def gate(make_trials: MakeTrials) -> Gate:
-    """Cells relative to a baseline at a gate, with given true ratios."""
-
-    def judged(
-        *ratios: float, allowed: float = 0.05, metric: str = "rps", blocks: int = 6, spread: float = 1
-    ) -> GateResult:
-        cells = {f"c{i}": 100 * ratio * NOISE[:blocks] ** spread for i, ratio in enumerate(ratios)}
-        trials = make_trials({"base": np.full(blocks, 100), **cells}, metric=metric)
-        pairs = [ComparedCells(cell, "base") for cell in cells]
-        return judge_ratios(block_ratios(take_samples(trials, metric), pairs), GateLimits(metrics={metric: allowed}))
-
-    return judged
-
-
-def test_passed_ratio_names_excluded_trials(make_trials: MakeTrials) -> None:
-    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE})
+def test_passed_ratio_names_excluded_trials() -> None:
+    trials = trials_of({"base": 100 * NOISE, "c": 120 / NOISE})
     samples = take_samples(trials, "rps", [Exclusion("r1.c.b1", "invalid: errors")])
     (line,) = judge_ratios(block_ratios(samples, [ComparedCells("c", "base")]), GateLimits(metrics={"rps": 0.05})).lines
     assert line.verdict == "passed"
     assert line.notes == ("1 trial excluded: invalid: errors",)
 
 
-def test_limitation_of_all_ratios_is_inconclusive(make_trials: MakeTrials) -> None:
-    trials = make_trials({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
+def test_limitation_of_all_ratios_is_inconclusive() -> None:
+    trials = trials_of({"base": 100 * NOISE, "c": 120 / NOISE, "d": 50 / NOISE})
     ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("c", "base"), ComparedCells("d", "base")])
     made = judge_ratios(ratios, GateLimits(metrics={"rps": 0.05}), limitation="the hosts were on fire")
     assert made.verdict == "inconclusive"
@@ -64,14 +53,14 @@ def test_counts_of_failures_are_no_metric_of_a_gate(metric: str) -> None:
         parse_limits([f"{metric}=5%"])
 
 
-def test_ratio_within_the_threshold_passes(gate: Gate) -> None:
+def test_ratio_within_the_threshold_passes() -> None:
     result = gate(1.0, 1.3, 0.99)
     assert (result.verdict, result.exit_code) == ("passed", 0)
     assert [line.verdict for line in result.lines] == ["passed"] * 3
     assert result.lines[0].limit == pytest.approx(0.95)
 
 
-def test_ratio_beyond_the_threshold_regresses(gate: Gate) -> None:
+def test_ratio_beyond_the_threshold_regresses() -> None:
     result = gate(1.0, 0.8)
     assert (result.verdict, result.exit_code) == ("regressed", 3)
     assert [line.verdict for line in result.lines] == ["passed", "regressed"]
@@ -82,14 +71,14 @@ def test_ratio_beyond_the_threshold_regresses(gate: Gate) -> None:
     assert result.lines[0].limit == pytest.approx(1.05)
 
 
-def test_interval_across_the_threshold_is_inconclusive(gate: Gate) -> None:
+def test_interval_across_the_threshold_is_inconclusive() -> None:
     result = gate(1.3, 0.95)
     assert (result.verdict, result.exit_code) == ("inconclusive", 4)
     assert [line.verdict for line in result.lines] == ["passed", "inconclusive"]
     assert gate(0.8, spread=15).verdict == "inconclusive"  # too noisy to tell, though the point is far beyond
 
 
-def test_too_few_blocks_are_inconclusive(gate: Gate) -> None:
+def test_too_few_blocks_are_inconclusive() -> None:
     result = gate(1.5, blocks=2)
     assert result.verdict == "inconclusive"
     assert (
@@ -100,7 +89,7 @@ def test_too_few_blocks_are_inconclusive(gate: Gate) -> None:
     assert judge_ratios([], GateLimits(metrics={"rps": 0.05})).verdict == "inconclusive"
 
 
-def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: Gate) -> None:
+def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not() -> None:
     alone = gate(0.93)
     assert alone.verdict == "regressed"
     among = gate(0.93, *[1.0] * 19)
@@ -109,8 +98,8 @@ def test_an_alarm_is_adjusted_for_the_number_of_ratios_and_a_pass_is_not(gate: G
     assert all(line.verdict == "passed" for line in among.lines[1:])
 
 
-def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
+def test_gate_ignores_invalid_trials_and_controls() -> None:
+    trials = trials_of({"a": 100 * NOISE, "b": 100 / NOISE, "b~control": 50 * NOISE})
     trials.loc[trials["trial_id"] == "r1.b.b1", "rps"] = 1
     pairs = [ComparedCells("b", "a"), ComparedCells("b~control", "b", control=True)]
     excluded = Exclusion("r1.b.b1", "the service was killed")
@@ -121,8 +110,8 @@ def test_gate_ignores_invalid_trials_and_controls(make_trials: MakeTrials) -> No
     assert result.verdict == "passed"
 
 
-def test_constant_cells_are_judged_by_their_value(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
+def test_constant_cells_are_judged_by_their_value() -> None:
+    trials = trials_of({"a": [100] * 6, "b": [100] * 6, "c": [50] * 6})
     ratios = block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a"), ComparedCells("c", "a")])
     assert [line.verdict for line in judge_ratios(ratios, GateLimits(metrics={"rps": 0.05})).lines] == [
         "passed",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -16,25 +15,20 @@ from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.notes import CROWDED
 from benchkit.comparison.texts import junit, markdown
-from benchkit.models.run import Manifest
 from benchkit.report.sections.results import build_claims, build_ratios
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import read_run
 from benchkit.stats.samples import ExcludedTrial, describe_reasons
 from benchkit.store.parquet_files import arrow_schema
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
-
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
 CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
 CLAIM = {"text": "A half.", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "about": 0.5, "within": 0.1}
 GATE = GateLimits(metrics={"rps": 0.6})
-REMARK = "3 of 8 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)"
+NOTE = "3 of 8 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)"
 
 
 def finding_row(
@@ -62,16 +56,14 @@ SUSPECT = (
 
 
 @pytest.fixture
-def judged(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> Callable[..., Path]:
+def judged(tmp_path: Path, stored: StoreRun) -> Callable[..., Path]:
     """A store with runs of Go and of nginx, which is half as fast, and these findings about their trials."""
 
     def made(*reasons: dict[str, object], runs: Sequence[str] = ("r1",)) -> Path:
         for run_id in runs:
             rates = {"stack=go": 100 * NOISE, "stack=nginx": 50 * NOISE[::-1]}
-            manifest = make_manifest(CELLS, run_id=run_id, scenario={"claims": [CLAIM]})
-            stored(manifest, make_trials(rates, run_id=run_id))
+            manifest = manifest_of(CELLS, run_id=run_id, scenario={"claims": [CLAIM]})
+            stored(manifest, trials_of(rates, run_id=run_id))
             rows = [reason for reason in reasons if str(reason["trial_id"]).startswith(f"{run_id}.")]
             RunTables(Store(tmp_path), "small", run_id).replace(
                 "verdicts", pa.Table.from_pylist(rows, schema=arrow_schema("verdicts"))
@@ -83,17 +75,17 @@ def judged(
 
 def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(*SUSPECT), thresholds=GATE)
-    assert found.ratios[0].notes == (REMARK,)
+    assert found.ratios[0].notes == (NOTE,)
     assert found.ratios[0].blocks == 8
-    assert found.claims[0].notes == (REMARK,)
+    assert found.claims[0].notes == (NOTE,)
     assert found.gate is not None
     assert found.gate.verdict == "passed"
-    assert found.gate.lines[0].notes == (REMARK,)
-    assert found.frame()["remarks"].tolist() == [REMARK]
+    assert found.gate.lines[0].notes == (NOTE,)
+    assert found.frame()["remarks"].tolist() == [NOTE]
     rows = [line.replace("\\", "") for line in markdown(found).splitlines() if line.startswith("|")]
-    assert [REMARK in row for row in rows] == [False, False, True, False, False, True]
+    assert [NOTE in row for row in rows] == [False, False, True, False, False, True]
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
-    assert case.findtext("system-out") == REMARK
+    assert case.findtext("system-out") == NOTE
 
 
 def test_a_server_suspected_to_be_idle_beside_others_adds_nothing_to_what_they_did(judged: Callable[..., Path]) -> None:
@@ -107,23 +99,23 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
     store = judged(*SUSPECT)
     arguments = ["compare", "r1", "--store", str(store), "--threshold", "rps=60%"]
     lines = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}).stdout.splitlines()
-    assert f"! stack=nginx relative to stack=go: {REMARK}" in lines
-    assert f"  ! {REMARK}" in lines
+    assert f"! stack=nginx relative to stack=go: {NOTE}" in lines
+    assert f"  ! {NOTE}" in lines
     assert lines[-1].startswith("- passed: stack=nginx, rps: ")
-    assert lines[-1].endswith(REMARK)
+    assert lines[-1].endswith(NOTE)
     document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    assert document["ratios"][0]["remarks"] == [REMARK]
-    assert document["claims"][0]["ratios"][0]["remarks"] == [REMARK]
-    assert document["gate"]["lines"][0]["remarks"] == [REMARK]
+    assert document["ratios"][0]["remarks"] == [NOTE]
+    assert document["claims"][0]["ratios"][0]["remarks"] == [NOTE]
+    assert document["gate"]["lines"][0]["remarks"] == [NOTE]
     where = Store(store)
     material = ReportInput(read_run(where, where.run("r1")), ())
     shown = build_ratios(material)
     assert shown is not None
     (row,) = next(iter(shown.tables.values())).rows
-    assert (row[-1].text, shown.notes) == ("1", (REMARK,))
+    assert (row[-1].text, shown.notes) == ("1", (NOTE,))
     claimed = build_claims(material)
     assert claimed is not None
-    assert claimed.notes == (REMARK,)
+    assert claimed.notes == (NOTE,)
 
 
 def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:
@@ -131,10 +123,10 @@ def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
     failure = case.find("failure")
     assert failure is not None
-    assert (failure.get("message") or "").endswith(f"at least 0.9 is allowed; {REMARK}")
+    assert (failure.get("message") or "").endswith(f"at least 0.9 is allowed; {NOTE}")
 
 
-def test_caveats_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., Path]) -> None:
+def test_notes_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
@@ -151,7 +143,7 @@ def test_caveats_apply_to_their_metrics_and_to_used_trials(judged: Callable[...,
     )
 
 
-def test_caveats_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> None:
+def test_notes_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> None:
     shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
     store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
     (ratio,) = compare("r1", store=store).ratios
@@ -168,7 +160,7 @@ def test_caveats_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> 
     assert len(ratio.notes) == 3
 
 
-def test_ratio_of_valid_trials_has_no_remark(judged: Callable[..., Path]) -> None:
+def test_ratio_of_valid_trials_has_no_note(judged: Callable[..., Path]) -> None:
     found = compare("r1", store=judged(), thresholds=GATE)
     assert found.ratios[0].notes == ()
     (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own

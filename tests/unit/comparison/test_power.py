@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -20,16 +19,12 @@ from benchkit.comparison.power import (
     planned_ratios,
     resolution,
 )
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.design import ALPHA_PER_LOOK
-from benchkit.models.run import Manifest
 from benchkit.stats.samples import Exclusion
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[..., RunFolder]
 CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "node"}]
 NAMES = [f"stack={cell['stack']}" for cell in CELLS]
 
@@ -39,10 +34,10 @@ def rates(blocks: int, spread: Mapping[str, float], seed: int = 1) -> dict[str, 
     return {name: 100 * np.exp(spread[name] * generator.standard_normal(blocks)) for name in spread}
 
 
-def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_every_ratio_has_the_noise_of_its_own_cells() -> None:
     spread = dict(zip(NAMES, (0.02, 0.02, 0.4), strict=True))
-    planned = make_manifest(CELLS, blocks=10)
-    trials = make_trials(rates(40, spread))
+    planned = manifest_of(CELLS, blocks=10)
+    trials = trials_of(rates(40, spread))
     found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
     assert found.noise_from == ("r1",)
     quiet, loud = found.ratios
@@ -57,10 +52,10 @@ def test_every_ratio_has_the_noise_of_its_own_cells(make_trials: MakeTrials, mak
     assert (loud.resolution.detectable or 0) - 1 > 5 * ((quiet.resolution.detectable or math.inf) - 1)
 
 
-def test_several_runs_are_one_estimate(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    planned = make_manifest(CELLS[:2], blocks=10)
+def test_several_runs_are_one_estimate() -> None:
+    planned = manifest_of(CELLS[:2], blocks=10)
     runs = [
-        RunData(planned, make_trials(rates(blocks, dict.fromkeys(NAMES[:2], 0.1), seed)))
+        RunData(planned, trials_of(rates(blocks, dict.fromkeys(NAMES[:2], 0.1), seed)))
         for seed, blocks in ((1, 6), (2, 20))
     ]
     found = analyse_power(planned, runs, ["r1", "r2"]).ratios[0].resolution
@@ -71,19 +66,17 @@ def test_several_runs_are_one_estimate(make_trials: MakeTrials, make_manifest: M
     assert found.noise_sd == pytest.approx(math.sqrt((5 * sds[0].sd ** 2 + 19 * sds[1].sd ** 2) / 24))
 
 
-def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    planned = make_manifest(CELLS, blocks=10)
-    pilot = RunData(make_manifest(CELLS[:2], blocks=5), make_trials(rates(5, dict.fromkeys(NAMES[:2], 0.1))))
+def test_a_ratio_that_no_run_had_takes_the_noise_of_the_others() -> None:
+    planned = manifest_of(CELLS, blocks=10)
+    pilot = RunData(manifest_of(CELLS[:2], blocks=5), trials_of(rates(5, dict.fromkeys(NAMES[:2], 0.1))))
     known, unknown = analyse_power(planned, [pilot], ["the pilot"]).ratios
     assert known.own_noise
     assert not unknown.own_noise
     assert unknown.resolution.noise_sd == pytest.approx(known.resolution.noise_sd)
 
 
-def test_power_without_earlier_runs_has_limits_only(make_manifest: MakeManifest) -> None:
-    found = analyse_power(make_manifest(CELLS[:2], blocks=2), [], [])
+def test_power_without_earlier_runs_has_limits_only() -> None:
+    found = analyse_power(manifest_of(CELLS[:2], blocks=2), [], [])
     assert found.noise_from == ()
     (ratio,) = found.ratios
     assert ratio.resolution.limits.startswith("2 blocks cannot show a difference")
@@ -92,11 +85,9 @@ def test_power_without_earlier_runs_has_limits_only(make_manifest: MakeManifest)
     assert ratio.with_more.blocks == 6
 
 
-def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    once, twice = (make_manifest(CELLS[:2], blocks=8, scenario={"design": design}) for design in ("blocks", "abba"))
-    trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
+def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once() -> None:
+    once, twice = (manifest_of(CELLS[:2], blocks=8, scenario={"design": design}) for design in ("blocks", "abba"))
+    trials = trials_of(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
     sd = {
         (planned, ran): analyse_power(manifest, [RunData(run, trials)], ["r1"]).ratios[0].resolution.noise_sd
         or math.nan
@@ -108,27 +99,25 @@ def test_a_block_of_abba_is_less_noisy_than_one_that_has_its_cells_once(
     assert sd["blocks", "abba"] == pytest.approx(sd["blocks", "blocks"] * math.sqrt(2))
 
 
-def test_sequential_design_has_no_power_analysis(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    planned = make_manifest(CELLS[:2], scenario={"design": "sequential"})
-    trials = make_trials(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
-    assert analyse_power(planned, [RunData(make_manifest(CELLS[:2]), trials)], ["r1"]).ratios == ()
+def test_sequential_design_has_no_power_analysis() -> None:
+    planned = manifest_of(CELLS[:2], scenario={"design": "sequential"})
+    trials = trials_of(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
+    assert analyse_power(planned, [RunData(manifest_of(CELLS[:2]), trials)], ["r1"]).ratios == ()
 
 
-def test_a_run_that_may_end_early_has_an_expected_length(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
+def test_a_run_that_may_end_early_has_an_expected_length() -> None:
+    trials = trials_of(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
     for precision, least, most in ((0.5, 7, 7), (0.05, 8, 29), (0.01, 30, 30)):
-        planned = make_manifest(CELLS[:2], blocks=30, scenario={"until": {"precision": precision}})
+        planned = manifest_of(CELLS[:2], blocks=30, scenario={"until": {"precision": precision}})
         found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
         assert found.ratios[0].resolution.alpha == ALPHA_PER_LOOK
         assert found.blocks_expected is not None
         assert least <= found.blocks_expected <= most
 
 
-def test_power_of_an_adaptive_run_uses_its_expected_blocks(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
-    planned = make_manifest(CELLS[:2], blocks=60, scenario={"until": {"precision": 0.05, "budget_s": 100}})
+def test_power_of_an_adaptive_run_uses_its_expected_blocks() -> None:
+    trials = trials_of(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
+    planned = manifest_of(CELLS[:2], blocks=60, scenario={"until": {"precision": 0.05, "budget_s": 100}})
     found = analyse_power(planned, [RunData(planned, trials)], ["r1"])
     resolved = found.ratios[0].resolution
     assert resolved.blocks == found.blocks_expected
@@ -140,7 +129,7 @@ def test_power_of_an_adaptive_run_uses_its_expected_blocks(
     assert analyse_power(planned, [], []).ratios[0].resolution.blocks == 7
 
 
-def test_expected_length_includes_ratios_of_claims(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_expected_length_includes_ratios_of_claims() -> None:
     claim = {
         "text": "p99",
         "metric": "latency_p99_s",
@@ -148,16 +137,16 @@ def test_expected_length_includes_ratios_of_claims(make_trials: MakeTrials, make
         "at_least": 1,
     }
     wild = np.random.default_rng(1).lognormal(0, 0.5, 80)
-    trials = make_trials(rates(40, dict.fromkeys(NAMES[:2], 0.01))).assign(latency_p99_s=wild)
+    trials = trials_of(rates(40, dict.fromkeys(NAMES[:2], 0.01))).assign(latency_p99_s=wild)
     until = {"until": {"precision": 0.05}}
     alone, claimed = (
-        make_manifest(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
+        manifest_of(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
     )
     assert analyse_power(alone, [RunData(alone, trials)], ["r1"]).blocks_expected == 7
     assert analyse_power(claimed, [RunData(claimed, trials)], ["r1"]).blocks_expected == 30
 
 
-def test_claims_request_ratios_in_their_metric(make_manifest: MakeManifest) -> None:
+def test_claims_request_ratios_in_their_metric() -> None:
     claims = [
         {"text": "slower", "ratio": {"of": {"stack": "node"}, "to": {"stack": "nginx"}}, "at_most": 1},
         {
@@ -168,7 +157,7 @@ def test_claims_request_ratios_in_their_metric(make_manifest: MakeManifest) -> N
         },
         {"text": "elsewhere", "ratio": {"of": {"stack": "zig"}, "to": {"stack": "go"}}, "at_least": 1},
     ]
-    planned = make_manifest(CELLS, scenario={"claims": claims, "until": {"precision": 0.1, "metrics": ["rps"]}})
+    planned = manifest_of(CELLS, scenario={"claims": claims, "until": {"precision": 0.1, "metrics": ["rps"]}})
     assert [(metric, pair.cell_id, pair.baseline, claim) for metric, pair, claim in planned_ratios(planned)] == [
         ("rps", "stack=nginx", "stack=go", None),
         ("rps", "stack=node", "stack=go", None),
@@ -177,31 +166,27 @@ def test_claims_request_ratios_in_their_metric(make_manifest: MakeManifest) -> N
     ]
 
 
-def test_a_ratio_has_the_blocks_of_its_group(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_a_ratio_has_the_blocks_of_its_group() -> None:
     names = [tuple(NAMES[:2]), (NAMES[0], NAMES[2])]
-    noise = [RunData(make_manifest(CELLS, blocks=40), make_trials(rates(40, dict.fromkeys(NAMES, 0.1))))]
-    whole = analyse_power(make_manifest(CELLS, blocks=10), noise, ["r1"])
-    grouped = analyse_power(make_manifest(CELLS, blocks=20, groups=names), noise, ["r1"])
+    noise = [RunData(manifest_of(CELLS, blocks=40), trials_of(rates(40, dict.fromkeys(NAMES, 0.1))))]
+    whole = analyse_power(manifest_of(CELLS, blocks=10), noise, ["r1"])
+    grouped = analyse_power(manifest_of(CELLS, blocks=20, groups=names), noise, ["r1"])
     assert [ratio.resolution.blocks for ratio in grouped.ratios] == [10, 10]
     assert grouped == whole
 
 
-def test_a_run_in_groups_takes_the_blocks_of_all_groups(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_a_run_in_groups_takes_the_blocks_of_all_groups() -> None:
     groups = [tuple(NAMES[:2]), (NAMES[0], NAMES[2])]
     scenario = {"until": {"precision": 0.1}}
-    noise = [RunData(make_manifest(CELLS, blocks=40), make_trials(rates(40, dict.fromkeys(NAMES, 0.1))))]
-    whole = analyse_power(make_manifest(CELLS, blocks=60, scenario=scenario), noise, ["r1"], block_s=10)
-    grouped = analyse_power(
-        make_manifest(CELLS, blocks=120, scenario=scenario, groups=groups), noise, ["r1"], block_s=5
-    )
+    noise = [RunData(manifest_of(CELLS, blocks=40), trials_of(rates(40, dict.fromkeys(NAMES, 0.1))))]
+    whole = analyse_power(manifest_of(CELLS, blocks=60, scenario=scenario), noise, ["r1"], block_s=10)
+    grouped = analyse_power(manifest_of(CELLS, blocks=120, scenario=scenario, groups=groups), noise, ["r1"], block_s=5)
     assert whole.blocks_expected is not None
     assert 7 <= whole.blocks_expected < 60
     assert grouped.blocks_expected == 2 * whole.blocks_expected
 
 
-def test_only_similar_runs_give_the_noise(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_only_similar_runs_give_the_noise(tmp_path: Path, stored: StoreRun) -> None:
     load = {"load": {"tool": "wrk", "duration_s": 5}}
     others: dict[str, dict[str, Any]] = {
         "other-load": {"scenario": {"load": {"tool": "wrk", "duration_s": 1}}},
@@ -211,13 +196,13 @@ def test_only_similar_runs_give_the_noise(
         "running": {"scenario": load, "status": "running"},
     }
     for name, fields in others.items():
-        stored(make_manifest(CELLS[:2], run_id=name, **fields), make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
+        stored(manifest_of(CELLS[:2], run_id=name, **fields), trials_of(rates(6, {"stack=go": 0.1}), run_id=name))
     alike = [f"alike{i}" for i in range(MAX_RUNS + 1)]
     for name in alike:
-        manifest = make_manifest(CELLS, run_id=name, scenario={**load, "design": "abba"})
+        manifest = manifest_of(CELLS, run_id=name, scenario={**load, "design": "abba"})
         later = manifest.model_copy(update={"started_at": manifest.started_at.replace(minute=int(name[-1]))})
-        stored(later, make_trials(rates(6, {"stack=go": 0.1}), run_id=name))
-    planned = make_manifest(CELLS[:2], run_id="planned", scenario=load)
+        stored(later, trials_of(rates(6, {"stack=go": 0.1}), run_id=name))
+    planned = manifest_of(CELLS[:2], run_id="planned", scenario=load)
     found, damaged = earlier_runs(Store(tmp_path), planned)
     assert damaged == []
     assert [data.manifest.run_id for data in found] == alike[1:]
@@ -279,11 +264,11 @@ def test_more_blocks_with_the_same_test_detect_less(family: int) -> None:
     assert effect(10, 1) < effect(10, 3) < effect(10, 7)
 
 
-def test_noise_is_the_residual_of_cells_and_blocks(make_trials: MakeTrials) -> None:
+def test_noise_is_the_residual_of_cells_and_blocks() -> None:
     generator = np.random.default_rng(4)
     noise = 0.08 * generator.standard_normal((4, 60))
     levels, drift = np.array([[5], [6], [4], [5.5]]), np.linspace(0, -1, 60)
-    trials = make_trials({name: np.exp(row) for name, row in zip("abcd", levels + drift + noise, strict=True)})
+    trials = trials_of({name: np.exp(row) for name, row in zip("abcd", levels + drift + noise, strict=True)})
     found = noise_of(trials, "rps")
     assert found is not None
     assert found.df == 3 * 59
@@ -293,16 +278,16 @@ def test_noise_is_the_residual_of_cells_and_blocks(make_trials: MakeTrials) -> N
     assert less is not None
     assert less.df == 3 * 59 - 30
     assert less.sd == pytest.approx(0.08 * math.sqrt(2), rel=0.1)
-    assert noise_of(make_trials({"a": [1, 2, 3]}), "rps") is None
-    assert noise_of(make_trials({"a": [1], "b": [2]}), "rps") is None
+    assert noise_of(trials_of({"a": [1, 2, 3]}), "rps") is None
+    assert noise_of(trials_of({"a": [1], "b": [2]}), "rps") is None
 
 
-def test_cell_without_usable_trials_does_not_affect_others(make_trials: MakeTrials) -> None:
+def test_cell_without_usable_trials_does_not_affect_others() -> None:
     generator = np.random.default_rng(4)
     rates = {name: np.exp(0.1 * generator.standard_normal(8)) for name in "abc"}
     excluded = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
-    found = noise_of(make_trials(rates), "rps", excluded)
-    without = noise_of(make_trials({name: rates[name] for name in "ab"}), "rps")
+    found = noise_of(trials_of(rates), "rps", excluded)
+    without = noise_of(trials_of({name: rates[name] for name in "ab"}), "rps")
     assert found is not None
     assert without is not None
     assert found.df == 7
@@ -310,10 +295,10 @@ def test_cell_without_usable_trials_does_not_affect_others(make_trials: MakeTria
     assert without.sd == pytest.approx(np.std(np.log(rates["a"] / rates["b"]), ddof=1))
 
 
-def test_noise_of_an_incomplete_layout_equals_least_squares(make_trials: MakeTrials) -> None:
+def test_noise_of_an_incomplete_layout_equals_least_squares() -> None:
     generator = np.random.default_rng(9)
     logs = np.arange(3.0)[:, None] + generator.standard_normal(5) + 0.1 * generator.standard_normal((3, 5))
-    trials = make_trials({name: np.exp(row) for name, row in zip("abc", logs, strict=True)})
+    trials = trials_of({name: np.exp(row) for name, row in zip("abc", logs, strict=True)})
     lost = {("a", 1), ("b", 2), ("b", 3), ("c", 4), ("a", 5)}  # no block is whole
     found = noise_of(trials, "rps", [Exclusion(f"r1.{cell}.b{block}", "invalid") for cell, block in lost])
     kept = [(c, b) for c in range(3) for b in range(5) if ("abc"[c], b + 1) not in lost]

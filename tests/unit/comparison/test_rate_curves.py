@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.rate_curves import RatePoint, find_knee, rate_curves_of, rate_factor
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import P50, P99

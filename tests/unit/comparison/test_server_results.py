@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.server_results import SERVER_CPU, ServerResult, describe_limit, has_answer
+from benchkit.comparison.server_results import CPU_IS_LIMIT, ServerResult, describe_limit, has_answer
 
 
 def server(name: str, *, rps: float | None = None, ratio: float | None = None) -> ServerResult:
@@ -39,7 +39,7 @@ def skipped(*checks: str) -> pd.DataFrame:
         (findings("server-idle", "link-saturated"), "The network is the limit (seen by link-saturated)"),
         (findings("server-idle"), "Neither server CPU, load tool nor a link"),
         (findings("server-idle", "noisy-host"), "What limits it is not known (seen by noisy-host)"),
-        (findings("generator-saturated", trials=1), SERVER_CPU),
+        (findings("generator-saturated", trials=1), CPU_IS_LIMIT),
     ],
 )
 def test_the_limit_is_what_the_checks_of_most_trials_found(found: pd.DataFrame, start: str) -> None:

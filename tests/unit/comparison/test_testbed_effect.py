@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.comparison.compare import compare_cells
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.testbed_effect import effects_of_testbeds, find_testbeds, notes_on_testbeds, ratio_effects
 from benchkit.models.base import Levels
 from benchkit.stats.samples import take_samples

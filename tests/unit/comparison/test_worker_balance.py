@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 import pytest
 
-from benchkit.comparison.worker_balance import worker_balances
+from benchkit.comparison.runs.worker_balance import worker_balances
+from tests.support.comparison.fixtures import trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
 CpuUsage = Mapping[str, Mapping[int, float]]
 """CPU time of the processes of each service within the window, by pid."""
 
@@ -37,8 +37,8 @@ def watched(
 
 
 @pytest.fixture
-def trials(make_trials: MakeTrials) -> pd.DataFrame:
-    return make_trials({"a": [10, 10, 10], "b": [10]}, duration_s=2.0)
+def trials() -> pd.DataFrame:
+    return trials_of({"a": [10, 10, 10], "b": [10]}, duration_s=2.0)
 
 
 def test_busiest_worker_relative_to_the_mean(trials: pd.DataFrame) -> None:

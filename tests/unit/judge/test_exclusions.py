@@ -9,7 +9,7 @@ from benchkit.judge.verdicts.exclusions import exclusions
 from benchkit.judge.verdicts.judgement import combine_results
 from benchkit.models.metrics import METRICS
 from benchkit.store.parquet_files import arrow_table
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import SERVERS
 
 
@@ -29,31 +29,27 @@ def build_finding(severity: str, *metrics: str) -> Finding:
     return Finding.model_validate({"severity": severity, "metrics": metrics, **texts})
 
 
-def test_invalid_trials_are_excluded_for_the_metrics_of_their_findings(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_invalid_trials_are_excluded_for_the_metrics_of_their_findings() -> None:
     verdicts = verdict_table(
         ("r1.stack=a.b1", "link-saturated", build_finding("invalid", "rps")),
         ("r1.stack=a.b1", "generator-saturated", build_finding("invalid", "rps")),
         ("r1.stack=a.b2", "shared-cpus", build_finding("suspect", "rps", "server_cpu_s_per_request")),
     )
-    excluded = exclusions(make_trials({"stack=a": [1, 2, 3]}), verdicts, make_manifest(SERVERS[:1]))
+    excluded = exclusions(trials_of({"stack=a": [1, 2, 3]}), verdicts, manifest_of(SERVERS[:1]))
     assert [(each.trial_id, each.covers("rps"), each.reason) for each in excluded] == [
         ("r1.stack=a.b1", True, "invalid: link-saturated, generator-saturated")
     ]
     assert not any(each.covers("server_cpu_s_per_request") for each in excluded)
 
 
-def test_findings_on_all_figures_exclude_those_per_request(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_findings_on_all_figures_exclude_those_per_request() -> None:
     verdicts = verdict_table(("r1.stack=a.b1", "noisy-host", build_finding("invalid", *ALL)))
-    (excluded,) = exclusions(make_trials({"stack=a": [1, 2, 3]}), verdicts, make_manifest(SERVERS[:1]))
+    (excluded,) = exclusions(trials_of({"stack=a": [1, 2, 3]}), verdicts, manifest_of(SERVERS[:1]))
     per_request = {name for name in METRICS if name.endswith("_per_request")}
     assert {name for name in per_request if excluded.covers(name)} == per_request
 
 
-def test_percentiles_of_too_few_requests_are_excluded(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": [1.0, 1.0, 1.0]}, metric="latency_p999_s").assign(requests=[9_999, 10_000, 12_000])
-    excluded = exclusions(trials, verdict_table(), make_manifest(SERVERS[:1]))
+def test_percentiles_of_too_few_requests_are_excluded() -> None:
+    trials = trials_of({"stack=a": [1.0, 1.0, 1.0]}, metric="latency_p999_s").assign(requests=[9_999, 10_000, 12_000])
+    excluded = exclusions(trials, verdict_table(), manifest_of(SERVERS[:1]))
     assert [(each.trial_id, each.metrics) for each in excluded] == [("r1.stack=a.b1", frozenset({"latency_p999_s"}))]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.verdicts.judgement import judge_run, judge_trial
 from benchkit.models.thresholds import Thresholds
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     EQUAL_PROBES,
     SERVERS,
@@ -29,32 +28,6 @@ def test_healthy_trial_is_valid() -> None:
     assert judgement.findings == ()
     assert judgement.verdict == "valid"
     assert list(judgement.skipped) == SKIPPED_WHEN_HEALTHY
-
-
-def test_registry_has_every_check() -> None:
-    assert sorted(CHECKS) == sorted(
-        [
-            *("accept-overflow", "busy-neighbour", "carry-over", "changed-response", "cold"),
-            *("disturbed-slice", "drifted-host", "errors", "escaped-children"),
-            *("few-requests-in-slice", "generator-saturated", "handshake-share", "link-saturated"),
-            *(
-                "littles-law",
-                "missing-connections",
-                "missing-noise",
-                "noisy-host",
-                "observed",
-                "other-sizes",
-                "overran",
-                "plateau",
-                "ports-exhausted",
-            ),
-            "protocol-mismatch",
-            "capacity-found",
-            "rate-held",
-            *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "too-few-samples"),
-            *("tool-limit", "udp-drops", "unequal-responses", "uneven-load", "unstable"),
-        ]
-    )
 
 
 def test_most_checks_are_skipped_without_telemetry() -> None:
@@ -107,9 +80,9 @@ def test_text_has_observation_limit_consequence_and_advice() -> None:
     )
 
 
-def test_run_is_judged_by_its_recorded_thresholds(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **EQUAL_PROBES)
+def test_run_is_judged_by_its_recorded_thresholds() -> None:
+    trials = trials_of({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **EQUAL_PROBES)
     hosts = host_rows(("sut", "block 1", "kernel", "6.1"))
-    strict, lax = (make_manifest(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.5))
+    strict, lax = (manifest_of(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.5))
     assert {each.verdict for each in judge_run(RunEvidence(strict, trials, hosts)).values()} == {"suspect"}
     assert {each.verdict for each in judge_run(RunEvidence(lax, trials, hosts)).values()} == {"valid"}

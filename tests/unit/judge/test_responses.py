@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import compare
 from benchkit.comparison.notes import with_response_notes
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.run_data import RunData
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.texts import markdown
 from benchkit.judge.responses import (
     UNDECLARED,
@@ -21,16 +21,17 @@ from benchkit.judge.responses import (
     with_declared_reasons,
 )
 from benchkit.models.run import Manifest
-from benchkit.store.run_folder import RunFolder
-
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
-StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
+from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
 CELLS = [{"stack": "go", "kind": "fair"}, {"stack": "nginx", "kind": "fair"}]
 GO, NGINX = "stack=go,kind=fair", "stack=nginx,kind=fair"
 RATES = {GO: [100, 101, 102, 99, 100, 101], NGINX: [50, 51, 52, 49, 50, 51]}
-SAME = {"probe_status": 200, "probe_header_bytes": 141, "probe_body_bytes": 12, "probe_body_sha256": "aa"}
+SAME: dict[str, Any] = {
+    "probe_status": 200,
+    "probe_header_bytes": 141,
+    "probe_body_bytes": 12,
+    "probe_body_sha256": "aa",
+}
 
 
 def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
@@ -45,13 +46,13 @@ def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
     return mismatch_notes(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
 
 
-def test_equal_answers_have_no_remark(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert mismatches(make_trials(RATES, **SAME), make_manifest(CELLS)) == ()
+def test_equal_answers_have_no_note() -> None:
+    assert mismatches(trials_of(RATES, **SAME), manifest_of(CELLS)) == ()
 
 
-def test_cells_without_probes_have_no_remark(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert mismatches(make_trials(RATES), make_manifest(CELLS)) == ()
-    assert mismatches(probed(make_trials(RATES), GO, status=200), make_manifest(CELLS)) == ()
+def test_cells_without_probes_have_no_note() -> None:
+    assert mismatches(trials_of(RATES), manifest_of(CELLS)) == ()
+    assert mismatches(probed(trials_of(RATES), GO, status=200), manifest_of(CELLS)) == ()
 
 
 @pytest.mark.parametrize(
@@ -67,30 +68,25 @@ def test_cells_without_probes_have_no_remark(make_trials: MakeTrials, make_manif
         ({"body_bytes": [12, 13, 12, 12, 12, 12]}, "12 or 13 bytes of body against 12"),
     ],
 )  # fmt: skip
-def test_every_different_trait_is_reported(
-    make_trials: MakeTrials, make_manifest: MakeManifest, probe: Mapping[str, Any], reported: str
-) -> None:
-    trials = probed(make_trials(RATES, **SAME), NGINX, **probe)
-    assert mismatches(trials, make_manifest(CELLS)) == (f"different answers: {reported} ({UNDECLARED})",)
+def test_every_different_trait_is_reported(probe: Mapping[str, Any], reported: str) -> None:
+    trials = probed(trials_of(RATES, **SAME), NGINX, **probe)
+    assert mismatches(trials, manifest_of(CELLS)) == (f"different answers: {reported} ({UNDECLARED})",)
 
 
-def test_bodies_of_one_length_that_vary_in_both_cells_cast_no_doubt(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_bodies_of_one_length_that_vary_in_both_cells_are_not_serious() -> None:
     digests = [f"b{number}" for number in range(6)]
-    trials = probed(probed(make_trials(RATES, **SAME), NGINX, body_sha256=digests), GO, body_sha256=digests[::-1])
-    (ratio,) = with_response_notes(
-        [Ratio(metric="rps", cell_id=NGINX, baseline=GO, blocks=6)], trials, make_manifest(CELLS)
-    )
+    trials = probed(probed(trials_of(RATES, **SAME), NGINX, body_sha256=digests), GO, body_sha256=digests[::-1])
+    run = RunData(manifest_of(CELLS), trials)
+    (ratio,) = with_response_notes([Ratio(metric="rps", cell_id=NGINX, baseline=GO, blocks=6)], run, run)
     assert ratio.notes == ("different answers: bodies of the same length that vary",)
-    assert ratio.doubts == ()
+    assert ratio.serious_notes == ()
 
 
-def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145, body_bytes=1600)
+def test_declared_difference_covers_only_its_traits() -> None:
+    trials = probed(trials_of(RATES, **SAME), NGINX, header_bytes=145, body_bytes=1600)
 
     def with_declared(*declared: Mapping[str, Any]) -> tuple[str, ...]:
-        return mismatches(trials, make_manifest(CELLS, scenario={"differs": list(declared)}))
+        return mismatches(trials, manifest_of(CELLS, scenario={"differs": list(declared)}))
 
     body = {"what": ["body_bytes"], "why": "as it was\n  published"}
     assert with_declared(body) == (
@@ -102,12 +98,10 @@ def test_declared_difference_covers_only_its_traits(make_trials: MakeTrials, mak
     assert "declare" in with_declared({**both, "cells": {"stack": "other"}})[0]
 
 
-def test_outputs_show_remarks_on_answers(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
+def test_outputs_show_notes_on_answers(tmp_path: Path, stored: StoreRun) -> None:
     claim = {"text": "slower", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1}
-    manifest = make_manifest(CELLS, scenario={"claims": [claim]})
-    trials = probed(make_trials(RATES, **SAME), NGINX, header_bytes=145)
+    manifest = manifest_of(CELLS, scenario={"claims": [claim]})
+    trials = probed(trials_of(RATES, **SAME), NGINX, header_bytes=145)
     stored(manifest, trials)
     reported = f"different answers: 145 bytes of headers against 141 ({UNDECLARED})"
     found = compare("r1", store=tmp_path)
@@ -117,30 +111,26 @@ def test_outputs_show_remarks_on_answers(
     assert judged_claim.ratios[0].notes == (reported,)
 
 
-def test_different_answers_in_another_run_are_reported(
-    tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun
-) -> None:
-    stored(make_manifest(CELLS), make_trials(RATES, **SAME))
-    after = probed(make_trials(RATES, run_id="r2", **SAME), NGINX, body_bytes=13)
-    stored(make_manifest(CELLS, run_id="r2"), after)
+def test_different_answers_in_another_run_are_reported(tmp_path: Path, stored: StoreRun) -> None:
+    stored(manifest_of(CELLS), trials_of(RATES, **SAME))
+    after = probed(trials_of(RATES, run_id="r2", **SAME), NGINX, body_bytes=13)
+    stored(manifest_of(CELLS, run_id="r2"), after)
     found = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=tmp_path).ratios}
     assert found[GO] == ()
     assert "13 bytes of body against 12" in found[NGINX][0]
 
 
 @pytest.mark.parametrize(
-    ("lengths", "doubts"),
+    ("lengths", "serious"),
     [
         (([87, 89] * 3, [87, 88] * 3), []),
         (([87, 89] * 3, [90, 91] * 3), ["body_bytes"]),
         (([87] * 6, [88] * 6), ["body_bytes"]),
     ],
 )
-def test_lengths_that_vary_alike_cast_no_doubt(
-    make_trials: MakeTrials, lengths: tuple[list[int], list[int]], doubts: list[str]
-) -> None:
-    trials = make_trials(RATES)
+def test_lengths_that_vary_alike_are_not_serious(lengths: tuple[list[int], list[int]], serious: list[str]) -> None:
+    trials = trials_of(RATES)
     for cell, own in zip((GO, NGINX), lengths, strict=True):
         trials = probed(trials, cell, status=200, header_bytes=141, body_sha256="aa", body_bytes=own)
     (found,) = response_mismatches(NGINX, GO, answers_by_cell(trials))
-    assert [each.trait for each in (found,) if each.casts_doubt] == doubts
+    assert [each.trait for each in (found,) if each.is_serious] == serious

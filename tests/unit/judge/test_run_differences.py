@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -8,10 +8,10 @@ import pandas as pd
 
 from benchkit.judge.run_differences import fact_differences, host_differences, setting_differences
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import BuildRecord, Manifest
+from benchkit.models.run import BuildRecord
 from benchkit.store.row_builders import host_rows
+from tests.support.comparison.fixtures import manifest_of
 
-MakeManifest = Callable[..., Manifest]
 FACTS = {
     "hostname": "one",
     "kernel": "6.1",
@@ -100,10 +100,10 @@ def test_hosts_are_matched_by_name_then_by_role() -> None:
     assert [change.text for change in more] == ["host old: host for sut was absent, is old"]
 
 
-def test_settings_that_change_results_are_compared(make_manifest: MakeManifest) -> None:
+def test_settings_that_change_results_are_compared() -> None:
     tools = {"wrk": {"threads": 1}}
-    one = make_manifest([{}], scenario={"load": {"tool": "wrk", "connections": 64}, "title": "one", "tools": tools})
-    other = make_manifest(
+    one = manifest_of([{}], scenario={"load": {"tool": "wrk", "connections": 64}, "title": "one", "tools": tools})
+    other = manifest_of(
         [{}],
         scenario={"load": {"tool": "wrk", "connections": 128}, "title": "other", "tuning": [{"profile": "p"}]},
         versions={"benchkit": "0.2.0"},
@@ -117,8 +117,8 @@ def test_settings_that_change_results_are_compared(make_manifest: MakeManifest) 
     assert setting_differences(one, one) == ()
 
 
-def test_another_build_of_the_same_cell_is_a_difference(make_manifest: MakeManifest) -> None:
-    manifest = make_manifest([{"ref": "main"}])
+def test_another_build_of_the_same_cell_is_a_difference() -> None:
+    manifest = manifest_of([{"ref": "main"}])
     (cell,) = manifest.cells
     first, second = (
         manifest.model_copy(update={"cells": (cell.model_copy(update={"builds": {"app": build}}),)})
@@ -134,8 +134,8 @@ def test_another_build_of_the_same_cell_is_a_difference(make_manifest: MakeManif
     assert setting_differences(first, first) == ()
 
 
-def test_two_images_of_one_tag_are_a_difference(make_manifest: MakeManifest) -> None:
-    manifest = make_manifest([{"stack": "app"}])
+def test_two_images_of_one_tag_are_a_difference() -> None:
+    manifest = manifest_of([{"stack": "app"}])
     (cell,) = manifest.cells
     builds = [BuildRecord(image="me/app:1", output_sha256=digit * 64) for digit in "0f"]
     first, second = (
@@ -145,8 +145,8 @@ def test_two_images_of_one_tag_are_a_difference(make_manifest: MakeManifest) -> 
     assert (change.before, change.after) == tuple(f"image me/app:1 with id {d * 12}" for d in "0f")
 
 
-def test_other_contents_of_the_same_file_are_a_difference(make_manifest: MakeManifest) -> None:
-    manifest = make_manifest([{"ref": "main"}])
+def test_other_contents_of_the_same_file_are_a_difference() -> None:
+    manifest = manifest_of([{"ref": "main"}])
     (cell,) = manifest.cells
     before, after = (
         manifest.model_copy(update={"cells": (cell.model_copy(update={"files": files}),)})

@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 
 from benchkit.judge.check import ALL, LOAD
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
-from tests.support.judge.builders import SERVERS, build_slices, build_trial, core_counters, finding_of, run_findings
+from tests.support.comparison.fixtures import manifest_of, trials_of
+from tests.support.judge.builders import (
+    SERVERS,
+    SLICED_CELLS,
+    build_slices,
+    build_trial,
+    core_counters,
+    finding_of,
+    run_findings,
+)
 
-CELLS = ("stack=a", "stack=b", "stack=c")
 BOTH = {"r1.stack=a.b1", "r1.stack=b.b1"}
 
 
-@pytest.mark.parametrize(
-    "column",
-    ["foreign_share", "stolen_share", "withheld_share"],
-)
+@pytest.mark.parametrize("column", ["foreign_share", "stolen_share", "withheld_share"])
 @pytest.mark.parametrize(
     ("shares", "severity"),
     [
@@ -28,67 +32,59 @@ BOTH = {"r1.stack=a.b1", "r1.stack=b.b1"}
     ],
 )
 def test_disturbance_counts_as_far_as_it_is_unequal(
-    make_manifest: MakeManifest,
-    make_trials: MakeTrials,
-    column: str,
-    shares: tuple[float, float],
-    severity: str | None,
+    column: str, shares: tuple[float, float], severity: str | None
 ) -> None:
-    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}, slices=20)
+    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=20)
     check = "noisy-host" if column == "foreign_share" else "throttled"
-    findings = run_findings(check, make_manifest(SERVERS[:2]), trials.assign(**{column: shares}))
+    findings = run_findings(check, manifest_of(SERVERS[:2]), trials.assign(**{column: shares}))
     assert {found.severity for found in findings.values()} == ({severity} if severity else set())
     assert all(found.metrics == ALL for found in findings.values())
     assert set(findings) == (BOTH if severity else set())
 
 
-def test_of_three_cells_only_the_one_that_differs_is_reported(
-    make_manifest: MakeManifest, make_trials: MakeTrials
-) -> None:
-    trials = make_trials({cell: [1e4] for cell in (*CELLS, "stack=d")}, slices=20)
-    findings = run_findings("noisy-host", make_manifest(SERVERS), trials.assign(foreign_share=(0.0, 0.0, 0.3, 0.0)))
+def test_of_three_cells_only_the_one_that_differs_is_reported() -> None:
+    trials = trials_of({cell: [1e4] for cell in (*SLICED_CELLS, "stack=d")}, slices=20)
+    findings = run_findings("noisy-host", manifest_of(SERVERS), trials.assign(foreign_share=(0.0, 0.0, 0.3, 0.0)))
     assert {trial_id: found.severity for trial_id, found in findings.items()} == {"r1.stack=c.b1": "suspect"}
 
 
-def test_blocks_are_judged_by_themselves(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4, 1e4] for cell in CELLS[:2]}, slices=20).sort_values(["block", "position"])
-    findings = run_findings("noisy-host", make_manifest(SERVERS[:2]), trials.assign(foreign_share=(0.0, 0.0, 0.6, 0.6)))
+def test_blocks_are_judged_by_themselves() -> None:
+    trials = trials_of({cell: [1e4, 1e4] for cell in SLICED_CELLS[:2]}, slices=20).sort_values(["block", "position"])
+    findings = run_findings("noisy-host", manifest_of(SERVERS[:2]), trials.assign(foreign_share=(0.0, 0.0, 0.6, 0.6)))
     assert {trial_id: found.severity for trial_id, found in findings.items()} == {
         "r1.stack=a.b2": "suspect",
         "r1.stack=b.b2": "suspect",
     }
 
 
-def test_other_designs_are_judged_trial_by_trial(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}).assign(foreign_share=(0.5, 0.0))
-    assert run_findings("noisy-host", make_manifest(SERVERS[:2]), trials) == {}
+def test_other_designs_are_judged_trial_by_trial() -> None:
+    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}).assign(foreign_share=(0.5, 0.0))
+    assert run_findings("noisy-host", manifest_of(SERVERS[:2]), trials) == {}
     busy = core_counters("sut", 0, user=1.0)
     assert finding_of("noisy-host", build_trial(busy)) is not None
     assert finding_of("noisy-host", build_trial(busy, slices=build_slices())) is None
 
 
 @pytest.mark.parametrize(("slower", "expected"), [(1.09, False), (1.12, True)])
-def test_speed_of_the_cores(
-    make_manifest: MakeManifest, make_trials: MakeTrials, slower: float, *, expected: bool
-) -> None:
-    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}, slices=20).assign(server_loop_s=(1e-5 * slower, 1e-5))
-    findings = run_findings("throttled", make_manifest(SERVERS[:2]), trials)
+def test_speed_of_the_cores(slower: float, *, expected: bool) -> None:
+    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=20).assign(
+        server_loop_s=(1e-5 * slower, 1e-5)
+    )
+    findings = run_findings("throttled", manifest_of(SERVERS[:2]), trials)
     assert set(findings) == (BOTH if expected else set())
     assert all((found.severity, found.metrics) == ("suspect", LOAD) for found in findings.values())
 
 
-def test_unknown_disturbances_are_no_finding(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] for cell in CELLS[:2]}, slices=20).assign(foreign_share=(np.nan, 0.03))
-    assert run_findings("noisy-host", make_manifest(SERVERS[:2]), trials) == {}
+def test_unknown_disturbances_are_no_finding() -> None:
+    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=20).assign(foreign_share=(np.nan, 0.03))
+    assert run_findings("noisy-host", manifest_of(SERVERS[:2]), trials) == {}
 
 
 @pytest.mark.parametrize(("ratios", "expected"), [((0.6, 0.6), False), ((0.8, 1.0), True), ((0.95, 1.0), False)])
-def test_cold_server_is_compared_with_the_others_of_its_block(
-    make_manifest: MakeManifest, make_trials: MakeTrials, ratios: tuple[float, float], *, expected: bool
-) -> None:
+def test_cold_server_is_compared_with_the_others_of_its_block(ratios: tuple[float, float], *, expected: bool) -> None:
     blocks = 4
-    trials = make_trials({cell: [1e4] * blocks for cell in CELLS[:2]}, slices=20)
+    trials = trials_of({cell: [1e4] * blocks for cell in SLICED_CELLS[:2]}, slices=20)
     findings = run_findings(
-        "cold", make_manifest(SERVERS[:2]), trials.assign(rate_first_over_last=np.repeat(ratios, blocks))
+        "cold", manifest_of(SERVERS[:2]), trials.assign(rate_first_over_last=np.repeat(ratios, blocks))
     )
     assert set(findings) == ({f"r1.stack=a.b{block}" for block in range(1, blocks + 1)} if expected else set())

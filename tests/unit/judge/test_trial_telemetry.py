@@ -8,9 +8,7 @@ import pytest
 from benchkit.judge.checks import cold
 from benchkit.judge.trial_telemetry import MetricSeries, TrialTelemetry
 from benchkit.models.rows import Columns, TelemetryRow
-from tests.support.judge.builders import Telemetry, build_trial, telemetry_columns
-
-WINDOW_S = 3.0
+from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, telemetry_columns
 
 
 def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,10 +19,11 @@ from hypothesis import strategies as st
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.compare import RunComparison, compare_cells
 from benchkit.comparison.gate import GateLimits, GateLine, GateResult, judge_ratios
-from benchkit.comparison.run_data import ComparedRun, RunData, read_run_data
+from benchkit.comparison.runs.run_data import ComparedRun, RunData, read_run_data
 from benchkit.comparison.texts import junit, markdown, markdown_code, markdown_text
 from benchkit.errors import InputError
-from benchkit.models.run import CodeState, Manifest
+from benchkit.models.base import Levels
+from benchkit.models.run import CodeState
 from benchkit.plugins.export.formats import (
     bencher_json,
     benchstat,
@@ -36,24 +36,21 @@ from benchkit.plugins.export.formats import (
 )
 from benchkit.run_history.series import history
 from benchkit.stats.samples import Exclusion
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from tests.support import json_schema
-from tests.support.comparison.fixtures import STARTED
+from tests.support.comparison.fixtures import STARTED, StoreRun, manifest_of, trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
-MakeManifest = Callable[..., Manifest]
 NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
 HOSTILE = "a|b`c<script>&\x00\x1b[31m\ufffe@root\n# x"
 
 
 @pytest.fixture
-def compared(make_trials: MakeTrials, make_manifest: MakeManifest) -> RunComparison:
+def compared() -> RunComparison:
     """Three cells at a gate: one passes, one has regressed, one is inconclusive."""
     cells = [{"stack": stack} for stack in ("go", "nginx", "slow", "wild")]
     rates = {"stack=go": np.full(6, 100.0), "stack=nginx": 100 * NOISE, "stack=slow": 50 * NOISE}
     rates["stack=wild"] = 100 * NOISE**20
-    found = compare_cells(RunData(make_manifest(cells), make_trials(rates)), ["rps"])
+    found = compare_cells(RunData(manifest_of(cells), trials_of(rates)), ["rps"])
     return found.model_copy(update={"gate": judge_ratios(found.ratios, GateLimits(metrics={"rps": 0.1}))})
 
 
@@ -149,8 +146,8 @@ def test_junit_needs_a_gate(compared: RunComparison) -> None:
         junit(compared.model_copy(update={"gate": None}))
 
 
-def test_csv_is_the_table(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a,b": [1.5, np.nan]})
+def test_csv_is_the_table() -> None:
+    trials = trials_of({"a,b": [1.5, np.nan]})
     rows = list(csv.DictReader(io.StringIO(trials_csv(trials))))
     assert list(rows[0]) == list(trials.columns)
     assert [(row["cell_id"], row["rps"], row["latency_p99_s"]) for row in rows] == [("a,b", "1.5", ""), ("a,b", "", "")]
@@ -161,12 +158,12 @@ BENCH_LINE = re.compile(r"Benchmark[^a-z\s]\S*\t[1-9]\d*(\t-?\d+(\.\d+)?([eE][-+
 units."""
 
 
-def test_benchstat_reads_one_line_per_trial(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    cells = [{"stack": "go", "n": 8}, {"stack": "x-8", "n": 8}]
-    trials = make_trials({"stack=go,n=8": [100, 101], "stack=x-8": [50, 51]}, latency_p99_s=0.0125)
+def test_benchstat_reads_one_line_per_trial() -> None:
+    cells: list[Levels] = [{"stack": "go", "n": 8}, {"stack": "x-8", "n": 8}]
+    trials = trials_of({"stack=go,n=8": [100, 101], "stack=x-8": [50, 51]}, latency_p99_s=0.0125)
     trials.loc[0, "kind"] = "profile"
     excluded = Exclusion("r1.stack=go,n=8.b2", "saturated", frozenset({"rps"}))
-    shown = benchstat(make_manifest(cells, versions={"benchkit": "0.1", "sut.Go x": "1 2\n3"}), trials, [excluded])
+    shown = benchstat(manifest_of(cells, versions={"benchkit": "0.1", "sut.Go x": "1 2\n3"}), trials, [excluded])
     lines = shown.splitlines()
     assert lines[:5] == ["scenario: small", "scale: lab", "# run: r1", "# benchkit: 0.1", "# sut.Go x: 1 2 3"]
     assert [line for line in lines if line.startswith("Unit")] == [
@@ -238,8 +235,8 @@ def test_hgrm_of_one_value_and_of_none() -> None:
         hgrm(buckets(np.array([1])).iloc[:0])
 
 
-def test_the_histograms_of_a_cell_are_merged(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": [1, 2], "b": [1, 2]})
+def test_the_histograms_of_a_cell_are_merged() -> None:
+    trials = trials_of({"a": [1, 2], "b": [1, 2]})
     trials.loc[trials["trial_id"] == "r1.a.b2", "kind"] = "profile"
     ones, twos = np.full(10, 1_000), np.full(5, 2_000)
     latency = pd.concat([buckets(ones, "r1.a.b1"), buckets(ones, "r1.b.b1"), buckets(twos, "r1.b.b2")])
@@ -252,7 +249,6 @@ def test_the_histograms_of_a_cell_are_merged(make_trials: MakeTrials) -> None:
     assert merged_by_cell(trials, latency, "corrected", ["a"]) == {}
 
 
-StoreRun = Callable[[Manifest, pd.DataFrame], RunFolder]
 CELLS = [{"stack": "old"}, {"stack": 'new"'}]
 RATES = {"stack=old": [100.0, 102, 98, 101], 'stack=new"': [50.0, 52, 49, 50]}
 
@@ -279,12 +275,12 @@ SAMPLE = re.compile(r'(?P<name>[a-z_0-9]+)\{(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?
 
 
 @pytest.fixture
-def data(tmp_path: Path, make_trials: MakeTrials, make_manifest: MakeManifest, stored: StoreRun) -> RunData:
+def data(tmp_path: Path, stored: StoreRun) -> RunData:
     tags = {"repository": "https://github.com/some/server"}
     for i, run_id in enumerate(("r1", "r2")):
         code = CodeState(commit=f"{i}" * 40, is_modified=bool(i))
-        manifest = make_manifest(CELLS, run_id=run_id, tags=tags, code=code, started_at=STARTED + timedelta(days=i))
-        stored(manifest, make_trials(RATES, run_id=run_id, latency_p99_s=0.002))
+        manifest = manifest_of(CELLS, run_id=run_id, tags=tags, code=code, started_at=STARTED + timedelta(days=i))
+        stored(manifest, trials_of(RATES, run_id=run_id, latency_p99_s=0.002))
     store = Store(tmp_path)
     return read_run_data(store, store.run("r2"))
 

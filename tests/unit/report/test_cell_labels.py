@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from benchkit.comparison.cell_labels import baseline, cell_views, factors
+from benchkit.comparison.cell_labels import cell_views, factors
 from benchkit.report.stored_run import StoredRun
 
 MakeRun = Callable[..., StoredRun]
@@ -55,21 +53,6 @@ def test_cells_with_equal_levels_are_labelled_by_their_ids(make_run: MakeRun) ->
     repeated = first.model_copy(update={"cell_id": "stack=go#2"})
     views = cell_views(run.manifest.model_copy(update={"cells": (first, repeated, second)}))
     assert [view.label for view in views] == ["stack=go", "stack=go#2", "nginx"]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (None, "stack=go,threads=1"),
-        ({"stack": "nginx"}, "stack=nginx,threads=1"),
-        ({"threads": 2}, "stack=go,threads=2"),
-    ],
-)
-def test_the_baseline_is_that_of_the_scenario_or_the_first_cell(
-    make_run: MakeRun, wanted: dict[str, object] | None, expected: str
-) -> None:
-    run = make_run({"stack": ["go", "nginx"], "threads": [1, 2]}, scenario={"baseline": wanted})
-    assert baseline(run.manifest) == expected
 
 
 def test_unprintable_characters_are_replaced_in_labels(make_run: MakeRun) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.components import components_of
-from benchkit.comparison.run_data import read_run_data
+from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
 from benchkit.models.run import HostRecord, Manifest

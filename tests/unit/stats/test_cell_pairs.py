@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.models.run import Manifest
+from benchkit.models.base import Levels
 from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, levels_of, partner_finder, scenario_baseline
+from tests.support.comparison.fixtures import manifest_of
 
-MakeManifest = Callable[..., Manifest]
-GRID = [{"stack": stack, "connections": n} for stack in ("go", "nginx") for n in (8, 64)]
+GRID: list[Levels] = [{"stack": stack, "connections": n} for stack in ("go", "nginx") for n in (8, 64)]
 
 
-def test_whole_cell_is_the_baseline_of_all_cells(make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID).cells
+def test_whole_cell_is_the_baseline_of_all_cells() -> None:
+    cells = manifest_of(GRID).cells
     pairs, alone = baseline_pairs(cells, levels_of("stack=go,connections=8", cells))
     assert [(pair.cell_id, pair.baseline) for pair in pairs] == [
         ("stack=go,connections=64", "stack=go,connections=8"),
@@ -23,8 +21,8 @@ def test_whole_cell_is_the_baseline_of_all_cells(make_manifest: MakeManifest) ->
     assert alone == []
 
 
-def test_baseline_of_some_levels_is_the_cell_that_differs_only_in_them(make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID).cells
+def test_baseline_of_some_levels_is_the_cell_that_differs_only_in_them() -> None:
+    cells = manifest_of(GRID).cells
     pairs, _ = baseline_pairs(cells, levels_of("stack=go", cells))
     assert pairs == [
         ComparedCells("stack=nginx,connections=8", "stack=go,connections=8"),
@@ -32,35 +30,35 @@ def test_baseline_of_some_levels_is_the_cell_that_differs_only_in_them(make_mani
     ]
 
 
-def test_cells_without_a_partner_are_returned(make_manifest: MakeManifest) -> None:
-    cells = make_manifest([*GRID, {"stack": "nginx", "connections": 256}]).cells
+def test_cells_without_a_partner_are_returned() -> None:
+    cells = manifest_of([*GRID, {"stack": "nginx", "connections": 256}]).cells
     pairs, alone = baseline_pairs(cells, {"stack": "go"})
     assert len(pairs) == 2
     assert alone == ["stack=nginx,connections=256"]
     # The only cell that has the levels at all will do.
-    cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
+    cells = manifest_of([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
     assert baseline_pairs(cells, {"stack": "go"})[0] == [
         ComparedCells("stack=nginx,connections=64", "stack=go,connections=8")
     ]
 
 
-def test_unsupported_cells_are_not_compared(make_manifest: MakeManifest) -> None:
-    carried = make_manifest(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
+def test_unsupported_cells_are_not_compared() -> None:
+    carried = manifest_of(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
     pairs, alone = baseline_pairs(carried, {"stack": "go"})
     assert pairs == [ComparedCells("stack=nginx,connections=8", "stack=go,connections=8")]
     assert alone == ["stack=nginx,connections=64"]
 
 
-def test_a_control_is_compared_with_its_own_cell(make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID, controls=["stack=nginx,connections=8"]).cells
+def test_a_control_is_compared_with_its_own_cell() -> None:
+    cells = manifest_of(GRID, controls=["stack=nginx,connections=8"]).cells
     pairs, _ = baseline_pairs(cells, {"stack": "go"})
     assert pairs[-1] == ComparedCells("stack=nginx,connections=8~control", "stack=nginx,connections=8", control=True)
     assert len(pairs) == 3
     assert partner_finder({"stack": "nginx"}, cells)(cells[0]) == cells[2]
 
 
-def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest: MakeManifest) -> None:
-    cells = make_manifest(GRID, unsupported={"stack=go,connections=8": "no"}).cells
+def test_the_scenario_names_the_baseline_else_it_is_the_first_cell() -> None:
+    cells = manifest_of(GRID, unsupported={"stack=go,connections=8": "no"}).cells
     assert scenario_baseline({"baseline": {"stack": "nginx"}}, cells) == {"stack": "nginx"}
     assert scenario_baseline({}, cells) == {"stack": "go", "connections": "64"}
     assert scenario_baseline({"baseline": {"stack": "gone"}}, cells) == {"stack": "go", "connections": "64"}
@@ -75,18 +73,18 @@ def test_the_scenario_names_the_baseline_else_it_is_the_first_cell(make_manifest
         ("go", "no cell 'go'"),
     ],
 )
-def test_unknown_levels_are_refused_with_suggestions(text: str, reported: str, make_manifest: MakeManifest) -> None:
+def test_unknown_levels_are_refused_with_suggestions(text: str, reported: str) -> None:
     with pytest.raises(InputError, match=reported):
-        levels_of(text, make_manifest(GRID).cells)
+        levels_of(text, manifest_of(GRID).cells)
 
 
-def test_unused_combination_of_levels_is_refused(make_manifest: MakeManifest) -> None:
-    cells = make_manifest([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
+def test_unused_combination_of_levels_is_refused() -> None:
+    cells = manifest_of([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
     with pytest.raises(InputError, match="no cell has stack=go,connections=64"):
         levels_of("stack=go,connections=64", cells)
 
 
-def test_a_scenario_without_factors_has_one_cell(make_manifest: MakeManifest) -> None:
-    cells = make_manifest([{}]).cells
+def test_a_scenario_without_factors_has_one_cell() -> None:
+    cells = manifest_of([{}]).cells
     assert levels_of("only", cells) == {}
     assert baseline_pairs(cells, {}) == ([], [])

@@ -1,27 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchkit.errors import InputError
 from benchkit.stats.samples import Exclusion, describe_reasons, numeric_columns, take_samples
+from tests.support.comparison.fixtures import trials_of
 
-MakeTrials = Callable[..., pd.DataFrame]
 
-
-def test_a_trial_is_the_logarithm_of_its_figure(make_trials: MakeTrials) -> None:
-    samples = take_samples(make_trials({"b": [np.e, 1], "a": [1, np.e**2]}), "rps")
+def test_a_trial_is_the_logarithm_of_its_figure() -> None:
+    samples = take_samples(trials_of({"b": [np.e, 1], "a": [1, np.e**2]}), "rps")
     assert samples.cells == ("a", "b")
     assert samples.blocks == (1, 2)
     assert samples.logs == pytest.approx(np.array([[0, 2], [1, 0]]))
     assert samples.excluded == {}
 
 
-def test_exclusion_covers_only_its_metrics(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": [10, 20]}, latency_p99_s=0.5, server_cpu_s_per_request=0.1)
+def test_exclusion_covers_only_its_metrics() -> None:
+    trials = trials_of({"a": [10, 20]}, latency_p99_s=0.5, server_cpu_s_per_request=0.1)
     excluded = Exclusion("r1.a.b1", "the generator was saturated", frozenset({"rps", "latency_p99_s"}))
     for metric in ("rps", "latency_p99_s"):
         samples = take_samples(trials, metric, [excluded])
@@ -34,8 +31,8 @@ def test_exclusion_covers_only_its_metrics(make_trials: MakeTrials) -> None:
     assert np.isnan(take_samples(trials, "server_cpu_s_per_request", [everywhere]).logs[0, 0])
 
 
-def test_values_without_a_logarithm_are_excluded(make_trials: MakeTrials) -> None:
-    samples = take_samples(make_trials({"a": [10, 0, np.nan, -1]}), "rps")
+def test_values_without_a_logarithm_are_excluded() -> None:
+    samples = take_samples(trials_of({"a": [10, 0, np.nan, -1]}), "rps")
     assert np.isnan(samples.logs[0, 1:]).all()
     assert [out.reason for out in samples.excluded["a"]] == [
         "rps is 0, which has no ratio",
@@ -46,8 +43,8 @@ def test_values_without_a_logarithm_are_excluded(make_trials: MakeTrials) -> Non
     assert describe_reasons(samples.excluded["a"][:1] * 3) == "rps is 0, which has no ratio (3 trials)"
 
 
-def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": [10, 20]})
+def test_profiled_trials_are_no_samples() -> None:
+    trials = trials_of({"a": [10, 20]})
     trials.loc[0, "kind"] = "profile"
     assert take_samples(trials, "rps").blocks == (2,)
     trials.loc[0, "kind"] = "control"  # what a profiled trial stands beside, under the cell's own name
@@ -56,9 +53,9 @@ def test_profiled_trials_are_no_samples(make_trials: MakeTrials) -> None:
     assert take_samples(trials, "rps").blocks == (1, 2)
 
 
-def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both(make_trials: MakeTrials) -> None:
-    first = make_trials({"a": [4, 9], "b": [2, 2]})
-    second = make_trials({"a": [1, 4], "b": [8, 2]}).assign(trial_id=lambda frame: frame["trial_id"] + "-2")
+def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both() -> None:
+    first = trials_of({"a": [4, 9], "b": [2, 2]})
+    second = trials_of({"a": [1, 4], "b": [8, 2]}).assign(trial_id=lambda frame: frame["trial_id"] + "-2")
     trials = pd.concat([first, second], ignore_index=True)
     samples = take_samples(trials, "rps")
     assert np.exp(samples.logs) == pytest.approx(np.array([[2, 6], [4, 2]]))
@@ -72,15 +69,15 @@ def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both(make_trials: Mak
     }
 
 
-def test_a_cell_without_trials_has_no_samples(make_trials: MakeTrials) -> None:
-    samples = take_samples(make_trials({"a": [1, 2]}), "rps")
+def test_a_cell_without_trials_has_no_samples() -> None:
+    samples = take_samples(trials_of({"a": [1, 2]}), "rps")
     assert np.isnan(samples.of("b")).all()
     assert len(samples.of("b")) == 2
-    assert take_samples(make_trials({}), "rps").logs.shape == (0, 0)
+    assert take_samples(trials_of({}), "rps").logs.shape == (0, 0)
 
 
-def test_only_numbers_are_metrics(make_trials: MakeTrials) -> None:
-    trials = make_trials({"a": [1, 2]}, latency_corrected=True).assign(factor_connections=64.0, mine=[1.5, 2.5])
+def test_only_numbers_are_metrics() -> None:
+    trials = trials_of({"a": [1, 2]}, latency_corrected=True).assign(factor_connections=64.0, mine=[1.5, 2.5])
     names = numeric_columns(trials)
     assert {"rps", "latency_p99_s", "server_cpu_s_per_request", "mine"} <= set(names)
     assert not {"cell_id", "block", "position", "latency_corrected", "factor_connections", "started_at"} & set(names)

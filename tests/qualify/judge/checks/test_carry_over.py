@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import SERVERS, SLICED_CELLS, run_findings, slices_with
 
 
-def test_false_alarms_are_rare(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
-    manifest, nothing = make_manifest(SERVERS[:2]), np.zeros(2)
+def test_false_alarms_are_rare() -> None:
+    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
+    manifest, nothing = manifest_of(SERVERS[:2]), np.zeros(2)
     alarms = sum(
         bool(run_findings("carry-over", manifest, trials, slices=slices_with(nothing, noise=0.3, seed=seed)))
         for seed in range(100)

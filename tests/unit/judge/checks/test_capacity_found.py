@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from benchkit.judge.evidence import Evidence
+from benchkit.models.base import Levels
 from benchkit.models.capacity import CapacityEstimate, CapacityProbe
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import build_load, build_trial, finding_of, run_findings, trial_ids
 
 GOAL = {"slo": {"p99_s": 0.01}, "precision": 0.05}
@@ -60,12 +61,12 @@ def test_a_search_without_a_limit_states_the_rates_that_were_kept_and_tried(
     assert found.seen.endswith(f"and the highest rate tried is {900 + 100 * len(outcomes):,}")
 
 
-def test_shares_of_a_lower_bound_are_suspect(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+def test_shares_of_a_lower_bound_are_suspect() -> None:
     """Search two servers, one of them up to the load tool's limit, and run each at two shares."""
-    levels = [{"stack": stack, "share": share} for stack in ("go", "nginx") for share in (0.5, 0.9)]
+    levels: list[Levels] = [{"stack": stack, "share": share} for stack in ("go", "nginx") for share in (0.5, 0.9)]
     cells = [",".join(f"{name}={level}" for name, level in each.items()) for each in levels]
-    manifest = make_manifest(levels, scenario={"load": {"rate": {"share_of_capacity": "$share"}}})
-    trials = make_trials({cell: [1000.0] * 3 for cell in cells})
+    manifest = manifest_of(levels, scenario={"load": {"rate": {"share_of_capacity": "$share"}}})
+    trials = trials_of({cell: [1000.0] * 3 for cell in cells})
     search = trials[(trials["block"] == 1) & trials["cell_id"].isin([cells[0], cells[2]])].assign(
         kind="calibrate", trial_id=["s1", "s2"], block=0, capacity_rps=1000.0, capacity_low=960.0
     )
@@ -75,4 +76,4 @@ def test_shares_of_a_lower_bound_are_suspect(make_manifest: MakeManifest, make_t
     (finding,) = set(found.values())
     assert (finding.severity, "latency_p99_s" in finding.metrics) == ("suspect", True)
     assert finding.seen.endswith("is at least 960 requests/s")
-    assert not run_findings("capacity-found", make_manifest(levels), pd.concat([search, trials]))
+    assert not run_findings("capacity-found", manifest_of(levels), pd.concat([search, trials]))

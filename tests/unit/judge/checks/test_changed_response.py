@@ -11,7 +11,7 @@ from benchkit.judge.check import ALL, SkippedCheck
 from benchkit.judge.checks.registry import CHECKS
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     EQUAL_PROBES,
     PROBE,
@@ -81,18 +81,16 @@ BODIES: dict[str, tuple[Bodies, Bodies, Bodies, Bodies, set[int]]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_that_changes_under_load_is_found_unless_it_varies_by_itself(
-    name: str, make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_body_that_changes_under_load_is_found_unless_it_varies_by_itself(name: str) -> None:
     first, again, during, after, changed = BODIES[name]
-    trials = make_trials({"stack=a": range(1, 5), "stack=b": range(1, 5)}, **EQUAL_PROBES)
+    trials = trials_of({"stack=a": range(1, 5), "stack=b": range(1, 5)}, **EQUAL_PROBES)
     columns = ("probe_body_sha256", "probe_again_sha256", "probe_during_sha256", "probe_after_sha256")
     for column in columns[1:]:
         trials[column] = trials[column].astype(object)
         trials.loc[trials["cell_id"] == "stack=a", column] = "ab"
     for column, values in zip(columns, (first, again, during, after), strict=True):
         trials.loc[trials["cell_id"] == "stack=b", column] = values
-    findings = run_findings(CODE, make_manifest(SERVERS[:2]), trials)
+    findings = run_findings(CODE, manifest_of(SERVERS[:2]), trials)
     assert set(findings) == {f"r1.stack=b.b{block}" for block in changed} <= trial_ids("stack=b", 4)
     declared = {"differs": [{"what": ["body"], "why": "it counts", "varies": True, "cells": {"stack": "b"}}]}
-    assert run_findings(CODE, make_manifest(SERVERS[:2], scenario=declared), trials) == {}
+    assert run_findings(CODE, manifest_of(SERVERS[:2], scenario=declared), trials) == {}

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.judge.check import ALL, Finding
 from benchkit.judge.checks.cold import MIN_SPEED_SAMPLES, first_over_last
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     SERVERS,
     WINDOW_S,
@@ -100,39 +100,37 @@ def test_no_answers_in_the_first_third_give_the_lowest_ratio() -> None:
     assert 0 < found < 1e-3
 
 
-def cold_findings(make_trials: MakeTrials, make_manifest: MakeManifest, *ratios: float | None) -> dict[str, Finding]:
-    trials = make_trials({"stack=a": [100.0] * len(ratios)}).assign(rate_first_over_last=np.array(ratios, dtype=float))
-    return run_findings("cold", make_manifest(SERVERS[:1], blocks=len(ratios)), trials)
+def cold_findings(*ratios: float | None) -> dict[str, Finding]:
+    trials = trials_of({"stack=a": [100.0] * len(ratios)}).assign(rate_first_over_last=np.array(ratios, dtype=float))
+    return run_findings("cold", manifest_of(SERVERS[:1], blocks=len(ratios)), trials)
 
 
-def test_server_that_is_slow_at_first_in_every_trial_is_cold(
-    make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    expected = cold_findings(make_trials, make_manifest, 0.8, 0.85, 0.92, 0.7)
+def test_server_that_is_slow_at_first_in_every_trial_is_cold() -> None:
+    expected = cold_findings(0.8, 0.85, 0.92, 0.7)
     assert set(expected) == trial_ids("stack=a", 4)
     assert {(each.severity, each.metrics) for each in expected.values()} == {("invalid", ALL)}
     assert "over 4 trials of the cell the server answered 18.7 % fewer requests" in expected["r1.stack=a.b1"].seen
 
 
-def test_more_cells_need_more_evidence(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_more_cells_need_more_evidence() -> None:
     """Add cells without any trend to one whose one-sided t test has p = 0.013."""
     noisy, steady = [0.8, 0.85, 0.93, 0.75], [1.1, 0.92, 1.05, 0.97]
 
     def cold_cells(*cells: list[float]) -> set[str]:
         names = [f"stack={name}" for name, _ in zip("abcdefgh", cells, strict=False)]
-        trials = make_trials(dict.fromkeys(names, [100.0] * 4)).sort_values(["cell_id", "block"])
+        trials = trials_of(dict.fromkeys(names, [100.0] * 4)).sort_values(["cell_id", "block"])
         ratios = [ratio for cell in cells for ratio in cell]
         servers = [{"stack": name.removeprefix("stack=")} for name in names]
-        return set(run_findings("cold", make_manifest(servers, blocks=4), trials.assign(rate_first_over_last=ratios)))
+        return set(run_findings("cold", manifest_of(servers, blocks=4), trials.assign(rate_first_over_last=ratios)))
 
     assert cold_cells(noisy, steady) == trial_ids("stack=a", 4)
     assert cold_cells(noisy, *[steady] * 6) == set()
 
 
-def test_very_slow_start_needs_no_t_test(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_very_slow_start_needs_no_t_test() -> None:
     """Use ratios whose one-sided t test has p = 0.052."""
-    assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.6)) == trial_ids("stack=a", 3)
-    assert set(cold_findings(make_trials, make_manifest, 0.1, 0.1, 0.8)) == trial_ids("stack=a", 3)
+    assert set(cold_findings(0.1, 0.1, 0.6)) == trial_ids("stack=a", 3)
+    assert set(cold_findings(0.1, 0.1, 0.8)) == trial_ids("stack=a", 3)
 
 
 @pytest.mark.parametrize(
@@ -146,22 +144,18 @@ def test_very_slow_start_needs_no_t_test(make_trials: MakeTrials, make_manifest:
         (None, None),
     ],
 )
-def test_other_cells_are_not_cold(
-    make_trials: MakeTrials, make_manifest: MakeManifest, ratios: tuple[float | None, ...]
-) -> None:
-    assert cold_findings(make_trials, make_manifest, *ratios) == {}
+def test_other_cells_are_not_cold(ratios: tuple[float | None, ...]) -> None:
+    assert cold_findings(*ratios) == {}
 
 
-def test_single_trial_is_compared_with_the_threshold(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert set(cold_findings(make_trials, make_manifest, 0.89)) == trial_ids("stack=a", 1)
-    assert cold_findings(make_trials, make_manifest, 0.91) == {}
-    assert "in the only trial of the cell" in cold_findings(make_trials, make_manifest, 0.5)["r1.stack=a.b1"].seen
+def test_single_trial_is_compared_with_the_threshold() -> None:
+    assert set(cold_findings(0.89)) == trial_ids("stack=a", 1)
+    assert cold_findings(0.91) == {}
+    assert "in the only trial of the cell" in cold_findings(0.5)["r1.stack=a.b1"].seen
 
 
-def test_trials_without_a_ratio_are_ignored(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    assert set(cold_findings(make_trials, make_manifest, 0.5, None, 0.5, 0.6)) == trial_ids("stack=a", 4) - {
-        "r1.stack=a.b2"
-    }
+def test_trials_without_a_ratio_are_ignored() -> None:
+    assert set(cold_findings(0.5, None, 0.5, 0.6)) == trial_ids("stack=a", 4) - {"r1.stack=a.b2"}
 
 
 @pytest.mark.parametrize(("first", "expected"), [(800, 0.8), (1000, 1.0), (0, 1 / 3000)])

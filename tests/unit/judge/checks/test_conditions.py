@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.check import ALL, CPU
+from benchkit.judge.check import ALL, SERVER_CPU
 from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import ControllerRecord
@@ -49,7 +49,7 @@ def test_children_that_no_group_counts() -> None:
     escaping = build_service(escape="app (pid 7) ignores SIGCHLD")
     found = finding_of("escaped-children", build_trial(services=(escaping,)))
     assert found is not None
-    assert (found.severity, found.metrics) == ("suspect", CPU)
+    assert (found.severity, found.metrics) == ("suspect", SERVER_CPU)
     assert found.seen == "service app: app (pid 7) ignores SIGCHLD"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.check import CPU, LOAD, RATES
+from benchkit.judge.check import LOAD, RATES, SERVER_CPU
 from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import (
     WINDOW_S,
@@ -16,6 +16,7 @@ from tests.support.judge.builders import (
     build_trial,
     build_watch,
     core_counters,
+    cpu_time,
     finding_of,
     sent_traffic,
     skip_reason,
@@ -34,16 +35,9 @@ def test_threshold_of_one_turns_the_check_off() -> None:
     assert finding_of("generator-saturated", full, generator_cpu=1) is None
 
 
-def test_cpu_per_request_stays_valid() -> None:
-    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=WINDOW_S),)))
-    assert found is not None
-    assert not set(CPU) & set(found.metrics)
-
-
-def test_times_of_connecting_and_processing_are_the_tools_too() -> None:
-    found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=WINDOW_S),)))
-    assert found is not None
-    assert {"connect_mean_s", "processing_mean_s", "first_byte_mean_s"} <= set(found.metrics)
+def test_the_tool_measures_parts_of_latencies_and_not_the_cpu_time_of_servers() -> None:
+    assert {"connect_mean_s", "processing_mean_s", "first_byte_mean_s"} <= set(LOAD)
+    assert not set(SERVER_CPU) & set(LOAD)
 
 
 def test_single_thread_fills_one_of_two_cores() -> None:
@@ -102,10 +96,7 @@ SEQUENTIAL = {"design": "sequential"}
 
 
 def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
-    taken: Telemetry = {
-        ("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: share * WINDOW_S},
-        **core_counters("sut", 0, user=share),
-    }
+    taken = {**cpu_time(app=share), **core_counters("sut", 0, user=share)}
     return build_trial(taken, **fields)  # type: ignore[arg-type] # fields of the record
 
 
@@ -121,59 +112,43 @@ def test_target_rate_is_not_checked() -> None:
 
 
 def test_interrupts_count_as_use() -> None:
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
-    assert finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.5, softirq=0.2)})) is None
+    taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.5, softirq=0.2)}
+    assert finding_of("server-idle", build_trial(taken)) is None
 
 
 def test_charged_interrupts_are_not_counted_twice() -> None:
     """Charge interrupts to the processes, with the core half idle."""
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.5 * WINDOW_S}}
-    assert (
-        finding_of("server-idle", build_trial({**taken, **core_counters("sut", 0, user=0.3, softirq=0.2)})) is not None
-    )
+    taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.3, softirq=0.2)}
+    assert finding_of("server-idle", build_trial(taken)) is not None
 
 
 @pytest.mark.parametrize("limit", [{"parallelism": 1}, {"parallelism": 4, "quota": 1.0}])
 def test_interrupts_fill_cores_but_no_quota(limit: dict[str, object]) -> None:
     one = build_service(cpus=(0, 1, 2, 3), **limit)
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.2 * WINDOW_S}}
-    busy = {
-        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.2).items()
-    }
-    assert finding_of("server-idle", build_trial({**taken, **busy}, services=(one,))) is not None
-    full = {
-        key: value for cpu in (0, 1, 2, 3) for key, value in core_counters("sut", cpu, user=0.05, softirq=0.6).items()
-    }
-    assert finding_of("server-idle", build_trial({**taken, **full}, services=(one,))) is None
+    for softirq, expected in ((0.2, True), (0.6, False)):
+        seen = cpu_time(app=0.2)
+        for cpu in one.cpus:
+            seen |= core_counters("sut", cpu, user=0.05, softirq=softirq)
+        assert (finding_of("server-idle", build_trial(seen, services=(one,))) is not None) == expected
 
 
 @pytest.mark.parametrize(("front", "behind", "expected"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
 def test_quota_applies_to_its_role(front: float, behind: float, *, expected: bool) -> None:
-    taken: Telemetry = {
-        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: share * WINDOW_S}
-        for name, share in (("front", front), ("app", behind))
-    }
     services = (build_service(quota=0.3), build_service(name="front", backend="nginx"))
-    seen = {**taken, **core_counters("sut", 0, user=front + behind)}
+    seen = {**cpu_time(front=front, app=behind), **core_counters("sut", 0, user=front + behind)}
     assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
 
 
 @pytest.mark.parametrize(("each", "expected"), [(0.08, True), (0.1, False)])
 def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> None:
-    taken: Telemetry = {
-        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: each * WINDOW_S} for name in ("front", "app")
-    }
     services = (build_service(quota=0.3), build_service(name="front", quota=0.3))
-    seen = {**taken, **core_counters("sut", 0, user=2 * each)}
+    seen = {**cpu_time(front=each, app=each), **core_counters("sut", 0, user=2 * each)}
     assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
 
 
 def test_containers_of_one_quota_do_not_share_it() -> None:
-    taken: Telemetry = {
-        ("cpu_s_total", "sut", name, None): {-0.01: 0, 3.05: 0.1 * WINDOW_S} for name in ("front", "app")
-    }
     own = [build_service(name=name, quota=0.3, has_own_quota=True) for name in ("app", "front")]
-    seen = {**taken, **core_counters("sut", 0, user=0.2)}
+    seen = {**cpu_time(front=0.1, app=0.1), **core_counters("sut", 0, user=0.2)}
     assert finding_of("server-idle", build_trial(seen, services=tuple(own))) is not None
 
 
@@ -211,8 +186,8 @@ def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
 def test_a_server_that_used_what_others_left_of_its_core_is_suspect_in_a_random_order(
     design: str, severity: str
 ) -> None:
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.45 * WINDOW_S}}
-    trial = build_trial({**taken, **core_counters("sut", 0, user=0.95)}, scenario={"design": design})
+    taken = {**cpu_time(app=0.45), **core_counters("sut", 0, user=0.95)}
+    trial = build_trial(taken, scenario={"design": design})
     found = finding_of("server-idle", trial)
     assert found is not None
     assert found.severity == severity
@@ -222,8 +197,8 @@ def test_a_server_that_used_what_others_left_of_its_core_is_suspect_in_a_random_
 @pytest.mark.parametrize(("user", "severity"), [(0.5, "invalid"), (0.95, "suspect")])
 def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: float, severity: str) -> None:
     """Fill the core of the load tool with work of others, or leave it to the tool's 60 %."""
-    idle: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.3 * WINDOW_S}}
-    trial = build_trial({**idle, **core_counters("sut", 0, user=0.3), **core_counters("load", 1, user=user)})
+    others = {**core_counters("sut", 0, user=0.3), **core_counters("load", 1, user=user)}
+    trial = build_trial({**cpu_time(app=0.3), **others})
     found = finding_of("server-idle", trial)
     assert found is not None
     assert found.severity == severity
@@ -232,9 +207,8 @@ def test_server_that_waits_for_a_load_tool_beside_others_is_disturbed(user: floa
 @pytest.mark.parametrize(("share", "severity"), [(0.02, "invalid"), (0.12, "suspect")])
 def test_a_load_tool_that_waits_for_a_slow_server_beside_others_is_not_the_limit(share: float, severity: str) -> None:
     """Fill the core of the load tool with work of others: it has little to do, or it is starved."""
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: 0.15 * WINDOW_S}}
     others = {**core_counters("sut", 0, user=0.6), **core_counters("load", 1, user=0.95)}
-    trial = build_trial({**taken, **others}, generators=(build_generator(cpu_s=share * WINDOW_S),))
+    trial = build_trial({**cpu_time(app=0.15), **others}, generators=(build_generator(cpu_s=share * WINDOW_S),))
     saturated, idle = finding_of("generator-saturated", trial), finding_of("server-idle", trial)
     assert saturated is not None
     assert saturated.severity == "suspect"
@@ -246,9 +220,8 @@ def test_a_load_tool_that_waits_for_a_slow_server_beside_others_is_not_the_limit
 def test_a_server_that_uses_less_than_a_fair_share_beside_others_waits_for_something_else(
     share: float, severity: str
 ) -> None:
-    taken: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0, 3.05: share * WINDOW_S}}
     others = {**core_counters("sut", 0, user=0.95), **core_counters("load", 1, user=0.95)}
-    found = finding_of("server-idle", build_trial({**taken, **others}))
+    found = finding_of("server-idle", build_trial({**cpu_time(app=share), **others}))
     assert found is not None
     assert found.severity == severity
 

@@ -21,6 +21,7 @@ from tests.support.judge.builders import (
     build_slices,
     build_trial,
     core_counters,
+    cpu_time,
     finding_of,
     sent_traffic,
     skip_reason,
@@ -149,8 +150,7 @@ def at_rate(
 def spare() -> dict[str, Any]:
     """Return a server that used half of its CPU."""
     return {
-        "samples": {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.5 * WINDOW_S}}
-        | core_counters("sut", 0, user=0.5),
+        "samples": cpu_time(app=0.5) | core_counters("sut", 0, user=0.5),
         "services": (build_service(cpu_s=0.5 * WINDOW_S),),
     }
 
@@ -178,7 +178,7 @@ def test_a_load_tool_without_cpu_was_at_fault() -> None:
 
 def test_a_load_tool_that_sent_in_time_was_not_at_fault() -> None:
     """Fill the cores of both: the lag shows which of them was the limit."""
-    full: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.97 * WINDOW_S}}
+    full = cpu_time(app=0.97)
     busy: dict[str, Any] = {
         "services": (build_service(cpu_s=0.97 * WINDOW_S),),
         "generators": (build_generator(cpu_s=0.95 * WINDOW_S),),
@@ -201,8 +201,9 @@ def test_a_quota_of_the_load_host_makes_the_load_tool_late() -> None:
 
 
 def test_a_server_without_cpu_was_at_fault() -> None:
-    full: Telemetry = {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: 0.97 * WINDOW_S}}
-    found = finding_of("rate-held", at_rate(5_000, full, services=(build_service(cpu_s=0.97 * WINDOW_S),)))
+    found = finding_of(
+        "rate-held", at_rate(5_000, cpu_time(app=0.97), services=(build_service(cpu_s=0.97 * WINDOW_S),))
+    )
     assert found is not None
     assert found.means.startswith("The server was at fault: service app used")
 

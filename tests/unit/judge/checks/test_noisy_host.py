@@ -16,6 +16,7 @@ from tests.support.judge.builders import (
     build_slices,
     build_trial,
     core_counters,
+    cpu_time,
     finding_of,
     skip_reason,
 )
@@ -30,10 +31,7 @@ def test_cpu_time_of_other_processes(foreign: float, *, expected: bool) -> None:
 
 @pytest.mark.parametrize(("neighbour", "expected"), [(0.1, False), (0.02, True)])
 def test_servers_of_other_cells_of_the_block_are_no_foreign_processes(neighbour: float, *, expected: bool) -> None:
-    samples = {
-        **core_counters("sut", 0, user=1.0),
-        ("cpu_s_total", "sut", "neighbour.2.app", None): {-0.01: 0.0, 3.05: neighbour * WINDOW_S},
-    }
+    samples = core_counters("sut", 0, user=1.0) | cpu_time(**{"neighbour.2.app": neighbour})
     share = foreign_share(build_trial(samples, slices=build_slices()))
     assert share is not None
     assert share == pytest.approx(0.1 - neighbour, abs=1e-3)
@@ -48,23 +46,18 @@ def test_interrupts_are_no_noise() -> None:
 def test_kernel_that_charges_interrupts_to_processes(foreign: float, *, expected: bool) -> None:
     """Fill a core with 30 % of interrupts that the server's CPU time includes."""
     full = core_counters("sut", 0, user=0.7, softirq=0.3)
-    assert (finding_of("noisy-host", build_trial({**full, **server_usage(1 - foreign)})) is not None) == expected
+    assert (finding_of("noisy-host", build_trial({**full, **cpu_time(app=1 - foreign)})) is not None) == expected
 
 
 def test_interrupts_on_an_idle_core() -> None:
     half = core_counters("sut", 0, user=0.4, softirq=0.3)
-    assert finding_of("noisy-host", build_trial({**half, **server_usage(0.45)})) is None
-
-
-def server_usage(share: float) -> Telemetry:
-    return {("cpu_s_total", "sut", "app", None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+    assert finding_of("noisy-host", build_trial({**half, **cpu_time(app=0.45)})) is None
 
 
 def test_agent_is_no_noise() -> None:
     seen = core_counters("sut", 0, user=0.96)
-    agent: Telemetry = {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: 0.12}}
     assert finding_of("noisy-host", build_trial(seen)) is not None
-    assert finding_of("noisy-host", build_trial({**seen, **agent})) is None
+    assert finding_of("noisy-host", build_trial({**seen, **cpu_time(agent=0.04)})) is None
 
 
 def test_profiler_is_no_noise() -> None:
@@ -93,28 +86,24 @@ def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: 
     idle = {key: value for cpu in cpus for key, value in core_counters("sut", cpu).items()}
     facts: dict[str, dict[str, object]] = {"sut": {"cpus": cpus}, "load": {"boot_id": "another"}}
     services = (build_service(**{"cpus": cpus, **fields}),)
-    return build_trial({**idle, **server_usage(took), **samples}, facts=facts, services=services)
-
-
-def agent_usage(share: float) -> Telemetry:
-    return {("cpu_s_total", "sut", "agent", None): {-0.01: 0.0, 3.05: share * WINDOW_S}}
+    return build_trial({**idle, **cpu_time(app=took), **samples}, facts=facts, services=services)
 
 
 @pytest.mark.parametrize(("cpu", "expected"), [(9, False), (2, True)])
 def test_only_cpus_of_the_trial_count(cpu: int, *, expected: bool) -> None:
     """Let the agent run on all CPUs, the server on four."""
-    seen = {**core_counters("sut", 0, user=0.5), **core_counters("sut", cpu, user=0.2), **agent_usage(0.01)}
+    seen = {**core_counters("sut", 0, user=0.5), **core_counters("sut", cpu, user=0.2), **cpu_time(agent=0.01)}
     assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1, 2, 3))) is not None) == expected
 
 
 @pytest.mark.parametrize(("foreign", "expected"), [(0.08, False), (0.1, True)])
 def test_agent_may_have_run_on_any_core(foreign: float, *, expected: bool) -> None:
-    seen = {**core_counters("sut", 0, user=0.5 + foreign), **agent_usage(0.04)}
+    seen = {**core_counters("sut", 0, user=0.5 + foreign), **cpu_time(agent=0.04)}
     assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1))) is not None) == expected
 
 
 def test_agent_elsewhere_does_not_show_charged_interrupts() -> None:
-    seen = {**core_counters("sut", 0, user=0.6, softirq=0.4), **agent_usage(0.04)}
+    seen = {**core_counters("sut", 0, user=0.6, softirq=0.4), **cpu_time(agent=0.04)}
     assert finding_of("noisy-host", many_core_trial(seen, 0.6, cpus=(0,))) is None
 
 

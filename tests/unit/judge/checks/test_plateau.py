@@ -9,18 +9,13 @@ import pandas as pd
 import pytest
 
 from benchkit.judge.check import RATES
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import SERVERS, run_findings, skipped_trials, trial_ids
 
 
-def plateau_trials(
-    make_trials: MakeTrials,
-    rates: Sequence[float],
-    cores: Sequence[float],
-    cells: Sequence[str] | None = None,
-) -> pd.DataFrame:
+def plateau_trials(rates: Sequence[float], cores: Sequence[float], cells: Sequence[str] | None = None) -> pd.DataFrame:
     names = cells or [f"stack={each['stack']}" for each in SERVERS]
-    made = make_trials({name: [rate] * 3 for name, rate in zip(names, rates, strict=True)}, connections=64)
+    made = trials_of({name: [rate] * 3 for name, rate in zip(names, rates, strict=True)}, connections=64)
     cpu = {name: cores_ / rate for name, rate, cores_ in zip(names, rates, cores, strict=True)}
     return made.assign(server_cpu_s_per_request=made["cell_id"].map(cpu))
 
@@ -34,34 +29,32 @@ def plateau_trials(
     ],
 )
 def test_three_servers_with_equal_rates_and_different_cpu(
-    make_trials: MakeTrials,
-    make_manifest: MakeManifest,
     rates: Sequence[float],
     cores: Sequence[float],
     *,
     expected: bool,
 ) -> None:
-    reasons = run_findings("plateau", make_manifest(SERVERS), plateau_trials(make_trials, rates, cores))
+    reasons = run_findings("plateau", manifest_of(SERVERS), plateau_trials(rates, cores))
     assert set(reasons) == (trial_ids("stack=a") | trial_ids("stack=b") | trial_ids("stack=c") if expected else set())
     assert all((each.severity, each.metrics) == ("suspect", RATES) for each in reasons.values())
 
 
-def test_one_server_under_three_loads_is_no_plateau(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
+def test_one_server_under_three_loads_is_no_plateau() -> None:
     cells = [{"connections": count} for count in (1, 2, 3)]
     names = [f"connections={count}" for count in (1, 2, 3)]
-    trials = plateau_trials(make_trials, (1000, 1001, 1002), (0.3, 0.6, 0.9), names)
+    trials = plateau_trials((1000, 1001, 1002), (0.3, 0.6, 0.9), names)
     scenario = {"stacks": {"go": {"services": {"app": {"gomaxprocs": 1}}}}, "load": {"connections": "$connections"}}
-    assert run_findings("plateau", make_manifest(cells, scenario=scenario), trials) == {}
+    assert run_findings("plateau", manifest_of(cells, scenario=scenario), trials) == {}
     of_servers = {"stacks": {"go": {"services": {"app": {"gomaxprocs": "$connections"}}}}}
-    assert run_findings("plateau", make_manifest(cells, scenario=of_servers), trials)
+    assert run_findings("plateau", manifest_of(cells, scenario=of_servers), trials)
 
 
-def test_target_rate_is_no_plateau(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = plateau_trials(make_trials, (1000, 1000, 1000), (0.3, 0.6, 0.9)).assign(rate_requested=1000.0)
-    assert run_findings("plateau", make_manifest(SERVERS), trials) == {}
+def test_target_rate_is_no_plateau() -> None:
+    trials = plateau_trials((1000, 1000, 1000), (0.3, 0.6, 0.9)).assign(rate_requested=1000.0)
+    assert run_findings("plateau", manifest_of(SERVERS), trials) == {}
 
 
-def test_cell_of_unknown_cpu_is_skipped(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = plateau_trials(make_trials, (1000, 1000, 1000), (0.3, 0.6, 0.9))
+def test_cell_of_unknown_cpu_is_skipped() -> None:
+    trials = plateau_trials((1000, 1000, 1000), (0.3, 0.6, 0.9))
     trials.loc[trials["cell_id"] == "stack=b", "server_cpu_s_per_request"] = np.nan
-    assert skipped_trials("plateau", make_manifest(SERVERS), trials) == trial_ids("stack=b")
+    assert skipped_trials("plateau", manifest_of(SERVERS), trials) == trial_ids("stack=b")

@@ -12,7 +12,7 @@ from benchkit.judge.check import LOAD
 from benchkit.judge.checks.slices import carry_over
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.sliced_blocks import neighbour_share, ordered_slices
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     SERVERS,
     SLICED_CELLS,
@@ -62,10 +62,10 @@ def test_missing_telemetry() -> None:
     ids=["little", "one cell", "one server works for two", "alike", "nearly alike"],
 )
 def test_work_of_idle_servers_counts_as_far_as_it_is_unequal(
-    make_manifest: MakeManifest, make_trials: MakeTrials, shares: tuple[float, ...], expected: dict[str, str]
+    shares: tuple[float, ...], expected: dict[str, str]
 ) -> None:
-    trials = make_trials({f"stack={name}": [1e4] for name in "abc"}, slices=20).assign(neighbour_share=shares)
-    findings = run_findings("busy-neighbour", make_manifest(SERVERS), trials)
+    trials = trials_of({f"stack={name}": [1e4] for name in "abc"}, slices=20).assign(neighbour_share=shares)
+    findings = run_findings("busy-neighbour", manifest_of(SERVERS), trials)
     assert {trial_id: found.severity for trial_id, found in findings.items()} == {
         f"r1.stack={name}.b1": severity for name, severity in expected.items()
     }
@@ -73,42 +73,38 @@ def test_work_of_idle_servers_counts_as_far_as_it_is_unequal(
 
 
 @pytest.mark.parametrize("effects", [(-0.2, 0.0), (0.0, 0.1, -0.3)])
-def test_effects_are_found_in_spite_of_drift_and_differences(
-    make_manifest: MakeManifest, make_trials: MakeTrials, effects: tuple[float, ...]
-) -> None:
+def test_effects_are_found_in_spite_of_drift_and_differences(effects: tuple[float, ...]) -> None:
     cells = SLICED_CELLS[: len(effects)]
-    trials = make_trials({cell: [1e4] * 6 for cell in cells}, slices=20)
+    trials = trials_of({cell: [1e4] * 6 for cell in cells}, slices=20)
     slices = slices_with(np.array(effects), noise=0.02)
-    found = carry_over(ordered_slices(RunEvidence(make_manifest(SERVERS[: len(cells)]), trials, host_rows(), slices)))
+    found = carry_over(ordered_slices(RunEvidence(manifest_of(SERVERS[: len(cells)]), trials, host_rows(), slices)))
     assert {cell: round(each.log_effect, 1) for cell, each in found.items()} == dict(zip(cells, effects, strict=True))
 
 
-def test_finding_names_the_cell(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
+def test_finding_names_the_cell() -> None:
+    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
     slices = slices_with(np.array([-0.2, 0.0]))
-    findings = run_findings("carry-over", make_manifest(SERVERS[:2]), trials, slices=slices)
+    findings = run_findings("carry-over", manifest_of(SERVERS[:2]), trials, slices=slices)
     assert set(findings) == trial_ids("stack=a", 6)
     assert {(each.severity, each.metrics) for each in findings.values()} == {("suspect", LOAD)}
 
 
-def test_too_few_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=4)
-    evidence = RunEvidence(
-        make_manifest(SERVERS[:2]), trials, host_rows(), slices_with(np.zeros(2), blocks=1, rounds=4)
-    )
+def test_too_few_slices() -> None:
+    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=4)
+    evidence = RunEvidence(manifest_of(SERVERS[:2]), trials, host_rows(), slices_with(np.zeros(2), blocks=1, rounds=4))
     assert carry_over(ordered_slices(evidence)) == {}
 
 
-def test_other_designs_have_no_slices(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]})
-    assert run_findings("carry-over", make_manifest(SERVERS[:2]), trials) == {}
-    assert skipped_trials("carry-over", make_manifest(SERVERS[:2]), trials) == set()
+def test_other_designs_have_no_slices() -> None:
+    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]})
+    assert run_findings("carry-over", manifest_of(SERVERS[:2]), trials) == {}
+    assert skipped_trials("carry-over", manifest_of(SERVERS[:2]), trials) == set()
 
 
-def test_slice_after_a_missing_one_has_nothing_before_it(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
+def test_slice_after_a_missing_one_has_nothing_before_it() -> None:
+    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
     slices = slices_with(np.zeros(2)).drop(index=10)
-    ordered = ordered_slices(RunEvidence(make_manifest(SERVERS[:2]), trials, host_rows(), slices))
+    ordered = ordered_slices(RunEvidence(manifest_of(SERVERS[:2]), trials, host_rows(), slices))
     assert ordered["before"].isna().sum() == 6 + 1
 
 
@@ -127,29 +123,27 @@ def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 2
 
 
 @pytest.mark.parametrize(("lost", "expected"), [(1.0, True), (0.5, True), (0.3, False), (0.0, False)])
-def test_slice_slowed_alone(
-    make_manifest: MakeManifest, make_trials: MakeTrials, lost: float, *, expected: bool
-) -> None:
-    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
-    findings = run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slices_with_loss(lost))
+def test_slice_slowed_alone(lost: float, *, expected: bool) -> None:
+    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+    findings = run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slices_with_loss(lost))
     assert set(findings) == ({"r1.stack=a.b1"} if expected else set())
     for found in findings.values():
         assert (found.severity, found.metrics) == ("suspect", LOAD)
         assert found.seen.startswith("slice 7, ")
 
 
-def test_round_slowed_for_all_cells_is_no_finding(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
-    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+def test_round_slowed_for_all_cells_is_no_finding() -> None:
+    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
     slices = slices_with_loss(0.7, in_all_cells=True)
-    assert run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slices) == {}
+    assert run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slices) == {}
 
 
-def test_slices_that_all_vary_as_much_are_no_finding(make_manifest: MakeManifest, make_trials: MakeTrials) -> None:
+def test_slices_that_all_vary_as_much_are_no_finding() -> None:
     generator = np.random.default_rng(3)
-    trials = make_trials({cell: [1e4] for cell in TWO_CELLS}, slices=20)
+    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
     logs = {cell: 9 + 0.5 * generator.standard_normal((1, 20)) for cell in TWO_CELLS}
     orders = generator.permuted(np.broadcast_to(np.arange(2), (1, 20, 2)), axis=2)
-    assert run_findings("disturbed-slice", make_manifest(SERVERS[:2]), trials, slices=slice_rows(logs, orders)) == {}
+    assert run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slice_rows(logs, orders)) == {}
 
 
 @pytest.mark.parametrize(("answers", "expected"), [(20, False), (19, True)])

@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.judge.check import ALL
 from benchkit.models.trial import ProbeRecord
-from tests.support.comparison.fixtures import MakeManifest, MakeTrials
+from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     EQUAL_PROBES,
     SERVERS,
@@ -109,15 +109,13 @@ def test_each_generator_rounds_what_it_prints() -> None:
         ({"probe_body_sha256": ["cd", "ef", "ab"]}, None),
     ],
 )
-def test_a_cell_with_responses_of_another_kind_than_its_baseline(
-    own: dict[str, Any], seen: str | None, make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
+def test_a_cell_with_responses_of_another_kind_than_its_baseline(own: dict[str, Any], seen: str | None) -> None:
     """Exclude another kind, and leave it to the ratio to state how responses of one kind differ."""
-    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES, probe_media_type="text/plain")
-    assert run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials) == {}
+    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES, probe_media_type="text/plain")
+    assert run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials) == {}
     for name, value in own.items():
         trials.loc[trials["cell_id"] == "stack=b", name] = value
-    findings = run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials)
+    findings = run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials)
     assert set(findings) == (trial_ids("stack=b") if seen else set())
     assert {(each.severity, each.metrics, each.seen) for each in findings.values()} == (
         {("invalid", ALL, f"{seen} in most answers of stack=a")} if seen else set()
@@ -125,19 +123,17 @@ def test_a_cell_with_responses_of_another_kind_than_its_baseline(
 
 
 @pytest.mark.parametrize(("body_bytes", "similar"), [(499, False), (500, True), (2000, True), (2001, False)])
-def test_long_bodies_of_one_kind_are_within_a_factor(
-    body_bytes: int, *, similar: bool, make_trials: MakeTrials, make_manifest: MakeManifest
-) -> None:
-    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **{**EQUAL_PROBES, "probe_body_bytes": 1000})
+def test_long_bodies_of_one_kind_are_within_a_factor(body_bytes: int, *, similar: bool) -> None:
+    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **{**EQUAL_PROBES, "probe_body_bytes": 1000})
     b = trials["cell_id"] == "stack=b"
     trials.loc[b, ["probe_body_bytes", "probe_body_sha256"]] = body_bytes, "cd"
-    assert (run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials) == {}) is similar
+    assert (run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials) == {}) is similar
 
 
-def test_trial_that_differs_from_its_cell(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
+def test_trial_that_differs_from_its_cell() -> None:
+    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
     trials.loc[trials["trial_id"] == "r1.stack=a.b2", "probe_status"] = 204
-    assert set(run_findings("unequal-responses", make_manifest(SERVERS[:2]), trials)) == {"r1.stack=a.b2"}
+    assert set(run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials)) == {"r1.stack=a.b2"}
 
 
 @pytest.mark.parametrize(("each", "expected"), [(141 + 12 + 40, False), (141 + 12 + 42, True), (1, False), (0.5, True)])
@@ -153,16 +149,16 @@ def test_a_body_that_only_the_load_brings_about_does_not_vary_by_itself() -> Non
     assert finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * 161.0}, probe_rounds=rounds))
 
 
-def test_declared_difference_is_accepted(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
+def test_declared_difference_is_accepted() -> None:
+    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
     trials.loc[trials["cell_id"] == "stack=b", "probe_body_bytes"] = 1600
     scenario = {"differs": [{"what": ["body_bytes"], "why": "as it was published", "cells": {"stack": "b"}}]}
-    assert run_findings("unequal-responses", make_manifest(SERVERS[:2], scenario=scenario), trials) == {}
+    assert run_findings("unequal-responses", manifest_of(SERVERS[:2], scenario=scenario), trials) == {}
 
 
-def test_trials_without_probe_are_skipped(make_trials: MakeTrials, make_manifest: MakeManifest) -> None:
-    trials = make_trials({"stack=a": [1, 2, 3]})
-    assert skipped_trials("unequal-responses", make_manifest(SERVERS[:1]), trials) == trial_ids("stack=a")
+def test_trials_without_probe_are_skipped() -> None:
+    trials = trials_of({"stack=a": [1, 2, 3]})
+    assert skipped_trials("unequal-responses", manifest_of(SERVERS[:1]), trials) == trial_ids("stack=a")
 
 
 @pytest.mark.parametrize(("each", "expected"), [(303, False), (300, False), (310, False), (330, True), (153, True)])

@@ -22,7 +22,8 @@ def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return the increase of each counter in each trial: `KEYS`, value, elapsed_s; those of a host have no service.
 
     `telemetry` has rows of that table, `trials` those of `trials`. An increase runs from the last sample before the
-    window, else the first in it, to the first sample after it, else the last in it; `elapsed_s` is the time between.
+    window, else the first in it. It ends at the first sample after the window, else the last in it. `elapsed_s` is the
+    time between.
     """
     rows = telemetry[telemetry["metric"].astype(str).str.endswith("_total")]
     rows = rows.assign(**{name: rows[name].astype(object).fillna("") for name in ("service", "instance")})

@@ -8,6 +8,7 @@ import pandas as pd
 
 from benchkit.models.base import Frozen
 from benchkit.models.telemetry import is_of_load_tool
+from benchkit.stats.samples import usable_rows
 
 PROCESS_CPU = "process_cpu_s_total"
 _MIN_PROCESSES = 2
@@ -46,8 +47,7 @@ def worker_balances(
     found = []
     of_trials = _balance_by_trial(trials, telemetry)
     for (cell_id, host, service), rows in of_trials.groupby(["cell_id", "host", "service"], sort=False):
-        counting = rows[~rows["trial_id"].isin(list(excluded))]
-        used = rows if counting.empty else counting
+        used, only_invalid = usable_rows(rows, excluded)
         found.append(
             WorkerBalance(
                 cell_id=str(cell_id),
@@ -58,7 +58,7 @@ def worker_balances(
                 highest=float(used["busiest"].max()),
                 idle=float(used["idle"].median()),
                 trials=len(used),
-                only_invalid=counting.empty,
+                only_invalid=only_invalid,
             )
         )
     return tuple(found)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.notes import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
+from benchkit.comparison.runs.findings import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
 from benchkit.judge.checks import cold, conditions
 from benchkit.judge.verdicts.exclusions import exclusions as verdict_exclusions
-from benchkit.models.base import STACK, Frozen
-from benchkit.models.claims import asked_ratio_of, claims_of
+from benchkit.models.base import Frozen
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
 from benchkit.models.profile import CUMULATIVE, HEADLINE, PROFILE_METRICS, SHARE, STUDIED, WAITING
-from benchkit.models.run import CellRecord, Manifest
+from benchkit.models.run import Manifest
+from benchkit.models.trial import TrialRecord
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, Samples, take_samples
 from benchkit.store.run_folder import RunFolder
@@ -62,8 +61,6 @@ class RunData:
     findings: tuple[StoredFinding, ...] = ()
     disturbed: tuple[Exclusion, ...] = ()
     """Disturbed trials, which only ratios within a block may use: see `exclusions_between_runs`."""
-    profiled: ProfileTrials | None = None
-    """Its profiled trials; None where there is none, or no claim is about them."""
     table: Callable[[str], pd.DataFrame] | None = None
     """Function that reads another table of the run by its name; None: it has these trials alone."""
     folder: RunFolder | None = None
@@ -77,11 +74,26 @@ class RunData:
         """
         return take_samples(self.trials, metric, self.exclusions)
 
-    def stack_of(self, cell: CellRecord) -> Mapping[str, Any]:
-        """Return the stack of a cell as its scenario has it; empty where it is not known."""
-        stacks = self.manifest.scenario.get("stacks") or {}
-        only = next(iter(stacks.values())) if len(stacks) == 1 else {}
-        return stacks.get(str(cell.levels.get(STACK)), only) or {}
+    def rows(self, table: str) -> pd.DataFrame:
+        """Return another table of the run; empty, and without columns, where it has its trials alone."""
+        return pd.DataFrame() if self.table is None else self.table(table)
+
+    @cached_property
+    def pass_exclusions(self) -> tuple[Exclusion, ...]:
+        """Exclusions in the passes of profiles and traces; none where it has its trials alone."""
+        return () if self.table is None else profile_pass_exclusions(self.trials, self.rows("verdicts"), self.manifest)
+
+    @cached_property
+    def profiled(self) -> ProfileTrials | None:
+        """Its profiled trials; None where there is none."""
+        has_profiles = self.table is not None and self.trials["kind"].eq("profile").any()
+        return _profile_trials(self) if has_profiles else None
+
+    def records(self, trial_ids: Iterable[str]) -> Iterator[TrialRecord]:
+        """Yield the records of those of these trials whose raw files are here."""
+        if self.folder is not None:
+            here = set(self.folder.complete_trials())
+            yield from (self.folder.record(trial_id) for trial_id in trial_ids if trial_id in here)
 
     @cached_property
     def basis(self) -> RatioBasis:
@@ -144,7 +156,7 @@ def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | N
     """
     table = cache(partial(read_table, store, run.run_id))
     manifest, trials = load_trials(run, store)
-    return replace(run_data_from_tables(manifest, trials, table("verdicts"), without, table), folder=run)
+    return run_data_from_tables(manifest, trials, table("verdicts"), without, table=table, folder=run)
 
 
 TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value")
@@ -163,46 +175,34 @@ def run_data_from_tables(
     trials: pd.DataFrame,
     verdicts: pd.DataFrame,
     without: Iterable[Exclusion] | None = None,
+    *,
     table: Callable[[str], pd.DataFrame] | None = None,
+    folder: RunFolder | None = None,
 ) -> RunData:
-    """Return the same from tables that are already loaded: rows of one run.
-
-    `table` reads the run's tables of profiles, if a claim is about them; None: such claims are not testable.
-    """
+    """Return the same from tables that are already loaded: rows of one run; `table` reads its others by name."""
     findings = findings_of(verdicts)
     disturbed = tuple(disturbed_trials(findings)) if without is None else ()
     if without is None:
         without = verdict_exclusions(trials, verdicts, manifest)
-    asked = asked_ratio_of(manifest.scenario)
-    metrics = {claim.metric for claim in claims_of(manifest.scenario)} | ({asked.metric} if asked else set())
-    is_about_profiles = not metrics.isdisjoint(PROFILE_METRICS)
-    profiled = _read_profile_trials(manifest, trials, verdicts, table) if table and is_about_profiles else None
-    return RunData(manifest, trials, tuple(without), findings, disturbed, profiled, table)
+    return RunData(manifest, trials, tuple(without), findings, disturbed, table, folder)
 
 
-def _read_profile_trials(
-    manifest: Manifest, trials: pd.DataFrame, verdicts: pd.DataFrame, table: Callable[[str], pd.DataFrame]
-) -> ProfileTrials | None:
-    """Return the profiled trials of a run; `table` reads its other tables by name. None for a run without profiles."""
-    profiled = trials[trials["kind"] == "profile"]
-    if profiled.empty:
-        return None
-    rows = profiled.set_index("trial_id", drop=False).assign(kind="measure")
-    shares = _single_service(table("profile_share"))
+def _profile_trials(run: RunData) -> ProfileTrials:
+    rows = run.trials[run.trials["kind"] == "profile"].set_index("trial_id", drop=False).assign(kind="measure")
+    shares = _single_service(run.rows("profile_share"))
     by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
     by_category[HEADLINE] = by_category[by_category.columns.intersection(list(WAITING))].sum(axis="columns")
     columns = {f"{SHARE}{name}": by_category[name] for name in by_category.columns}
-    for name, functions in studied_functions(_single_service(table("profile"))):
+    for name, functions in studied_functions(_single_service(run.rows("profile"))):
         sums = functions.groupby("trial_id")["cum_share"].sum()
         columns[f"{CUMULATIVE}{name}"] = sums.reindex(by_category.index, fill_value=0.0)
     for name in PROFILE_METRICS:
         values = columns.get(name)
         rows[name] = pd.NA if values is None else values.reindex(rows.index)
         rows[name] = pd.to_numeric(rows[name]).astype("float64")
-    excluded = profile_pass_exclusions(trials, verdicts, manifest)
     return ProfileTrials(
         rows.reset_index(drop=True),
-        tuple(Exclusion(each.trial_id, each.reason) for each in excluded if each.covers("rps")),
+        tuple(Exclusion(each.trial_id, each.reason) for each in run.pass_exclusions if each.covers(RPS)),
     )
 
 

@@ -1,0 +1,89 @@
+"""Findings about the trials of a stored run, and what its ratios rest on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from benchkit.judge.evidence import Severity
+from benchkit.models.metrics import CPU
+from benchkit.stats.samples import Exclusion, is_comparable
+
+NOISY_HOST = "noisy-host"
+DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
+"""Checks of what takes CPU time from servers besides their load."""
+
+OUTSIDE = DISTURBANCES - {"busy-neighbour"}
+"""Checks of what is no part of the run."""
+
+
+@dataclass(frozen=True)
+class StoredFinding:
+    """A finding about metrics of a trial: those named, and no others."""
+
+    trial_id: str
+    check: str
+    severity: Severity
+    metrics: frozenset[str]
+
+
+@dataclass(frozen=True)
+class BusyProgram:
+    """A program outside of the run."""
+
+    name: str
+    """Its command and pid: `python3 (pid 12290)`."""
+    cores: float
+    """CPU seconds per second of the trial."""
+
+
+@dataclass(frozen=True, eq=False)
+class RatioBasis:
+    """Trials that the ratios of one run use, the findings about them, and the programs that disturbed them."""
+
+    trials: Mapping[str, Sequence[str]]
+    """Measured trials, by cell."""
+    findings: Mapping[str, Mapping[str, Sequence[StoredFinding]]]
+    """Findings, by metric and trial."""
+    programs: Mapping[str, BusyProgram] = field(default_factory=dict)
+    """The busiest program outside of the run, by trial, where one is known."""
+
+
+def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
+    """Return the rows of `verdicts` as findings."""
+    columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
+    return tuple(
+        StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
+        for trial_id, check, severity, metrics in zip(*columns, strict=True)
+    )
+
+
+def disturbed_trials(findings: Iterable[StoredFinding]) -> Iterator[Exclusion]:
+    """Yield the trials that something outside of the run disturbed, as exclusions for other designs than random ones.
+
+    A slow clock, which affects rates alone, is a property of the host.
+    """
+    for each in findings:
+        if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:
+            yield Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
+
+
+def ratio_basis(trials: pd.DataFrame, findings: Iterable[StoredFinding]) -> RatioBasis:
+    """Return the basis of the ratios of one run, from its rows of `trials`."""
+    measured = trials[is_comparable(trials)]
+    of_cells: defaultdict[str, list[str]] = defaultdict(list)
+    for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
+        of_cells[str(cell_id)].append(str(trial_id))
+    by_metric: defaultdict[str, defaultdict[str, list[StoredFinding]]] = defaultdict(lambda: defaultdict(list))
+    for finding in findings:
+        for metric in finding.metrics:
+            by_metric[metric][finding.trial_id].append(finding)
+    known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
+    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
+    programs = {
+        str(trial_id): BusyProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
+    }
+    return RatioBasis(of_cells, by_metric, programs)
