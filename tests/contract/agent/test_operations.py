@@ -152,6 +152,7 @@ def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workd
     ask(link, ops.ScheduleSamples([0]))
     ask(link, ops.ScheduleSnapshots([0]))
     assert "cpu_s_total" in ask(link, ops.ReadLatest())["app"]
+    ask(link, ops.TakeSnapshot())  # after the scheduled one
     counter.write_text("0\n")  # it has begun again
     ask(link, ops.TakeSnapshot())
     assert ask(link, ops.StopTelemetry()) is not None
