@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import BuildRecord, CodeState, Manifest
-from benchkit.run_history.estimates import read_estimates
+from benchkit.run_history import estimates
+from benchkit.run_history.estimates import RunEstimates, read_estimates
 from benchkit.run_history.series import history
 from benchkit.store.row_builders import INTERRUPTED
 from benchkit.store.run_folder import RunFolder
@@ -129,21 +130,30 @@ def test_runs_without_usable_trials_are_shown_and_not_used(
     assert series.sentences[-1] == "1 run without a usable interval: shown, not used."
 
 
-def test_estimates_are_kept_until_a_run_changes_or_is_removed(tmp_path: Path, store_history: StoreHistory) -> None:
+def test_estimates_are_kept_until_a_run_changes_or_is_removed(
+    tmp_path: Path, store_history: StoreHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store_history([1.0] * 3)
     store = Store(tmp_path)
     computed: list[int] = []
-    first = read_estimates(store, "small", "rps", computed.append)
-    assert read_estimates(store, "small", "rps", computed.append) == first
+    compute = estimates._compute
+
+    def count_and_compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunEstimates]:
+        computed.append(len(run_ids))
+        return compute(store, run_ids, metric)
+
+    monkeypatch.setattr(estimates, "_compute", count_and_compute)
+    first = read_estimates(store, "small", "rps")
+    assert read_estimates(store, "small", "rps") == first
     manifest = store.run("r01").manifest()
     store.run("r01").write_manifest(manifest.model_copy(update={"tags": {"version": "other"}}))
-    assert read_estimates(store, "small", "rps", computed.append)[1].tags == {"version": "other"}
+    assert read_estimates(store, "small", "rps")[1].tags == {"version": "other"}
     store.remove(store.run("r02"))
-    assert [run.run_id for run in read_estimates(store, "small", "rps", computed.append)] == ["r00", "r01"]
-    assert computed == [3, 0, 1, 0]
+    assert [run.run_id for run in read_estimates(store, "small", "rps")] == ["r00", "r01"]
+    assert computed == [3, 1]
     file = store.history_file("small", "rps")
     file.write_text("{}\n")
-    assert len(read_estimates(store, "small", "rps", computed.append)) == 2
+    assert len(read_estimates(store, "small", "rps")) == 2
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
 
 
