@@ -22,7 +22,7 @@ SILENCE_S = 0.0005
 INITIAL_BYTES = 1200
 """Smallest first datagram of a client (RFC 9000, 14.1)."""
 RESERVED_VERSION = 0x1A2A3A4A
-"""A version that no server speaks: it answers with those that it speaks (RFC 9000, 15 and 6.1)."""
+"""A version that no server speaks: it answers with the versions that it does speak (RFC 9000, 15 and 6.1)."""
 FIXED_BYTES = 6
 """Bytes of a packet with a long header up to the length of its first identity (RFC 8999, 5.1)."""
 ANSWER_S = 0.5

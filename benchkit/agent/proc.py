@@ -17,7 +17,7 @@ PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 CPUCLOCK_SCHED = 2  # include/linux/posix-timers.h
 
 LONGEST_GRACE_S = 5.0
-"""Limit of the time for a process to end that a crash or `service down` ends: who waits for its watchdog waits 10 s."""
+"""Longest time for a process to end after a crash or at `service down`; a command waits 10 s for the watchdog."""
 KILL_S = 3.0
 """Time for processes to end that were killed."""
 

@@ -196,7 +196,7 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
         message = "is missing: the file (PEM) that verifies the server, its own certificate or its authority's"
         raise InputError(source.fault(("certificate",), message))
     if tls.private_key is not None:
-        raise InputError(source.fault(("private_key",), "that of a server which benchkit does not start stays there"))
+        raise InputError(source.fault(("private_key",), "the key of a server that benchkit does not start stays there"))
     certificate = source.file(tls.certificate, "certificate")
     _validate_certificate(certificate, source)
     return tls.model_copy(update={"certificate": str(certificate)})

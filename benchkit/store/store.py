@@ -69,7 +69,7 @@ class Store:
     def __init__(self, where: Path | RemoteCopy) -> None:
         """Use a folder, which need not exist yet, or the copy of a store below a URL."""
         self.files: StoreFiles = LocalFiles(where) if isinstance(where, Path) else where
-        """Where files are listed, and fetched before they are read."""
+        """The place of its files: it lists them, and fetches them before they are read."""
         self.path = self.files.path
         """Folder from which files are read."""
         self.location = self.files.location
