@@ -25,18 +25,20 @@ LIMIT_OF_COMMAND = 1.1
 
 
 def test_overhead_of_a_warm_trial(tmp_path: Path) -> None:
-    """Measure the median overhead of 20 trials of the quickstart, with servers started afresh: at most 0.15 s.
+    """Measure the median overhead of 20 trials of the quickstart in blocks, with fresh servers: at most 0.15 s.
 
     The overhead is the time in the journal from the start of a trial to the line that it is stored. The lifetimes of
     the load tool's processes are subtracted. As wrk looks at its clock every 100 ms, it ends up to 0.1 s late, here as
     when it runs alone. That is wrk's, and printed beside.
     """
-    overhead = _overhead_by_stack(tmp_path, "quickstart", "--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}")
+    overhead = _overhead_by_stack(
+        tmp_path, "quickstart", "--scale", "smoke", "--set", f"blocks={TRIALS // 2 + 1}", "--set", "design=blocks"
+    )
     everything = [seconds for values in overhead.values() for seconds in values]
     print(
         f"overhead of a warm trial: median {median(everything):.3f} s of {len(everything)} trials (limit {LIMIT_S} s)"
     )
-    assert len(everything) == TRIALS
+    assert len(everything) >= TRIALS
     assert median(everything) <= LIMIT_S
 
 
