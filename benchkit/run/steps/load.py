@@ -16,6 +16,7 @@ from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.other_programs import busiest_programs, take_snapshot
 from benchkit.loadtools.generators.execution import (
+    START_LEAD_S,
     SUFFIXES,
     GeneratorRun,
     OutputKind,
@@ -123,7 +124,8 @@ def measure(block: Block) -> None:
     with ScheduledCalls(2 * len(block.trials)) as calls:
         for trial in block.trials:
             if trial.profile is not None:
-                calls.add(block.began_s, partial(start_captures, trial, block.began_s))
+                # A load of a single process starts when its host hears of it: profiles are of the load only.
+                calls.add(block.began_s + START_LEAD_S, partial(start_captures, trial, block.began_s))
             own = block.turns_of(trial)
             began_s, ended_s = own[len(own) // 2].window_s
             if math.isfinite(ended_s):
