@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import benchkit
 from benchkit.cli.host_choice import own_lab
 from benchkit.document import read_document
+from benchkit.models.metrics import COST
 from tests.support.cli.fixtures import CommandResult, write_inventory
 from tests.support.paths import TESTS
 
@@ -26,14 +28,17 @@ def test_the_capacity_is_told_with_what_is_known_of_it_and_its_cost(cli: Cli, tm
             "--probe", 1, "--precision", 0.3, "--save", saved, "-i", priced, "--json",
         )  # fmt: skip
     assert done.code == 0, done.err
-    (capacity,) = done.document()["capacities"]
+    document = done.document()
+    (capacity,) = document["capacities"]
     assert capacity["objective"] == "p99 latency within 100 ms"
-    assert (capacity["rps"] or capacity["at_least"]) > 0, "a busy machine may leave it without an upper end"
-    costs = done.document()["costs"]
-    assert len(costs) == (capacity["rps"] is not None and capacity["doubts"] is None), "a busy machine leaves doubts"
-    for cost in costs:
+    rate = capacity["rps"] or capacity["at_least"]  # a busy machine may leave it without an upper end
+    assert rate > 0
+    # Other programs of a busy machine may make the trial unusable for its cost, however its search ended.
+    trials = benchkit.load("trials", store=document["store"], kind="measure", valid_for=COST)
+    assert len(document["costs"]) == trials[COST].notna().sum()
+    for cost in document["costs"]:
         assert cost["currency"] == "EUR"
-        assert cost["cost"] == pytest.approx(0.36 / 3600 / capacity["rps"] * 1e6, rel=0.01)
+        assert cost["cost"] == pytest.approx(0.36 / 3600 / rate * 1e6, rel=0.01)
     probes = re.findall(r"probe [0-9]+ at [0-9,.]+ requests/s (held|failed|cannot be used|was limited)", done.err)
     assert "held" in probes
     assert dict(read_document(saved).data)["load"]["capacity"]["slo"] == {"p99_s": 0.1, "error_share": 0.001}

@@ -86,7 +86,7 @@ def test_demo_removes_its_lab_after_a_signal_at_any_moment(
     assert owner is None or owner.temporary_pid == running.pid  # None: the file is not written yet
     time.sleep(delay_s)
     running.send_signal(signal.SIGTERM)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=120)
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert name not in lab_names()

@@ -40,7 +40,7 @@ def started_server(
                 raise AssertionError("".join(result))
         finally:
             server.terminate()
-            server.communicate(timeout=30)
+            server.communicate(timeout=120)
 
 
 def free_port() -> int:
@@ -53,7 +53,7 @@ def free_port() -> int:
 def ask(address: str, token: str, what: str) -> Any:  # noqa: ANN401 - any JSON value
     """Return an answer of the server, which prints its address just before it listens."""
     request = urllib.request.Request(f"{address}{what}", headers={"Authorization": f"token {token}"})  # noqa: S310 - http
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310

@@ -43,7 +43,10 @@ def undisturbed(lab: Lab, watched: Hosts) -> Iterator[None]:
         return
     before = _state(watched)
     yield
-    assert _state(watched) == before
+    deadline = time.monotonic() + 30
+    while (now := _state(watched)) != before:  # an agent may be just ending
+        assert time.monotonic() < deadline, (before, now)
+        time.sleep(0.1)
 
 
 def _state(hosts: Hosts) -> list[dict[str, Any]]:

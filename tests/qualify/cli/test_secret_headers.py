@@ -159,7 +159,7 @@ def test_a_secret_in_clear_is_masked_and_has_to_be_given_again_to_resume(
         run = subprocess.Popen(command, env=environment, stdout=output, stderr=output, umask=0)
         wait_until(lambda: any(store.rglob("trial.json")))
         run.send_signal(signal.SIGINT)
-        assert run.wait(60) == 130
+        assert run.wait(120) == 130
     path.unlink()
     assert "write `Authorization: {env: AUTHORIZATION}`, on the command line --header-env" in printed.read_text()
     assert leaks(CREDENTIALS, folder) == []

@@ -41,7 +41,7 @@ def tuned_fields(folder: Path) -> Fields:
         "factors": {"tuning": [*OF_LEVEL]},
         "tuning": [{"profile": "run.yaml"}, {"profile": "$tuning"}],
         "stacks": stacks(one={"listen": 18080}),
-        "load": load(tool="h2load", duration_s=0.5, warmup_s=0.1),
+        "load": load(tool="h2load", duration_s=1, warmup_s=0.1),
     }
 
 

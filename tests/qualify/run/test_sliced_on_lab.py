@@ -34,8 +34,10 @@ from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
 from tests.support.run.opening import open_run
 
-SLICE_S = 0.2
-SLICES = 5
+SLICE_S = 0.5
+"""Length of a slice, and the time that a busy machine may delay the end of its load tool before that is ended."""
+SLICES = 3
+RATE = 400
 
 
 def sliced(**changes: object) -> Experiment:
@@ -150,7 +152,6 @@ def test_a_cell_whose_server_does_not_start_fails_alone(lab: Lab, tmp_path: Path
     scenario = sliced(
         stacks=stacks(go={"listen": 18080}, fast={"listen": 18080, "backend": "fasthttp"}, dying=dying),
         factors={"stack": ["go", "dying", "fast"]},
-        load=load(tool="h2load", duration_s=10 * SLICE_S),
         control=[],
     )
     store = Store(tmp_path)
@@ -158,7 +159,7 @@ def test_a_cell_whose_server_does_not_start_fails_alone(lab: Lab, tmp_path: Path
     (failure,) = outcome.failures.values()
     assert failure.startswith("sut: ")
     assert sorted(_table(store, "trials")["cell_id"]) == ["stack=fast", "stack=go"]
-    assert len(_table(store, "slices")) == 20
+    assert len(_table(store, "slices")) == 2 * SLICES
 
 
 @pytest.mark.parametrize("hangs", [1, 2])
@@ -291,14 +292,14 @@ def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> Non
 
 
 def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path) -> None:
-    store, scenario = (
-        Store(tmp_path),
-        sliced(control=[], load=load(tool="h2load", duration_s=1.0, rate=400, processes=2, histogram=True)),
-    )
+    window_s = SLICES * SLICE_S
+    wanted = load(tool="h2load", duration_s=window_s, rate=RATE, processes=2, histogram=True)
+    store, scenario = Store(tmp_path), sliced(control=[], load=wanted)
     _, outcome = run_sliced(scenario, lab, store)
     assert outcome.failures == {}
     trials = _table(store, "trials")
-    assert trials["requests"].between(300, 440).all()
+    # A busy machine delays requests. One process alone sends half of them, and two with the whole rate twice as many.
+    assert trials["requests"].between(0.55 * RATE * window_s, 1.1 * RATE * window_s).all()
     for record in outcome.run.records():
         assert [generator.number for generator in record.generators] == [1, 2]
         assert all(generator.result is not None and generator.result.requests for generator in record.generators)

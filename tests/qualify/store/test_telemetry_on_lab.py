@@ -105,7 +105,9 @@ def test_the_requested_connections_are_established_in_three_samples(ran: tuple[S
     for stack, entry in (("go", "app"), ("nginx-go", "front")):
         (counted,) = TrialSamples(store, records[stack]).series("connections_established", entry)
         assert list(counted["instance"].unique()) == ["8080"]
-        assert list(counted["value"]) == [CONNECTIONS] * 3
+        assert len(counted) == 3
+        # On a busy machine a probe may still be open, a fifth of a second after it was due.
+        assert counted["value"].between(CONNECTIONS, CONNECTIONS + PROBES).all()
         assert counted["t_s"].between(0, records[stack].window_s).all()
 
 

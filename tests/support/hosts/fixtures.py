@@ -87,7 +87,8 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     host, spec = hosts["sut"], inventory.named("sut")
     host_key = new_key(folder / "host_key")
     new_key(folder / "identity")
-    ports = {oddity: 40022 + number for number, oddity in enumerate(ODDITIES)}
+    # Below the ports that outgoing connections of the host are given.
+    ports = {oddity: 20022 + number for number, oddity in enumerate(ODDITIES)}
     there = host.files.mkdir("odd")
     lines = [f"Port {port}" for port in ports.values()]
     lines += [

@@ -49,7 +49,7 @@ class Server:
 
     def stop(self) -> set[str]:
         """Stop it, and return the lines that it printed for `echo` and `count`."""
-        printed, _ = self.process.communicate(timeout=10)
+        printed, _ = self.process.communicate(timeout=60)
         return set(printed.splitlines())
 
 
