@@ -98,12 +98,11 @@ def statuses(port: int, connections: int) -> list[int]:
 
 
 def test_connections_beyond_the_concurrency_of_fasthttp_are_answered_with_503() -> None:
+    server = go_server("fasthttp")
     port = free_port()
-    argv = [go_server("fasthttp"), "-listen", f"127.0.0.1:{port}", "-concurrency", str(SERVED)]
-    with running(argv, port):
-        within(lambda: statuses(port, 1) == [200])
-        found = statuses(port, ASKED)
-    assert found == [200] * SERVED + [503] * (ASKED - SERVED)
+    with running([server, "-listen", f"127.0.0.1:{port}", "-concurrency", str(SERVED)], port):
+        # The server counts a closed connection until it has seen its end, which a busy machine delays.
+        within(lambda: statuses(port, ASKED) == [200] * SERVED + [503] * (ASKED - SERVED))
 
 
 def test_a_crashed_worker_leaves_the_others_up_and_a_crashed_go_process_nothing(tmp_path: Path) -> None:
@@ -114,11 +113,19 @@ def test_a_crashed_worker_leaves_the_others_up_and_a_crashed_go_process_nothing(
     script = tmp_path / "cluster.js"
     script.write_text(CLUSTER.replace("PORT", str(port)))
     with running([node, str(script)], port):
-        within(lambda: len(workers(port)) == 2)
-        first, second = workers(port)
+        answering: set[int] = set()
+
+        def both_have_answered() -> bool:
+            answering.update(workers(port))
+            return len(answering) == 2
+
+        within(both_have_answered)
+        first, second = answering
         os.kill(first, signal.SIGKILL)
         within(lambda: workers(port) == [second])
-    with running([go_server("nethttp"), "-listen", f"127.0.0.1:{port}"], port) as server:
+    go = go_server("nethttp")
+    port = free_port()
+    with running([go, "-listen", f"127.0.0.1:{port}"], port) as server:
         server.kill()
         server.wait()
         assert answer(port) is None

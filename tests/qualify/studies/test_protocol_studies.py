@@ -90,14 +90,17 @@ def test_http2_sends_the_same_bodies_over_fewer_connections(lab: Lab, run_study:
     sizes = trials["factor_body"].astype(int)
     assert (trials["probe_body_bytes"].astype(int) == sizes).all()
     per_request = trials["bytes_total"] / trials["requests"]
-    assert ((per_request >= 0.97 * sizes) & (per_request <= 1.1 * sizes + 200)).all()
+    # Each request in flight at the end may have a part of its answer: on a slow machine that is a large share of all.
+    unfinished = trials["factor_connections"].astype(int) * trials["factor_streams"].astype(int) / trials["requests"]
+    assert ((per_request >= 0.97 * sizes) & (per_request <= (1.1 * sizes + 200) * (1 + unfinished))).all()
     assert trials.groupby("factor_body")["probe_body_sha256"].nunique().eq(1).all()
 
 
 def test_http3_sends_the_same_bodies_over_udp_with_full_resumed_and_early_handshakes(
     lab: Lab, run_study: RunStudy
 ) -> None:
-    ran = run_study(lab.inventory(), "http3")
+    # In 1 s, a slow machine opens hardly more connections than the 64 that have no session to resume.
+    ran = run_study(lab.inventory(), "http3", "load.duration_s=3")
     ran.check_verdicts()
     trials = ran.trials
     assert len(trials[trials["factor_stack"] == "nethttp"]) == 8

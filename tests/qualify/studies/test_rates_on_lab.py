@@ -28,7 +28,9 @@ def test_the_rate_follows_its_shape_and_is_a_share_of_the_capacity(lab: Lab, run
     series = series[series["trial_id"] == measured["trial_id"]].set_index("t_s")
     assert series["rps"].sum() == measured["requests"]
     sent = series["rps"] + series["in_flight"].diff().fillna(series["in_flight"])
-    assert 0 < sent[0] < 0.5 * peak, "the base is 0.3 of the peak"
+    # The first second ends late where the first request was sent late, so that it may have a part of the step.
+    outside = sent[[0, shape.end_s + 1, shape.end_s + 2]]
+    assert 0 < outside.median() < 0.5 * peak, "the base is 0.3 of the peak"
     due = (
         shape.end_s - shape.start_s + shape.base
     ) * peak  # of the step and a second after it: a busy machine sends late

@@ -103,7 +103,7 @@ def _run_tool(generator: Generator, folder: Path) -> bytes:
         printed.write_bytes(b"")
         with (folder / "stderr").open("wb") as stderr, printed.open("ab") as stdout:
             try:
-                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=15, check=True)
+                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=60, check=True)
             except subprocess.TimeoutExpired:
                 if not attempts:
                     raise
@@ -140,7 +140,7 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     if generator.reducer is None:
         output = ToolOutput(decode(printed), (folder / "stderr").read_text())
         return read_generator(tool, load, output, target.protocol)
-    subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=10, check=True)
+    subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=60, check=True)
     text, reduction = (folder / f"{PRINTED}.{suffix}" for suffix in ("txt", "json"))
     output = ToolOutput(text.read_text(), (folder / "stderr").read_text(), reduction.read_bytes())
     return read_generator(tool, load, output, target.protocol)

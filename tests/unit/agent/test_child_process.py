@@ -31,4 +31,4 @@ def test_after_a_flush_all_that_was_printed_before_it_is_there() -> None:
         assert all(sink.kept.endswith(line) for sink in sinks), before
     for _, write_end in pipes:
         os.close(write_end)
-    assert all(sink.done.wait(5) for sink in sinks)
+    assert all(sink.done.wait(60) for sink in sinks)

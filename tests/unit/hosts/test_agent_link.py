@@ -14,10 +14,13 @@ from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent, refusal
+from tests.support.waiting import wait_until
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
 CHUNK = ops.UploadChunk("t", "0" * 64, 0o644, 100, 0, bytes(10))
 RUNNING = ops.ProcessReport(id=1, pid=40, start=0, started_ns=1)
+CLOSE_S = 20.0
+"""Time to close a link: more than a busy machine keeps a thread waiting. No link here takes it."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,7 @@ def test_each_request_is_logged_before_and_after(caplog: pytest.LogCaptureFixtur
         )
     )
     link.request(ops.RunCommand(ops.CommandSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode()))
-    link.close(1)
+    link.close(CLOSE_S)
     size = len(SECRET)
     assert f"{HOST}: request 1 RunCommand: started, body of {size} bytes" in caplog.messages
     (answered,) = [message for message in caplog.messages if "RunCommand: answered" in message]
@@ -59,14 +62,14 @@ def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
     assert f"{HOST}: link lost: no answer from the agent: waited 0 s" in caplog.messages
     with pytest.raises(LostError):
         link.request(ops.ListTrees())
-    link.close(1)
+    link.close(CLOSE_S)
 
 
 def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     link = link_to(ScriptedAgent({ops.MakeFolder: refusal("bad-path", "'..' is not below the work directory")}))
     with pytest.raises(RefusedError, match="not below"):
         link.request(ops.MakeFolder(".."))
-    link.close(1)
+    link.close(CLOSE_S)
     assert [message for message in caplog.messages if "MakeFolder: refused after" in message and "bad-path" in message]
 
 
@@ -78,7 +81,7 @@ def test_an_agent_that_ends_fails_all_requests() -> None:
     for future in waiting:
         with pytest.raises(LostError, match=f"{HOST}: the agent ended: killed"):
             link.result(future, 1)
-    assert link.close(1) == ["shutdown not confirmed: killed"]
+    assert link.close(CLOSE_S) == ["shutdown not confirmed: killed"]
     assert not link.shutdown_confirmed
 
 
@@ -87,12 +90,12 @@ def test_an_answer_of_another_form_fails_its_request_alone() -> None:
     with pytest.raises(HostError, match=f"{HOST}: the answer to ListTrees cannot be read"):
         link.request(ops.ListTrees())
     assert link.request(ops.ListFolder("x")) == {"a": 1}
-    assert link.close(1) == []
+    assert link.close(CLOSE_S) == []
 
 
 def test_closing_returns_what_the_agent_could_not_restore(caplog: pytest.LogCaptureFixture) -> None:
     link = link_to(ScriptedAgent({}), stderr="noise\nbenchkit agent: a.b is '2' and should be '1'\n")
-    assert link.close(1) == ["a.b is '2' and should be '1'"]
+    assert link.close(CLOSE_S) == ["a.b is '2' and should be '1'"]
     assert link.shutdown_confirmed
     assert [message for message in caplog.messages if "not restored: a.b is '2'" in message]
 
@@ -131,8 +134,9 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
             link.result(future, 0)
 
 
-def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
+def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drop the frames behind the one that is being sent: nobody waits for their answers."""
+    monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", CLOSE_S)
     received: list[str] = []
     gate = threading.Event()
 
@@ -146,28 +150,38 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet() -> None:
     link = AgentLink(HOST, stream, stream.receive)
     for _ in range(5):
         link.submit(CHUNK)
-    while not received:
-        time.sleep(0.001)
-    threading.Timer(0.1, gate.set).start()
-    assert link.close(20) == []
+    wait_until(lambda: bool(received))
+
+    def accept_once_the_goodbye_waits() -> None:
+        wait_until(lambda: link._sender._last is not None)
+        gate.set()
+
+    host = threading.Thread(target=accept_once_the_goodbye_waits)
+    host.start()
+    assert link.close(CLOSE_S) == []
+    host.join()
     assert received == ["UploadChunk", "Goodbye"]
 
 
 def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
-    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.6)
+    # All pieces together take longer than the patience, of which each takes a twentieth on an idle machine.
+    pieces, piece_s, patience_s = 25, 0.1, 2.0
+    assert pieces * piece_s > patience_s
+    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", patience_s)
 
     def arrive(_: ops.UploadChunk) -> bool:
-        time.sleep(0.2)
+        time.sleep(piece_s)
         return False
 
     link = link_to(ScriptedAgent({ops.UploadChunk: arrive, ops.ListFolder: {"a": 1}, ops.HashFile: NO_ANSWER}))
-    for _ in range(4):
+    for _ in range(pieces):
         link.submit(CHUNK)
     assert link.request(ops.ListFolder("x")) == {"a": 1}
+    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
     with pytest.raises(LostError, match="no answer from the agent"):
         link.request(ops.HashFile("x"))
-    link.close(1)
+    link.close(CLOSE_S)
 
 
 def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
@@ -182,7 +196,7 @@ def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
     stream = WatchedStream(ScriptedAgent({ops.UploadChunk: False}))
     link = AgentLink(HOST, stream, stream.receive)
     link.request(CHUNK)
-    assert link.close(1) == []
+    assert link.close(CLOSE_S) == []
     assert len(senders) == 2
     assert threading.main_thread() not in senders
 

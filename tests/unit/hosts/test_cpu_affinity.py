@@ -32,7 +32,7 @@ def test_all_of_its_threads_stay_there_for_a_while() -> None:
     seen: list[set[int]] = []
 
     def look() -> None:
-        assert go.wait(10)
+        assert go.wait(60)
         seen.append(os.sched_getaffinity(0))
 
     worker = threading.Thread(target=look)

@@ -79,7 +79,7 @@ def read_from(content: bytes, *, closes: bool = False) -> bytes:
         if closes:
             sender.join()
             far.shutdown(socket.SHUT_WR)
-        stream = Http2Stream(near, time.monotonic() + 5, 1 << 24)
+        stream = Http2Stream(near, time.monotonic() + 60, 1 << 24)
         try:
             stream.read()
         finally:
