@@ -84,7 +84,7 @@ def compare(read_clocks: Callable[[], Clocks]) -> Clock:
     """Compare clocks by reading the host's a few times."""
 
     def sample() -> ClockExchange:
-        wall, sent = time.time_ns(), time.monotonic_ns()
+        sent, wall = time.monotonic_ns(), time.time_ns()  # in this order, `uncertainty_s` bounds both errors
         answer = read_clocks()
         return ClockExchange(sent, time.monotonic_ns(), wall, answer.monotonic_ns, answer.wall_ns)
 
