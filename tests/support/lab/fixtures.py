@@ -40,7 +40,7 @@ def in_host() -> Callable[[Lab, str, str], Any]:
             input=f"import json\n{script}",
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=90,
             check=False,
         )
         assert done.returncode == 0, done.stderr
