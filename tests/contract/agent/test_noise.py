@@ -97,11 +97,11 @@ def held_by_all(report: NoiseReport) -> bool:
 @pytest.mark.parametrize("ends_by", ["its time", "a signal"])
 @pytest.mark.parametrize("python", PYTHONS)
 def test_clients_hold_their_connections_and_read_slowly(port: int, python: str, ends_by: str) -> None:
-    clients = {"slow_readers": 5, "half_open": 3, "read_bytes_per_s": round(READ_BYTES / noise.READ_EVERY_S)}
-    if ends_by == "a signal":
-        reports = run_noise(python, port, held_by_all, **clients)
-    else:
-        reports = run_noise(python, port, **clients, seconds=4)
+    until, seconds = (held_by_all, 60) if ends_by == "a signal" else (None, 4)
+    read_bytes_per_s = round(READ_BYTES / noise.READ_EVERY_S)
+    reports = run_noise(
+        python, port, until, slow_readers=5, half_open=3, read_bytes_per_s=read_bytes_per_s, seconds=seconds
+    )
     last = reports[-2]  # the last one comes with the end
     assert held_by_all(last)
     elapsed_s = (last.t_ns - reports[0].t_ns) / 1e9
