@@ -147,7 +147,7 @@ def test_what_prevents_the_start_is_named(open_stream: Open, script: str, messag
 
 
 def test_a_shell_that_waits_for_input_is_an_error(open_stream: Open) -> None:
-    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], receive_timeout_s=0.2)
+    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], receive_timeout_s=2)
     with pytest.raises(HostError, match=r"the login shell did not run the command: Continue\?"):
         start(stream, "here", agent_file())
 

@@ -80,14 +80,14 @@ def ask(agent: AgentLink, at: Udp, workdir: Path, *, name: str = "127.0.0.1", **
     (workdir / "ca.pem").write_bytes(RunAuthority().read())
     hop = HttpHop("h3", PurePosixPath(workdir / "ca.pem"), name)
     headers = [("Host", str(at)), ("Connection", "close")]
-    return Sockets(agent, "here").http(at, headers=headers, hop=hop, **{"timeout_s": 5, **request})  # type: ignore[arg-type]
+    return Sockets(agent, "here").http(at, headers=headers, hop=hop, **{"timeout_s": 30, **request})  # type: ignore[arg-type]
 
 
 def test_an_answer_over_http3_with_what_the_handshake_agreed_on(
     agent: AgentLink, workdir: Path, tmp_path: Path
 ) -> None:
     with server(tmp_path) as at:
-        Sockets(agent, "here").wait_open(at, 5)
+        Sockets(agent, "here").wait_open(at, 30)
         answer = ask(agent, at, workdir, method="POST", body=b"sent")
         named = ask(agent, at, workdir, name="here")
     assert (answer.status, dict(answer.headers)["x-method"]) == (202, "POST")

@@ -153,7 +153,8 @@ def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workd
     ask(link, ops.ScheduleSnapshots([0]))
     assert "cpu_s_total" in ask(link, ops.ReadLatest())["app"]
     ask(link, ops.TakeSnapshot())  # after the scheduled one
-    counter.write_text("0\n")  # it has begun again
+    with counter.open("r+b", buffering=0) as file:  # a sample at this moment must not find it empty
+        file.write(b"0000000\n")  # it has begun again
     ask(link, ops.TakeSnapshot())
     assert ask(link, ops.StopTelemetry()) is not None
     energy = read_telemetry((workdir / "watch.jsonl").read_bytes())[None, "energy_j_total", "package-0"].numbers

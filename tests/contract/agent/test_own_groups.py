@@ -171,7 +171,7 @@ def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: C
     group = group_of(process)
     wait_for(lambda: has_daemon(group, process), "a daemon beside it")
     pids = group.pids()
-    stopped = stop(agent, process)
+    stopped = stop(agent, process, grace_s=2)  # the other process ends at SIGTERM, once it has a core
     assert stopped.survivors == []
     assert len(stopped.killed) == 1, "the daemon ignores SIGTERM"
     assert all(has_ended(pid) for pid in pids)
@@ -267,10 +267,12 @@ def test_children_that_escape_their_tree_are_reported(
 def test_processes_of_others_are_watched_and_never_signalled(
     agent: AgentLink, has_ended: Callable[[int], bool], by: str
 ) -> None:
-    theirs = start_counted(agent, f"mark = 'watched-{by}'\n" + WORKERS)
+    mark = f"mark = 'watched-{by}-{os.getpid()}'"  # no other process here has it in its command line
+    theirs = start_counted(agent, f"{mark}\n{WORKERS}")
     group = group_of(theirs)
     wait_for(lambda: bool(cmdline(theirs.pid)) and cpu_time(agent, theirs).total_s > 0.8, "the workers ran")
-    wanted = {"cgroup": group.path, "unit": Path(group.path).name, "pattern": f"mark = 'watched-{by}'"}
+    wait_for(lambda: cpu_time(agent, theirs).processes == 1, "all workers have ended")
+    wanted = {"cgroup": group.path, "unit": Path(group.path).name, "pattern": mark}
     watched = agent.request(ops.WatchProcesses(**{by: wanted[by]}))
     assert watched.pid == theirs.pid
     used = cpu_time(agent, watched).total_s

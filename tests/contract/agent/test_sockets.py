@@ -36,9 +36,12 @@ def port_of(listening: socket.socket) -> int:
     return int(listening.getsockname()[1])
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return port_of(made)
+@pytest.fixture
+def closed() -> Iterator[socket.socket]:
+    """A socket with a port that nobody else can take, and that is closed until it listens."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        yield made
 
 
 def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener: socket.socket) -> None:
@@ -50,21 +53,20 @@ def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener
     assert 0.1 <= found.elapsed_s < 10
 
 
-def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink) -> None:
-    port = free_port()
-    waiting = agent.submit(ops.ProbePort(local(port), 10))
+def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink, closed: socket.socket) -> None:
+    waiting = agent.submit(ops.ProbePort(local(port_of(closed)), 30))
     time.sleep(0.2)
-    with socket.create_server(("127.0.0.1", port)):
-        opened = time.monotonic()
-        assert agent.result(waiting, 10).reached
-        assert time.monotonic() - opened < 9, "before its own time was up"
+    closed.listen()
+    opened = time.monotonic()
+    assert agent.result(waiting, 30).reached
+    assert time.monotonic() - opened < 29, "before its own time was up"
 
 
-def test_waiting_ends_when_the_process_has(agent: AgentLink) -> None:
+def test_waiting_ends_when_the_process_has(agent: AgentLink, closed: socket.socket) -> None:
     process = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"])))
-    found = probe(agent, local(free_port()), 10, process=process.id)
+    found = probe(agent, local(port_of(closed)), 30, process=process.id)
     assert (found.reached, found.process_ended) == (False, True)
-    assert found.elapsed_s < 9
+    assert found.elapsed_s < 29
 
 
 def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
@@ -110,8 +112,9 @@ def test_a_quic_server_is_ready_once_it_states_its_versions(agent: AgentLink, pe
         versions = b"\0\0\0\1\x6b\x33\x43\xcf"
         peer.sendto(answer or b"\x80" + bytes(4) + b"\x08" + asked[15:23] + b"\x08" + identity + versions, client)
     assert agent.result(waiting, 10).reached
+    closed = udp(peer)
     peer.close()
-    found = probe(agent, ops.SocketAddress(udp=("127.0.0.1", free_port())), 0.1)
+    found = probe(agent, closed, 0.1)
     assert (found.reached, found.error) == (False, "Connection refused")
 
 
@@ -122,7 +125,7 @@ def test_a_bound_udp_port_is_taken_and_tcp_is_another_port(agent: AgentLink, pee
     assert agent.request(ops.FindPortOwners([port])) == {port: []}
     code = "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); time.sleep(60)"
     bound = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["python3", "-c", code])))
-    wait_until(lambda: bool(agent.request(ops.FindListeners(bound.id, udp=True))), 10)
+    wait_until(lambda: bool(agent.request(ops.FindListeners(bound.id, udp=True))))
     assert agent.request(ops.FindListeners(bound.id)) == []
     agent.request(ops.StopProcesses([bound.id], signal.SIGTERM, 5), timeout_s=10)
 
@@ -237,12 +240,14 @@ def test_an_answer_that_is_no_http_is_refused(agent: AgentLink, serve: Serve, re
     assert caught.value.kind == "no-http"
 
 
-def test_a_server_that_says_nothing_does_not_hold_the_probe(agent: AgentLink, listener: socket.socket) -> None:
+def test_a_server_that_says_nothing_does_not_hold_the_probe(
+    agent: AgentLink, listener: socket.socket, closed: socket.socket
+) -> None:
     with pytest.raises(RefusedError, match="took too long") as caught:
         http(agent, port_of(listener), 0.2)
     assert caught.value.kind == "timeout"
     with pytest.raises(RefusedError, match="Connection refused"):
-        http(agent, free_port())
+        http(agent, port_of(closed))
 
 
 def test_headers_cannot_smuggle_a_second_request(agent: AgentLink, listener: socket.socket) -> None:
@@ -295,6 +300,7 @@ def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(
             (owner,) = owners_of(port)
         assert (owner.state, owner.peer, owner.pid) == ("ESTAB", peer, os.getpid())
         accepted.close()
+    wait_until(lambda: [each.state for each in owners_of(port)] == [ops.TIME_WAIT])  # both ends have been confirmed
     (owner,) = owners_of(port)
     assert (owner.state, owner.peer, owner.pid) == ("TIME-WAIT", peer, None)
 

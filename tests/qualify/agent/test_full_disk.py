@@ -23,8 +23,8 @@ pytestmark = [
 Launch = Callable[..., AgentLink]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 """Smallest piece of a tmpfs, and enough for a record."""
-MARK = "31415"
-"""Argument of `sleep` by which a test finds its process."""
+MARK = f"31415.{os.getpid()}"
+"""Argument of `sleep` by which a test finds its process; no other process here has it."""
 
 
 @pytest.fixture
@@ -120,11 +120,13 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
 ) -> None:
     agent = launch(workdir=disk / "work")
     agent.hello()
-    # The agent records the second process, and the next one, while there is room.
+    # The disk is filled once the agent has recorded the pid of the third process, for which there must be room.
+    recorded = f'grep -qs "\\"pid\\": $(cat {disk}/third)[,}}]" {disk}/work/records/*'
+    wait = f"until [ -s {disk}/third ] && {recorded}; do sleep 0.02; done"
     scripts = (
         "true",
-        f"echo $$ > {disk}/pid; sleep 0.3; cat /dev/zero > {disk}/filler",
-        f"while kill -0 $(cat {disk}/pid); do sleep 0.01; done; rm {disk}/filler",
+        f"echo $$ > {disk}/second; {wait}; cat /dev/zero > {disk}/filler",
+        f"echo $$ > {disk}/third; while kill -0 $(cat {disk}/second); do sleep 0.01; done; rm {disk}/filler",
     )
     now_ns = time.monotonic_ns()
     starts = [

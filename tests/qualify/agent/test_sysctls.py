@@ -12,6 +12,7 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -143,6 +144,9 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
     process = first.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"])))
+    wait_until(
+        lambda: {each.name for tree in first.request(ops.ListTrees()) for each in tree.members} == {"sh", "sleep"}
+    )
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
     assert all("another run" in each.failures[0] for each in other.request(ops.Restore()))

@@ -20,6 +20,8 @@ import psutil
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.recorder import SECOND_NS
+from benchkit.agent.server_counters import TIMEOUT_S
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
@@ -125,7 +127,7 @@ def test_the_kernel_is_read_as_psutil_reads_it(watch: Watch) -> None:
 
     between(before[0].ctx_switches, "context_switches_total", None, after[0].ctx_switches)
     between(before[0].interrupts, "interrupts_total", None, after[0].interrupts)
-    for name in before[1]:
+    for name in before[1].keys() & after[1].keys():  # labs of other tests come and go
         between(before[1][name].bytes_recv, "net_received_bytes_total", name, after[1][name].bytes_recv)
         between(before[1][name].packets_sent, "net_sent_packets_total", name, after[1][name].packets_sent)
         between(before[1][name].dropin, "net_received_drops_total", name, after[1][name].dropin)
@@ -199,7 +201,7 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     found, _ = watch.stop()
     stop(agent, process)
     assert [pid for pid, _ in before] == sorted([process.pid, *workers])
-    assert [each for each in before if each not in after] == [(workers[0], before[1][1])]
+    assert [each for each in before if each not in after] == [(workers[0], dict(before)[workers[0]])]
     assert values(found, "processes")[-1] == 2
     assert values(found, "cpu_s_total")[-1] > 0.24
     assert values(found, "cpu_s_total") == sorted(values(found, "cpu_s_total"))
@@ -263,15 +265,17 @@ for seconds in (0.05, 0.2):
 """
 
 
-def spun(pid: int) -> float:
-    times = [path.read_text().split()[0] for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-    return sum(map(int, times)) / 1e9
+def have_spun(pid: int) -> bool:
+    """Return whether both threads have used the time that they spin for."""
+    paths = [path for path in Path(f"/proc/{pid}/task").glob("*/schedstat") if path.parent.name != str(pid)]
+    times = sorted(int(path.read_text().split()[0]) / 1e9 for path in paths)
+    return len(times) == 2 and times[0] >= 0.05 and times[1] >= 0.2
 
 
 def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLink, watch: Watch) -> None:
     process = python(agent, THREADS)
     watch.start(FAST_S, service(process, threads=True))
-    wait_until(lambda: spun(process.pid) >= 0.25)
+    wait_until(lambda: have_spun(process.pid))
     watch.look()
     found, _ = watch.stop()
     times = {
@@ -280,9 +284,8 @@ def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLin
         if "thread_cpu" in metric
     }
     assert times.keys() == {thread.id for thread in psutil.Process(process.pid).threads()}
-    first, spun_little, spun_much = (times[tid] for tid in sorted(times))
-    assert spun_little < spun_much
-    assert first + spun_little + spun_much >= 0.25
+    spun_little, spun_much = sorted(time_s for tid, time_s in times.items() if tid != process.pid)
+    assert 0.05 <= spun_little < 0.2 <= spun_much
     assert values(found, "threads")[-1] == 3
     switches = {kind: values(found, f"{kind}_switches_total")[-1] for kind in ("voluntary", "involuntary")}
     lines = [Path(f"/proc/{process.pid}/task/{tid}/status").read_text().splitlines() for tid in times]
@@ -308,6 +311,13 @@ time.sleep(60)
 """
 
 
+def queued(port: int) -> int:
+    """Return the connections in the accept queues of a port (proc(5), rx_queue of /proc/net/tcp)."""
+    fields = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = [each for each in fields if each[1].endswith(f":{port:04X}") and each[3] == "0A"]
+    return sum(int(each[4].partition(":")[2], 16) for each in listening)
+
+
 def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Watch, workdir: Path) -> None:
     process = python(agent, LISTENING)
     wait_until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
@@ -320,6 +330,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Wa
         for _ in range(2):
             local = connections.enter_context(socket.socket(socket.AF_UNIX))
             local.connect(path)
+        wait_until(lambda: queued(port) == 6)  # a busy kernel handles the last packet of a handshake later
         watch.look()
     found, unseen = watch.stop()
     stop(agent, process)
@@ -399,15 +410,21 @@ def test_the_speed_of_each_core_is_measured_by_a_short_loop(agent: AgentLink, wa
     assert all(1e-6 < loop_s < 1e-3 for each in loops.values() for loop_s in each)
 
 
+HELD_S = 30.0
+"""Longest time that a counter page is held."""
+
+
 class Page(BaseHTTPRequestHandler):
     """A server's counter page."""
 
     protocol_version = "HTTP/1.1"
     content: ClassVar[bytes] = b""
     hold: ClassVar[threading.Event] = threading.Event()
+    asked: ClassVar[threading.Event] = threading.Event()
 
     def do_GET(self) -> None:
-        self.hold.wait(10)
+        self.asked.set()
+        self.hold.wait(HELD_S)
         self.send_response(200)
         self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
@@ -421,6 +438,7 @@ class Page(BaseHTTPRequestHandler):
 def page() -> Iterator[tuple[type[Page], int]]:
     class Own(Page):
         hold = threading.Event()
+        asked = threading.Event()
 
     Own.hold.set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
@@ -442,12 +460,12 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     process = start(agent, "/bin/sleep", "60")
     counters = ops.CounterSource("expvar", ops.SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
     watch.start(0.1, service(process, counters=counters))
-    watch.look()
+    wait_until(lambda: "requests_total" in agent.request(ops.ReadLatest()).get("app", {}))
     handler.hold.clear()
     began = time.monotonic_ns()
     watch.look()  # does not wait for what does not come
-    assert time.monotonic_ns() - began < 2_000_000_000
-    time.sleep(1.3)
+    assert time.monotonic_ns() - began < HELD_S / 2 * SECOND_NS
+    time.sleep(TIMEOUT_S + 0.3)
     found, unseen = watch.stop()
     stop(agent, process)
     seen = {
@@ -457,7 +475,8 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     assert found["app", "heap_bytes", None].numbers[-1] == 1 << 20
     assert values(found, "goroutine_waits_total")[-1] == 6
     assert values(found, "goroutine_wait_s_total")[-1] == 2 * 0.5 + 4 * 1.5
-    assert max(found["app", "requests_total", None].t_ns) < began + 100_000_000
+    late_ns = round(TIMEOUT_S * SECOND_NS)  # an answer that was on its way came by then
+    assert max(found["app", "requests_total", None].t_ns) < began + late_ns
     own = found[None, "load1", None].t_ns
     assert len([t_ns for t_ns in own if t_ns > began + 100_000_000]) > 2, "the host is watched meanwhile"
     assert [what for what in unseen if what.startswith("app: its own counters")]
@@ -473,6 +492,7 @@ def test_an_invalid_counter_page_is_reported_and_sampling_continues(
     counters = ops.CounterSource(kind, ops.SocketAddress(tcp=("127.0.0.1", page[1])), "/")
     watch.start(60, service(process, counters=counters))
     watch.look()
+    assert page[0].asked.wait(60)  # a look waits for it for a moment only
     found, unseen = watch.stop()
     stop(agent, process)
     assert values(found, "processes")[-1] == 1
@@ -504,14 +524,15 @@ def test_a_host_that_stopped_shows_a_gap(launch: Callable[..., AgentLink], tmp_p
     watch.look()
     pid = agent.hello().pid
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.7)
+    time.sleep(2)
     os.kill(pid, signal.SIGCONT)
     watch.look()
     found, _ = watch.stop()
     times = found[None, "load1", None].t_ns
-    assert max(later - earlier for earlier, later in pairwise(times)) > 600_000_000
-    made_up = (times[-1] - times[0]) / 100_000_000 - len(times)
-    assert made_up > 3, "what was missed is not made up"
+    assert max(later - earlier for earlier, later in pairwise(times)) > 1_900_000_000
+    # 20 samples are missing. Two looks are between the regular samples, which come half an interval after a look.
+    missing = (times[-1] - times[0]) / 100_000_000 - len(times)
+    assert missing > 10, "what was missed is not made up"
 
 
 def test_a_look_takes_the_place_of_one_just_before_it(watch: Watch) -> None:

@@ -63,9 +63,9 @@ def change_host(agent: AgentLink) -> list[int]:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         (tree,) = agent.request(ops.ListTrees())
-        forked = "sleep" in [member.name for member in tree.members]
+        names = sorted(member.name for member in tree.members)  # without the daemon, once its parent has ended
         daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
-        if forked and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
+        if names == ["sh", "sleep"] and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
             return [int(daemon), *(member.pid for member in tree.members)]
         time.sleep(0.01)
     pytest.fail("no process tree")

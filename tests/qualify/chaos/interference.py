@@ -20,6 +20,7 @@ from benchkit.lab.lab import Lab
 from tests.qualify.chaos.crash import set_clock_by
 from tests.qualify.chaos.kit import Running, on_host
 from tests.qualify.faults.disturbances import processes_of
+from tests.support.waiting import wait_until
 
 AB = "/usr/bin/ab"
 
@@ -145,7 +146,7 @@ def exhaust_memory(lab: Lab, host: str, group: Path, victim: str) -> None:
     assert hog.returncode in (0, -signal.SIGKILL), (
         "the kernel may kill the hog, too, before the first victim's memory is free"
     )
-    assert not found.is_running() or found.status() == psutil.STATUS_ZOMBIE
+    wait_until(lambda: not found.is_running() or found.status() == psutil.STATUS_ZOMBIE)  # a kill takes a moment
 
 
 def _remove(group: Path) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import benchkit
+from benchkit.agent.common import read_bytes
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import parse_shape
 from tests.qualify.chaos.conftest import write_inventory
 from tests.qualify.chaos.kit import SCENARIO, SOON_S, Bench, CommandServer, Running, diff_snapshots
 from tests.support.needs import separate_hosts
+from tests.support.waiting import wait_until
 
 pytestmark = separate_hosts
 
@@ -56,14 +58,35 @@ def unfinished_blocks(bench: Bench) -> dict[int, set[str]]:
 
 
 def kill_within_two_blocks(running: Running) -> None:
-    """Kill the command as soon as two blocks have ended trials and lack others."""
+    """Kill the command when two blocks have ended trials and lack others.
+
+    It is stopped before that is certain: until it is killed, the last trial of a block could end.
+    """
     running.journal()
-    deadline = time.monotonic() + SOON_S
-    while len(unfinished_blocks(running.bench)) < 2:
+    deadline = time.monotonic() + 2 * SOON_S
+    while not is_stopped_within_two_blocks(running):
         assert time.monotonic() < deadline, running.err.read_text()
         time.sleep(0.02)
     running.kill()
     assert running.wait().code == -signal.SIGKILL
+
+
+def have_threads_stopped(pid: int) -> bool:
+    """Return whether no thread of a process runs any more."""
+    stats = [read_bytes(f"{task}/stat") or b"" for task in Path(f"/proc/{pid}/task").glob("*")]
+    return {stat.rpartition(b") ")[2][:1] for stat in stats} <= {b"T", b"Z", b"X", b""}
+
+
+def is_stopped_within_two_blocks(running: Running) -> bool:
+    """Stop the command if two blocks are unfinished; return whether they still are when it has stopped."""
+    if len(unfinished_blocks(running.bench)) < 2:
+        return False
+    os.kill(running.pid, signal.SIGSTOP)
+    wait_until(lambda: have_threads_stopped(running.pid))
+    if len(unfinished_blocks(running.bench)) >= 2:
+        return True
+    os.kill(running.pid, signal.SIGCONT)
+    return False
 
 
 def test_the_blocks_that_were_interrupted_on_both_testbeds_are_repeated_whole(rack: Bench) -> None:

@@ -350,8 +350,8 @@ def _upload_until_interrupted(
     try:
         with connect(inventory.named("sut")) as host:
             assert all(each.outcome == "applied" for each in host.changes.write_sysctls(sysctls).values())
-            timer.start()
             try:
+                timer.start()
                 for attempt in itertools.count():
                     host.files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])
             finally:

@@ -125,7 +125,7 @@ from benchkit.lab.lab import up
 from benchkit.lab.spec import LabSpec
 up(LabSpec(name={lab_name!r}))
 """
-    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=120)
     assert done.returncode == -signal.SIGKILL
     assert find_lab(lab_name) is None
     assert down(lab_name)
@@ -162,7 +162,7 @@ def test_an_up_that_fails_gives_the_reason_and_removes_everything(
 def test_two_at_once_start_one_lab(lab_name: str) -> None:
     command = [sys.executable, "-c", "from benchkit.cli.lab import app; app()", "up", "--json", "--name", lab_name]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    documents = [json.loads(process.communicate(timeout=30)[0]) for process in processes]
+    documents = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
     assert sorted(document["fresh"] for document in documents) == [False, True]
     assert documents[0]["hosts"] == documents[1]["hosts"]
 

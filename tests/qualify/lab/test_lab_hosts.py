@@ -45,7 +45,7 @@ print(json.dumps({
     "sysrq": attempt("/proc/sysrq-trigger", "h"),
     "sys": attempt("/sys/class/net/lo/ifalias", "x"),
     "mark": os.environ["BENCHKIT_LAB_HOST"].rpartition(":")[2],
-    "peer": socket.create_connection(("load", 22), 5).recv(4).decode(),
+    "peer": socket.create_connection(("load", 22), 20).recv(4).decode(),
     "controller": socket.gethostbyname("controller"),
     "ipc": os.readlink("/proc/self/ns/ipc"),
 }))
@@ -155,7 +155,7 @@ def test_each_role_can_have_its_own_hosts(lab_name: str, in_host: InHost) -> Non
     script = """
 import socket
 names = ("web", "front", "c1", "c2")
-print(json.dumps([socket.create_connection((name, 22), 5).recv(4).decode() for name in names]))
+print(json.dumps([socket.create_connection((name, 22), 20).recv(4).decode() for name in names]))
 """
     assert in_host(lab, "c1", script) == ["SSH-"] * 4
 
