@@ -49,7 +49,7 @@ class Server:
 
     def stop(self) -> set[str]:
         """Stop it, and return the lines that it printed for `echo` and `count`."""
-        printed, _ = self.process.communicate(timeout=10)
+        printed, _ = self.process.communicate(timeout=60)
         return set(printed.splitlines())
 
 
@@ -96,14 +96,14 @@ PRINTED = "printed"
 def _run_tool(generator: Generator, folder: Path) -> bytes:
     """Run the tool to its end, and return what it prints, from a file as on a host; siege may hang once at its end."""
     may_hang = generator.load.tool == "siege" and generator.load.duration_s is not None
-    attempts = 2 if may_hang else 1
+    attempts, timeout_s = (2, 15) if may_hang else (1, 60)
     printed = folder / PRINTED
     while True:
         attempts -= 1
         printed.write_bytes(b"")
         with (folder / "stderr").open("wb") as stderr, printed.open("ab") as stdout:
             try:
-                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=15, check=True)
+                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=timeout_s, check=True)
             except subprocess.TimeoutExpired:
                 if not attempts:
                     raise
@@ -140,7 +140,7 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     if generator.reducer is None:
         output = ToolOutput(decode(printed), (folder / "stderr").read_text())
         return read_generator(tool, load, output, target.protocol)
-    subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=10, check=True)
+    subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=60, check=True)
     text, reduction = (folder / f"{PRINTED}.{suffix}" for suffix in ("txt", "json"))
     output = ToolOutput(text.read_text(), (folder / "stderr").read_text(), reduction.read_bytes())
     return read_generator(tool, load, output, target.protocol)
