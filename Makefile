@@ -124,7 +124,7 @@ NOTEBOOKS = notebooks/*.ipynb
 PAGES = build/figures
 figures: .venv/installed
 	BENCHKIT_STORE="$${BENCHKIT_STORE:-$(CURDIR)/notebooks/recorded}" PATH="$(CURDIR)/.venv/bin:$$PATH" \
-	  .venv/bin/python -m nbconvert --execute --to html --output-dir $(PAGES) $(NOTEBOOKS)
+	  .venv/bin/python -m nbconvert --execute --ExecutePreprocessor.iopub_timeout=120 --to html --output-dir $(PAGES) $(NOTEBOOKS)
 
 notebooks: .venv/installed
 	mkdir -p $(PAGES)

@@ -64,9 +64,11 @@ class Browser:
         self.events.clear()
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
         self.call("Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False)
-        self.call("Page.navigate", url=page.as_uri())
-        while not self.happened("Page.loadEventFired"):
+        # The blank page of a new tab is loaded, too: at any time, and before the file or not.
+        loader = self.call("Page.navigate", url=page.as_uri())["loaderId"]
+        while not self._has_loaded(loader):
             self.events.append(self._next())
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -82,8 +84,19 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key)
 
     def happened(self, *methods: str) -> list[dict[str, Any]]:
-        """Return the events of these methods since the page was opened."""
-        return [event for event in self.events if event.get("method") in methods]
+        """Return the events of these methods in the open tab."""
+        return [
+            event for event in self.events if event.get("method") in methods and event.get("sessionId") == self.session
+        ]
+
+    def close(self) -> None:
+        """Ask the browser to end; it may do so before it has answered."""
+        self.to.write(json.dumps({"id": next(self.numbers), "method": "Browser.close"}).encode() + b"\0")
+        self.to.flush()
+
+    def _has_loaded(self, loader: str) -> bool:
+        events = (event["params"] for event in self.happened("Page.lifecycleEvent"))
+        return any((event["loaderId"], event["name"]) == (loader, "load") for event in events)
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.received:
@@ -117,11 +130,10 @@ def _browser(profile: Path) -> Iterator[Browser]:
             browser = Browser(writer, reader)
             try:
                 yield browser
-                browser.session = None
-                browser.call("Browser.close")
+                browser.close()
             finally:
                 try:
-                    process.wait(5)
+                    process.wait(30)
                 except subprocess.TimeoutExpired:
                     process.kill()
 

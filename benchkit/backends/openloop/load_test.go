@@ -60,8 +60,14 @@ func started(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 }
 
 func TestNoRequestIsSentInTheLead(t *testing.T) {
+	const lead = 200 * time.Millisecond
 	var opened, answered, early atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered.Add(1) }))
+	var before time.Time
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if answered.Add(1); time.Since(before) < lead {
+			early.Add(1)
+		}
+	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			opened.Add(1)
@@ -69,9 +75,7 @@ func TestNoRequestIsSentInTheLead(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	const lead = 200 * time.Millisecond
-	before := time.Now()
-	time.AfterFunc(lead/2, func() { early.Store(answered.Load()) })
+	before = time.Now()
 	_, summary := sent(t, server, &load{connections: 3, keepalive: true, lead: lead, duration: 50 * time.Millisecond})
 	if took := time.Since(before); took < lead+50*time.Millisecond || summary.Duration >= took.Seconds()-lead.Seconds()/2 {
 		t.Errorf("took %s, of which %f s are stated", took, summary.Duration)

@@ -23,7 +23,7 @@ from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import ControllerFile, GoSource, Service, ServiceFile
 
-STARTUP_S = 20.0
+STARTUP_S = 60.0
 HEADER_BYTES = 141
 """Published for the four topologies of study 1, with a body of 12 bytes."""
 
@@ -120,7 +120,7 @@ def running(service: Service) -> Iterator[None]:
         yield
     finally:
         started.terminate()
-        started.wait(10)
+        started.wait(60)
 
 
 def write_file(file: ServiceFile) -> None:
@@ -181,11 +181,21 @@ def get(service: Service) -> Response:
 def test_all_servers_send_the_same_bytes(
     local_programs: LocalPrograms, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (tmp_path / "alike.yaml").write_text(SCENARIO.replace("PORT", str(port)))
-    experiment = read_experiment(str(tmp_path / "alike.yaml"))
-    folders = tmp_path_factory.mktemp("s")  # short, for the paths of sockets
+    with socket.socket() as kept:
+        # A bound socket that does not listen keeps others from the port, but not a server that reuses addresses.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        (tmp_path / "alike.yaml").write_text(SCENARIO.replace("PORT", str(kept.getsockname()[1])))
+        responses = responses_of(tmp_path / "alike.yaml", local_programs, tmp_path_factory.mktemp("s"))
+    assert len(responses) == 10
+    assert {response.header_bytes for response in responses.values()} == {HEADER_BYTES}, responses
+    assert len({(response.status, response.names, response.body) for response in responses.values()}) == 1, responses
+    assert {len(response.server) for response in responses.values()} == {len("nginx")}, responses
+
+
+def responses_of(scenario: Path, local_programs: LocalPrograms, folders: Path) -> dict[str, Response]:
+    """Return the response of each cell; the path of `folders` is short, for the paths of sockets."""
+    experiment = read_experiment(str(scenario))
     responses: dict[str, Response] = {}
     for number, cell in enumerate(experiment.cells):
 
@@ -201,7 +211,4 @@ def test_all_servers_send_the_same_bytes(
                     responses[cell.cell_id] = get(services[1])
             else:
                 responses[cell.cell_id] = get(services[0])
-    assert len(responses) == 10
-    assert {response.header_bytes for response in responses.values()} == {HEADER_BYTES}, responses
-    assert len({(response.status, response.names, response.body) for response in responses.values()}) == 1, responses
-    assert {len(response.server) for response in responses.values()} == {len("nginx")}, responses
+    return responses

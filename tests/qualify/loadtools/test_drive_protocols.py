@@ -33,10 +33,8 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
 def _load(tool: str, protocol: HttpProtocol, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
     """Return a small load: for a count of requests where the tool can, on several connections where it can."""
     amount: dict[str, Any] = {"request_count": 120, "duration_s": None}
-    if "request_count" not in TOOLS[tool].options:
+    if "request_count" not in TOOLS[tool].options or tool == "vegeta":  # which makes a number of them at a rate alone
         amount = {"duration_s": 1}
-    if tool == "vegeta":
-        amount = {"duration_s": 0.2}
     if tool == "openloop":
         amount["rate"] = 400
     single = is_http2(protocol) and tool in SINGLE_HTTP2

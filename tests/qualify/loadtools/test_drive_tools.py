@@ -23,16 +23,20 @@ def _run_generator(load: Load, origin: str, folder: Path) -> ParsedOutput:
     return run_generator(load, Target(origin.removeprefix("http://")), folder)
 
 
+SLOW_S = 0.03
+"""Time of the server for an answer to `slow`."""
+
+
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp_path: Path) -> None:
     output = _run_generator(Load(tool=tool, connections=3, duration_s=2, path="/slow"), server.origin, tmp_path)
     result, measured = output.result, output.measurement
     assert result.complete, result
-    assert result.requests is not None
-    assert 0 < result.requests < 250  # 3 connections with an answer every 30 ms make 200 requests in 2 s
+    assert result.requests
+    assert result.duration_s is not None
+    assert result.requests <= 3 * (result.duration_s / SLOW_S + 1), "answers of 3 connections, one after the other"
     assert result.latency.mean_s is not None
     assert result.latency.mean_s > 0.02
-    assert result.duration_s is not None
     in_flight = result.latency.mean_s * result.requests / result.duration_s
     assert in_flight == pytest.approx(3, rel=0.4), "Little's law, however slow this machine is"
     assert not result.failed
@@ -46,7 +50,8 @@ def test_a_run_for_a_time_gives_a_complete_result(tool: str, server: Server, tmp
     assert -uncounted <= result.requests - measured.histograms["raw"].total <= lost
     assert result.latency == measured.latency()
     assert result.latency.corrected is False
-    assert result.latency.percentiles["50"] == pytest.approx(result.latency.mean_s, rel=0.5)
+    # A few late answers raise the mean alone. It is half of the median at least, as half of the times are that long.
+    assert 0.02 < result.latency.percentiles["50"] <= 2 * result.latency.mean_s
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "request_count" in tool.options])
@@ -77,7 +82,8 @@ def test_waiting_for_a_connection_is_in_the_times_of_open_loops_alone(
 
 @pytest.mark.parametrize("tool", ["oha", "k6", "bombardier"])
 def test_a_rate_that_can_be_held_is(tool: str, server: Server, tmp_path: Path) -> None:
-    load = Load(tool=tool, connections=4, duration_s=2, rate=50, path="/slow")
+    """Have connections for all requests of a third of a second, so that none is dropped in a pause of the machine."""
+    load = Load(tool=tool, connections=16, duration_s=2, rate=50, path="/slow")
     result = _run_generator(load, server.origin, tmp_path).result
     assert result.rps == pytest.approx(50, rel=0.1)
 
@@ -85,7 +91,7 @@ def test_a_rate_that_can_be_held_is(tool: str, server: Server, tmp_path: Path) -
 @pytest.mark.parametrize("tool", ["oha", "k6", "bombardier"])
 def test_requests_without_an_answer_are_failures_and_no_answers(tool: str, server: Server, tmp_path: Path) -> None:
     # bombardier says nothing of a request that one of its five attempts answers: whole outages fail for every tool.
-    load = Load(tool=tool, connections=4, duration_s=1, path="/outage")
+    load = Load(tool=tool, connections=4, duration_s=2, path="/outage")
     result = _run_generator(load, server.origin, tmp_path).result
     assert result.failed
     assert result.failed == sum(each or 0 for each in result.errors.model_dump().values())
@@ -187,8 +193,11 @@ def test_openloop_sends_traffic_at_the_instants_of_its_log(server: Server, tmp_p
     assert counts == {"/count/a": 450, "/count/b/17": 150}
     assert output.result.requests == 600
     assert output.measurement is not None
-    due_s = [at - instants[0] for at in instants]
-    assert due_s[-1] / 1.5 == pytest.approx(output.result.duration_s, abs=0.5), "one and a half times as fast"
+    assert output.result.duration_s is not None
+    assert output.result.latency.max_s is not None
+    last_s = (instants[-1] - instants[0]) / 1.5
+    # The run ends with the last answer, whose time counts from when its request was due.
+    assert last_s < output.result.duration_s < last_s + output.result.latency.max_s + 0.5, "half as fast again"
 
 
 def test_ab_does_not_count_answers_of_varying_length_as_failed(server: Server, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def notebook_of(text: str) -> nbformat.NotebookNode:
 
 def execute(notebook: nbformat.NotebookNode, kernel: KernelManager) -> None:
     """Execute a notebook from top to bottom in that kernel. Raises CellExecutionError."""
-    client = NotebookClient(notebook, km=kernel)
+    # By default outputs that come more than 4 s after the end of their cell are missing without an error.
+    client = NotebookClient(notebook, km=kernel, iopub_timeout=120, raise_on_iopub_timeout=True)
     try:
         client.execute()
     finally:

@@ -33,7 +33,7 @@ def hosts(lab: Lab) -> Iterator[Hosts]:
 
 
 def plan_service(hosts: Hosts, folder: Path, **options: object) -> Service:
-    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 5}, **options}
+    app = {"backend": "command", "listen": PORT, "ready": {"within_s": 60}, **options}
     experiment = read_scenario(folder, stacks={"one": {"entry": "app", "services": {"app": app}}})
     plan = make_plan(experiment, hosts)
     return plan.cells[0].services[0]
@@ -103,7 +103,7 @@ def test_a_server_that_does_not_start_is_explained(
     hosts: Hosts, tmp_path: Path, fault: str, parts: tuple[str, ...]
 ) -> None:
     with pytest.raises(ServiceError) as caught:
-        start(hosts, tmp_path, fault)
+        start(hosts, tmp_path, fault, ready={"within_s": 5})
     address = hosts["sut"].spec.address
     for part in parts:
         assert part.format(address=address) in str(caught.value)
@@ -119,11 +119,11 @@ def test_a_server_that_begins_to_listen_between_two_looks_at_it_is_ready(
     def listen_and_look(process: HostProcess, **_options: bool) -> tuple[Tcp | Udp, ...]:
         if not look(process):
             assert host.processes.run(["touch", f"/proc/{process.pid}/cwd/go"]).ok
-            host.sockets.wait_open(Tcp(host.spec.address, PORT), 10, process)
+            host.sockets.wait_open(Tcp(host.spec.address, PORT), 60, process)
         return look(process)
 
     monkeypatch.setattr(host.sockets, "listeners", listen_and_look)
-    running = start(hosts, tmp_path, "listens-late", address, ready={"path": "/", "within_s": 10})
+    running = start(hosts, tmp_path, "listens-late", address, ready={"path": "/", "within_s": 60})
     deploy.stop(host, [running])
 
 
@@ -138,7 +138,7 @@ def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(h
 def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
     sut = hosts["sut"]
     taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
-    sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 10, taker)
+    sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 60, taker)
     try:
         with pytest.raises(PortTakenError) as caught:
             start(hosts, tmp_path, fault)
@@ -161,10 +161,10 @@ def test_a_server_whose_failure_cannot_be_explained_is_stopped(
 def test_children_are_reaped_and_those_that_ignore_the_signal_are_killed_and_noted(
     hosts: Hosts, tmp_path: Path
 ) -> None:
-    running = start(hosts, tmp_path, "leaves-children", stop={"within_s": 0.2}, ready={"path": "/"})
+    running = start(hosts, tmp_path, "leaves-children", stop={"within_s": 1}, ready={"path": "/", "within_s": 60})
     assert len(hosts["sut"].processes.running_members(running.process)) == 3
     (sentence,) = deploy.stop(hosts["sut"], [running])
-    assert sentence.startswith("app did not end within 0.2 s of SIGTERM, and was killed: python3 (")
+    assert sentence.startswith("app did not end within 1 s of SIGTERM, and was killed: python3 (")
     assert sentence.count("python3 (") == 2
 
 

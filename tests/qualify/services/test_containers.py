@@ -99,7 +99,7 @@ class Bench:
 
     def plan_app(self, **options: object) -> RunPlan:
         """Return the plan of a container with these options."""
-        return self.plan(app={"backend": "container", "listen": PORT, "port": 80, "ready": {"within_s": 15}, **options})
+        return self.plan(app={"backend": "container", "listen": PORT, "port": 80, "ready": {"within_s": 60}, **options})
 
     def service(self, **options: object) -> Service:
         """Return a container with these options as a service."""
@@ -197,7 +197,7 @@ def test_a_client_that_is_killed_is_named(bench: Bench, context: Path) -> None:
     running = bench.start(bench.service(build={"context": str(context)}))
     host = bench.host
     host.processes.run(["kill", "-KILL", str(running.process.pid)])
-    ended = running.process.wait(5)
+    ended = running.process.wait(60)
     assert ended is not None
     assert "the engine stopped running it" in str(deploy.explain_end(host, running))
     deploy.stop(host, [running])
@@ -213,7 +213,7 @@ def test_a_daemon_that_stops_is_named_and_its_containers_are_removed_later(
         running = bench.start(bench.service(build={"context": str(context)}))
         engine.run("kill -KILL $(cat /run/docker.pid)")
         try:
-            assert running.process.wait(10) is not None
+            assert running.process.wait(60) is not None
             assert "does not answer" in str(deploy.explain_end(bench.host, running))
             with pytest.raises(HostError, match=r"(?s)cannot be removed.*Is the docker daemon running"):
                 deploy.stop(bench.host, [running])

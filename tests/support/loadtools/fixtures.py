@@ -96,14 +96,14 @@ PRINTED = "printed"
 def _run_tool(generator: Generator, folder: Path) -> bytes:
     """Run the tool to its end, and return what it prints, from a file as on a host; siege may hang once at its end."""
     may_hang = generator.load.tool == "siege" and generator.load.duration_s is not None
-    attempts = 2 if may_hang else 1
+    attempts, timeout_s = (2, 15) if may_hang else (1, 60)
     printed = folder / PRINTED
     while True:
         attempts -= 1
         printed.write_bytes(b"")
         with (folder / "stderr").open("wb") as stderr, printed.open("ab") as stdout:
             try:
-                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=60, check=True)
+                subprocess.run(generator.argv, cwd=folder, stdout=stdout, stderr=stderr, timeout=timeout_s, check=True)
             except subprocess.TimeoutExpired:
                 if not attempts:
                     raise

@@ -2,7 +2,7 @@
 
 It prints its port. `/` answers 12 bytes. Paths that start with these words differ. `missing` answers 404, `fail` every
 third time 503, `vary` a different length each time, `slow` after 30 ms, `stall` after 1.5 s. `drop` closes every fourth
-connection without an answer, `outage` a hundred of two hundred. `echo` prints and answers the request's method, body,
+connection without an answer, `outage` forty of eighty. `echo` prints and answers the request's method, body,
 X-Test header and every value of its Content-Length. `count` counts such requests, whose numbers are printed at the end.
 """
 
@@ -31,7 +31,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def answer(self) -> None:
         number = next(_COUNTER)
         word = self.path.lstrip("/")
-        request_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        request_body = self.whole_body()
         status, body = 200, b"hello world\n"
         if word.startswith("missing"):
             status = 404
@@ -51,7 +51,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif word.startswith("count"):
             with _LOCK:
                 _SEEN[self.command, self.path, self.headers.get("X-Test"), request_body.hex()] += 1
-        elif (word.startswith("drop") and number % 4 == 0) or (word.startswith("outage") and number % 200 < 100):
+        elif (word.startswith("drop") and number % 4 == 0) or (word.startswith("outage") and number % 80 < 40):
             self.close_connection = True
             return
         closing = self.headers.get("Connection", "").lower()
@@ -62,6 +62,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Connection", closing)
         self.end_headers()
         self.wfile.write(body)
+
+    def whole_body(self) -> bytes:
+        """Return the body. Raises ConnectionError where the load tool ended before it had sent all of it."""
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            raise ConnectionResetError
+        return body
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - the names http.server calls
 

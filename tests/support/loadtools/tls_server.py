@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ http {{
   ssl_session_cache off;
 {servers}}}
 """
+_STATUS = "  server {{ listen 127.0.0.1:{port}; access_log off; location / {{ stub_status; }} }}\n"
 _SERVER = "  server {{ listen 127.0.0.1:{port}{listen}; location / {{ return 200 'hello world\\n'; }} }}\n"
 
 
@@ -60,13 +62,18 @@ class TlsServer:
     folder: Path
     ports: dict[HttpProtocol, int]
     tls: TlsOptions
+    status_port: int
 
     def target(self, protocol: HttpProtocol) -> Target:
         """Return the port of a protocol as the target of a load."""
         return Target(f"127.0.0.1:{self.ports[protocol]}", protocol, self.tls if is_tls(protocol) else None)
 
     def log(self, protocol: HttpProtocol) -> list[LoggedRequest]:
-        """Return the requests to the port of a protocol."""
+        """Return the requests to the port of a protocol, once all clients have closed their connections.
+
+        nginx logs a request after it has sent the answer, and one without an answer when its connection is closed.
+        """
+        wait_until(self._is_idle)
         requests = []
         for line in (self.folder / "access.log").read_text().splitlines():
             port, connection, http, version, cipher, resumed = line.split(" ")
@@ -74,6 +81,11 @@ class TlsServer:
             if request.port == self.ports[protocol]:
                 requests.append(request)
         return requests
+
+    def _is_idle(self) -> bool:
+        """Return True if this request for nginx's own page has the only connection."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.status_port}/", timeout=60) as page:
+            return bool(page.read().startswith(b"Active connections: 1 "))
 
 
 @contextmanager
@@ -85,29 +97,33 @@ def tls_server(folder: Path, tls: TlsOptions) -> Iterator[TlsServer]:
     identity = "localhost", "127.0.0.1", tls.key
     (folder / "certificate.pem").write_bytes(RunCertificate(*identity, "certificate").read())
     (folder / "key.pem").write_bytes(RunCertificate(*identity, "key").read())
-    ports = _free_ports()
+    *numbers, status_port = _free_ports(len(LISTEN) + 1)
+    ports = dict(zip(LISTEN, numbers, strict=True))
     config = folder / "nginx.conf"
     config.write_text(
         _CONFIG.format(
             folder=folder,
             version=tls.version,
             tickets="on" if tls.resumption else "off",
-            servers="".join(_SERVER.format(port=port, listen=LISTEN[name]) for name, port in ports.items()),
+            servers="".join(
+                [_SERVER.format(port=port, listen=LISTEN[name]) for name, port in ports.items()]
+                + [_STATUS.format(port=status_port)]
+            ),
         )
     )
-    server = TlsServer(folder, ports, tls)
+    server = TlsServer(folder, ports, tls, status_port)
     with subprocess.Popen([nginx, "-c", str(config), "-e", str(folder / "error.log")]) as process:
         try:
-            wait_until(lambda: all(map(_is_open, ports.values())), 10)
+            wait_until(lambda: all(map(_is_open, [*numbers, status_port])))
             yield server
         finally:
             process.terminate()
 
 
-def _free_ports() -> dict[HttpProtocol, int]:
+def _free_ports(number: int) -> list[int]:
     with ExitStack() as stack:
-        sockets = {name: stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for name in LISTEN}
-        return {name: each.getsockname()[1] for name, each in sockets.items()}
+        sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in range(number)]
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _is_open(port: int) -> bool:

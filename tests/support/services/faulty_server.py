@@ -50,12 +50,13 @@ if fault == "goes-to-background":
 if fault == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if fault == "leaves-children":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the children, from their first instant
     for new_session in (False, True):
         if os.fork() == 0:
             if new_session:
                 os.setsid()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 if fault == "listens-late":
     started = time.monotonic()
     while not os.path.exists("go") and time.monotonic() < started + 60:  # noqa: PTH110 - it is a server of a user

@@ -29,21 +29,20 @@ describe('a cluster', { concurrency: 4 }, () => {
   });
 
   test('only a blocked event loop has a delay', async (t) => {
-    const server = await start(t, ['-workers', '1', '-work', 'loop:100000000']);
+    // A second for each request: a busy machine delays a free loop by a part of that.
+    const server = await start(t, ['-workers', '1', '-work', 'block:1000ms']);
     const worker = async () => Object.values((await vars(server)).workers)[0];
     const lag = async () => (await worker()).event_loop_lag_p99_s;
     await lag(); // skips the delay of the start
     await new Promise((resolve) => { setTimeout(resolve, 200); });
     const free = await lag();
-    const began = performance.now();
     for (let i = 0; i < 3; i += 1) {
       await get(server.address); // so that more than one sample in a hundred was late
     }
-    const took = (performance.now() - began) / 3e3;
     await new Promise((resolve) => { setTimeout(resolve, 50); }); // waits for the next sample
     const { event_loop_lag_p99_s: blocked, event_loop_active_s: active } = await worker();
-    assert.ok(active >= 3 * took, `${active} s active, of ${3 * took} s`);
-    assert.ok(blocked > took / 2, `blocked for ${took} s, and late by ${blocked} s`);
+    assert.ok(active > 2.9, `${active} s active, of 3 s`);
+    assert.ok(blocked > 0.9, `blocked for 1 s, and late by ${blocked} s`);
     assert.ok(blocked > 2 * free, `late by ${blocked} s when blocked, by ${free} s when free`);
   });
 
@@ -102,11 +101,11 @@ describe('a cluster', { concurrency: 4 }, () => {
   });
 
   test('a thread that blocks does not block the others', async (t) => {
-    const server = await start(t, ['-workers', '8', '-worker-type', 'thread', '-work', 'block:250ms']);
+    const server = await start(t, ['-workers', '8', '-worker-type', 'thread', '-work', 'block:500ms']);
     const began = performance.now();
     await Promise.all(Array.from({ length: 8 }, () => get(server.address)));
     const took = performance.now() - began;
-    assert.ok(took < 8 * 250, `took ${took} ms`);
+    assert.ok(took < 8 * 500, `took ${took} ms`);
   });
 
   test('a server that loses a worker ends with a message', async (t) => {
