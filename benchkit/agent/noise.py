@@ -158,16 +158,19 @@ class Clients:
         except OSError:
             self._done["refused"] += 1
             return None
+        reading = asyncio.ensure_future(reader.readline())
         try:
             writer.write(request)
-            line = await asyncio.wait_for(reader.readline(), ANSWER_S)
-        except asyncio.TimeoutError:
-            return NO_ANSWER
+            # Not `wait_for`: before Python 3.12 it may ignore that the program ends (python/cpython#86296).
+            await asyncio.wait({reading}, timeout=ANSWER_S)
+            if not reading.done():
+                return NO_ANSWER
+            words = reading.result().split()
         except (OSError, ValueError):  # reset, or a line that is too long
             return CLOSED
         finally:
+            reading.cancel()
             writer.close()
-        words = line.split()
         return words[1].decode("latin-1") if len(words) > 1 and words[0].startswith(b"HTTP/") else CLOSED
 
     async def _report(self) -> None:

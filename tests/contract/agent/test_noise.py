@@ -78,13 +78,16 @@ def run_noise(
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout is not None
         printed = b""
-        if until is not None:
-            for line in process.stdout:
-                printed += line
-                if until(read_noise(line)[-1]):
-                    break
-            process.terminate()
-        rest, errors = process.communicate(timeout=90)
+        try:
+            if until is not None:
+                for line in process.stdout:
+                    printed += line
+                    if until(read_noise(line)[-1]):
+                        break
+                process.terminate()
+            rest, errors = process.communicate(timeout=90)
+        finally:
+            process.kill()
     assert (process.returncode, errors) == (0, b"")
     return read_noise(printed + rest)
 
@@ -139,3 +142,10 @@ def test_a_server_that_is_down_refuses() -> None:
     last = run_noise(PYTHONS[0], 1, lambda report: report.done["refused"] > 2, slow_readers=2, malformed_per_s=5)[-1]
     assert last.done["refused"] > 2
     assert (last.held["slow_readers"], last.done["malformed"]) == (0, 0)
+
+
+def test_a_signal_ends_it_while_answers_arrive(port: int) -> None:
+    """Try it some times: an answer that arrives at the instant of the signal must not hide it."""
+    for _ in range(10):
+        last = run_noise(PYTHONS[0], port, lambda report: report.done["malformed"] > 0, malformed_per_s=2000)[-1]
+        assert last.done["malformed"] > 0
