@@ -131,10 +131,12 @@ def use_running_timetable(ask: Asker, link: AgentLink) -> None:
     now_ns = ask(link, ops.ReadClocks()).monotonic_ns
     start = ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=now_ns)
     running = link.submit(ops.RunTimetable([ops.ScheduledStart("load", start, now_ns + 60_000_000_000, grace_s=1.0)]))
-    for _ in poll_until(time.monotonic() + 10):
-        if "load" in ask(link, ops.TakeSnapshot()).processes:
+    for _ in poll_until(time.monotonic() + 60):
+        ask(link, ops.TakeSnapshot())  # takes a sample of it, once it has been started
+        if "load" in ask(link, ops.ReadLatest()):
             break
     assert "cpu_s_total" in ask(link, ops.ReadLatest())["load"]
+    assert len(ask(link, ops.TakeSnapshot()).processes["load"]) == 1
     ask(link, ops.StopTimetable())
     with pytest.raises(RefusedError, match="the timetable was stopped"):
         link.result(running, 10)

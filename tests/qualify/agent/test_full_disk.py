@@ -118,10 +118,11 @@ def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) ->
 def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_it_since(
     launch: Launch, disk: Path
 ) -> None:
-    agent = launch(workdir=disk / "work")
+    workdir = disk / "work"
+    agent = launch(workdir=workdir)
     agent.hello()
     # The disk is filled once the agent has recorded the pid of the third process, for which there must be room.
-    recorded = f'grep -qs "\\"pid\\": $(cat {disk}/third)[,}}]" {disk}/work/records/*'
+    recorded = f'grep -qs "\\"pid\\": $(cat {disk}/third)[,}}]" {workdir}/records/*'
     wait = f"until [ -s {disk}/third ] && {recorded}; do sleep 0.02; done"
     scripts = (
         "true",
