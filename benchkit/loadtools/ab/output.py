@@ -64,6 +64,7 @@ _SIZES = re.compile(rf"({'|'.join(_SIZE_FIELDS)}):\s*(\S+) bytes")
 _TAKEN = re.compile(r"Time taken for tests:\s*(\S+) seconds")
 _BREAKDOWN = re.compile(r"\(Connect: (\S+), (?:Receive: (\S+), )?Length: (\S+), Exceptions: (\S+)\)")
 _RATE = re.compile(r"Requests per second:(?:\s{2,}|\s*(?=\S+ \[#))(\S+)(?: \[#/sec\](?:\s*\(mean\))?)?")
+_TWO_DECIMALS = re.compile(r"\.[0-9]{2}$")
 _PER_REQUEST = re.compile(
     r"Time per request:\s*(\S+) (?:\[ms\]|ms)(?:\s*\(mean(?:\)|(, across all concurrent)(?: requests\))?))?"
 )
@@ -147,7 +148,7 @@ class _AbReader(Reader):
             (_COUNTS, self.read_counts),
             (_TAKEN, self.read_taken),
             (_SIZES, self.read_sizes),
-            (_RATE, self.once(rps=parse_number)),
+            (_RATE, self.read_rate),
             (_PER_REQUEST, self.read_per_request),
             (_TRANSFER, self.read_transfer),
             (_COLUMNS, self.latest(columns=str)),
@@ -188,6 +189,10 @@ class _AbReader(Reader):
 
     def read_taken(self, match: re.Match[str]) -> None:
         self.set_once(match[0], duration_s=parse_number(match[1]), duration_decimals=match[1].partition(".")[2])
+
+    def read_rate(self, match: re.Match[str]) -> None:
+        is_cut = self.ends_mid_number(match[0]) and not _TWO_DECIMALS.search(match[0])
+        self.set_once(match[0], rps=None if is_cut else parse_number(match[1]))
 
     def read_per_request(self, match: re.Match[str]) -> None:
         self.set_once(match[0], **{"time_per_request_all_s" if match[2] else "time_per_request_s": _ms(match[1])})

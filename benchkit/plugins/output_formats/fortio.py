@@ -50,7 +50,7 @@ _ENDED = re.compile(r"Ended after (\S+) : (\S+) calls\. qps=(\S+)")
 _LOGGED = re.compile(r'\{"ts":.*"msg":"Run ended".*\}')
 _COUNTER = re.compile(r"(.{1,60}?) : (?:no data|count (\S+) avg (\S+) \+/- (\S+) min (\S+) max (\S+) sum (\S+))")
 _TARGET = re.compile(r"(?:# )?target (\S+)% (\S+)")
-_CODE = re.compile(r"Code +(-?[0-9]{1,3}) : ([0-9]{1,18})( \(.*)?")
+_CODE = re.compile(r"Code +(-?[0-9]{1,3}) : ([0-9]{1,18})(?: \(.*)?")
 _DONE = re.compile(r"All done ([0-9]{1,18}) calls (?:\(plus [0-9]+ warmup\) )?(\S+) ms avg, (\S+) qps")
 _ABORTED = re.compile(r"Aborting because of (.*)")
 _BEHIND = re.compile(r"WARNING (\S+)% of sleep were falling behind")
@@ -160,7 +160,7 @@ class _FortioReader(Reader):
             self.percentiles.setdefault(self.heading, {})[f"{share:g}"] = time
 
     def read_code(self, match: re.Match[str]) -> None:
-        if self.unterminated and match[3] is None:  # a cut number
+        if self.ends_mid_number(match[0]):
             self.add_unread(match)
             return
         self.codes[match[1]] = int(match[2])

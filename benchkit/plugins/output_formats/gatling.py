@@ -161,6 +161,9 @@ class _GatlingReader(Reader):
     def read_row(self, match: re.Match[str]) -> None:
         total, _, ko = (_number(token) for token in match.groups()[1:])
         label = _UNIT.sub("", match[1])
+        if self.ends_mid_number(match[0]) and label in ("Global", "request count"):  # the number of failures is cut
+            self.add_unread(match)
+            return
         if self.section == "Requests" and label == "Global":
             self.progress = total or 0, ko or 0
         if self.section != "Global":
