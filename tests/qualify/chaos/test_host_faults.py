@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -34,8 +35,9 @@ UNTIL_FULL = (
 def end(fault: subprocess.Popen[str]) -> None:
     """End a fault before its time; its script removes what it made."""
     for process in psutil.Process(fault.pid).children(recursive=True):
-        if process.name() in LASTING:
-            process.terminate()
+        with suppress(psutil.NoSuchProcess):  # one that a loop of the script runs has just ended
+            if process.name() in LASTING:
+                process.terminate()
     fault.wait()
 
 
