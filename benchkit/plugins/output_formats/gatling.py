@@ -161,7 +161,10 @@ class _GatlingReader(Reader):
     def read_row(self, match: re.Match[str]) -> None:
         total, _, ko = (_number(token) for token in match.groups()[1:])
         label = _UNIT.sub("", match[1])
-        if self.ends_mid_number(match[0]) and label in ("Global", "request count"):  # the number of failures is cut
+        if self.ends_mid_number(match[0]) and label in (
+            "Global",
+            "request count",
+        ):  # digits of the failures may be missing
             self.add_unread(match)
             return
         if self.section == "Requests" and label == "Global":
