@@ -158,19 +158,19 @@ class Clients:
         except OSError:
             self._done["refused"] += 1
             return None
-        reading = asyncio.ensure_future(reader.readline())
+        # Not `wait_for`: before Python 3.12 it may ignore that the program ends (python/cpython#86296).
+        timer = asyncio.get_event_loop().call_later(ANSWER_S, reader.set_exception, asyncio.TimeoutError())
         try:
             writer.write(request)
-            # Not `wait_for`: before Python 3.12 it may ignore that the program ends (python/cpython#86296).
-            await asyncio.wait({reading}, timeout=ANSWER_S)
-            if not reading.done():
-                return NO_ANSWER
-            words = reading.result().split()
+            line = await reader.readline()
+        except asyncio.TimeoutError:
+            return NO_ANSWER
         except (OSError, ValueError):  # reset, or a line that is too long
             return CLOSED
         finally:
-            reading.cancel()
+            timer.cancel()
             writer.close()
+        words = line.split()
         return words[1].decode("latin-1") if len(words) > 1 and words[0].startswith(b"HTTP/") else CLOSED
 
     async def _report(self) -> None:

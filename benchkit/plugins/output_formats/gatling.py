@@ -161,11 +161,8 @@ class _GatlingReader(Reader):
     def read_row(self, match: re.Match[str]) -> None:
         total, _, ko = (_number(token) for token in match.groups()[1:])
         label = _UNIT.sub("", match[1])
-        if self.ends_mid_number(match[0]) and label in (
-            "Global",
-            "request count",
-        ):  # digits of the failures may be missing
-            self.add_unread(match)
+        if self.ends_mid_number(match[0]) and label in ("Global", "request count"):
+            self.add_unread(match)  # digits of the failures may be missing
             return
         if self.section == "Requests" and label == "Global":
             self.progress = total or 0, ko or 0

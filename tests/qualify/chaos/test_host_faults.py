@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 SECONDS = 120.0
-"""Longest time of a fault. It is ended once it has hit: how soon a trial comes to it depends on the machine."""
+"""Longest time of a fault. It is ended once it has failed trials; how soon that is depends on the machine."""
 ATTEMPTS = 2
 """Attempts at the trial that the fault makes fail."""
 LASTING = ("timeout", "python3")

@@ -417,7 +417,7 @@ FAULTS = (
         {"load": {"connections": 256}},
         amend_plan=limit_open_files,
     ),
-    # After 1,280 requests all 64 connections hang: a slow machine, too, comes to so many in a part of a second.
+    # After 1,280 requests all 64 connections hang: a slow server, too, answers so many in a part of a second.
     Fault(expects("littles-law", "requests that hang"), single_stack(go("hang:0.05"))),
     Fault(
         expects("littles-law", "a doctored output: twice the rate"),
