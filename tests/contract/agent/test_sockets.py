@@ -122,7 +122,8 @@ def test_a_bound_udp_port_is_taken_and_tcp_is_another_port(agent: AgentLink, pee
     port = peer.getsockname()[1]
     (owner,) = agent.request(ops.FindPortOwners([port], udp=True))[port]
     assert (owner.address, owner.pid) == ("127.0.0.1", os.getpid())
-    assert agent.request(ops.FindPortOwners([port])) == {port: []}
+    of_tcp = agent.request(ops.FindPortOwners([port]))[port]
+    assert os.getpid() not in [each.pid for each in of_tcp], "others may use the same number for TCP"
     code = "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); time.sleep(60)"
     bound = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["python3", "-c", code])))
     wait_until(lambda: bool(agent.request(ops.FindListeners(bound.id, udp=True))))
