@@ -27,7 +27,12 @@ from benchkit.files import read_regular
 from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
 
 CONNECT_S = 10
-"""Timeout of each step: TCP, banner, key exchange, authentication, opening a channel."""
+"""Timeout of each step: TCP, banner, key exchange, opening a channel."""
+LOGIN_S = 120
+"""Timeout of the authentication: the time that a server gives its clients (sshd_config(5), LoginGraceTime).
+
+Where the server looks up names that do not resolve, or where its CPUs are busy, it takes more than ten seconds.
+"""
 RECEIVE_TIMEOUT_S = 15.0
 """Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in
 middleboxes."""
@@ -153,7 +158,7 @@ class SshConnection:
             connect_timeout=CONNECT_S,
             connect_kwargs={
                 "banner_timeout": CONNECT_S,
-                "auth_timeout": CONNECT_S,
+                "auth_timeout": LOGIN_S,
                 "channel_timeout": CONNECT_S,
                 **({} if spec.identity is None else {"key_filename": str(spec.identity)}),
             },
@@ -322,8 +327,11 @@ def _explained(
         hint = f"find out why: the connection may be intercepted. If the host was reinstalled: {remove}"
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
-    broke = "transport shut down" in str(error)  # Paramiko calls it a failed authentication
-    if (isinstance(error, paramiko.AuthenticationException) and not broke) or "No authentication methods" in str(error):
+    # Paramiko calls these a failed authentication, too.
+    unanswered = "transport shut down" in str(error) or _login_timed_out(error)
+    if (isinstance(error, paramiko.AuthenticationException) and not unanswered) or "No authentication methods" in str(
+        error
+    ):
         what = f"{target} refuses the login of {connection.user}"
         why = "it accepts none of the offered keys"
         hint = f"try it in a shell: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
@@ -334,6 +342,10 @@ def _explained(
         return HostError(what, where=where, why=why, hint=hint)
     what, reason, hint = _unreachable(error, connection, target, by_hand, began)
     return LostError(what, where=where, why=reason, hint=hint)
+
+
+def _login_timed_out(error: Exception) -> bool:
+    return isinstance(error, paramiko.AuthenticationException) and "timeout" in str(error)
 
 
 def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, began: float) -> tuple[str, str, str]:  # noqa: ANN401
@@ -348,6 +360,9 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
         return f"the jump host cannot reach {target}", error.text, hint
     if isinstance(error, TimeoutError):
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
+    if _login_timed_out(error):
+        hint = f"is the host overloaded, or its name service out of order? try it in a shell: {by_hand}"
+        return f"{target} does not answer the login of {connection.user}", f"waited {LOGIN_S} s", hint
     why = str(error) or "it closed the connection"
     if any(
         words in why for words in ("No existing session", "transport shut down", "protocol banner")

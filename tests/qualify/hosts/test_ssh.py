@@ -208,6 +208,19 @@ def test_a_key_that_is_not_accepted(odd_server: OddServer, home: Home, key: Path
     assert f"ssh -p {odd_server.spec.port} root@{odd_server.spec.address}" in message
 
 
+def test_a_login_may_take_longer_than_a_connection(
+    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home()
+    connection = SshConnection(odd_server.at("slow-login"), {})
+    connection.open()
+    connection.close()
+    monkeypatch.setattr("benchkit.hosts.ssh.LOGIN_S", 1)
+    message = refused(odd_server.at("slow-login"))
+    target = f"{odd_server.spec.address}:{odd_server.ports['slow-login']}"
+    assert message.startswith(f"sut: {target} does not answer the login of root: waited 1 s")
+
+
 def test_no_key_at_all(odd_server: OddServer, home: Home) -> None:
     home()
     assert "there is no key to offer" in refused(odd_server.spec.model_copy(update={"identity": None}))
