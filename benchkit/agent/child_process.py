@@ -280,9 +280,6 @@ class Child:
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
-            max_rss_bytes=usage.ru_maxrss * 1024,
-            voluntary_switches=usage.ru_nvcsw,
-            involuntary_switches=usage.ru_nivcsw,
             memory_kills=self._killed_for_memory() if _is_signalled(status) else None,
             full_disk=full_disk,
         )

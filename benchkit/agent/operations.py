@@ -311,10 +311,6 @@ class ExitStatus:
     signal: Optional[int]
     user_s: float
     system_s: float
-    max_rss_bytes: int
-    """Includes what the agent had when it started the process (Linux): only values well above 20 MB are meaningful."""
-    voluntary_switches: int
-    involuntary_switches: int
     memory_kills: Optional[int] = None
     """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
     it, or what it ran."""

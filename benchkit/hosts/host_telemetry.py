@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from benchkit.agent import operations as ops
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
-from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import Address, socket_address
 
 SNAPSHOT_TIMEOUT_S = 20.0
 """Time for sampling everything once: milliseconds, and seconds on a host that is overloaded."""
-
-
-@dataclass(frozen=True)
-class CounterPage:
-    """The page that has a server's own counters."""
-
-    kind: str
-    """Format of the page: `expvar`, `node` or `nginx`."""
-    at: Address
-    path: str
-    handshake_logs: Mapping[str, HostPath] = field(default_factory=dict)
-    """Logs of TLS handshakes by their kind, a line of two bytes for each; empty where the page has them, or no TLS."""
-
-
-@dataclass(frozen=True)
-class WatchedService:
-    """A process to sample with all its descendants, under its name in the telemetry."""
-
-    name: str
-    process: HostProcess | None
-    """None: all processes that a timetable starts under this name; with `threads`, the next of them."""
-    listeners: Sequence[Address] = ()
-    """Sockets whose accept queues and established connections are sampled."""
-    threads: bool = False
-    """True to sample the CPU time of each thread."""
-    counters: CounterPage | None = None
 
 
 class Telemetry:
@@ -52,7 +23,7 @@ class Telemetry:
         self,
         path: HostPath,
         interval_s: float,
-        services: Iterable[WatchedService] = (),
+        services: Iterable[ops.SampledService] = (),
         *,
         core_interval_s: float | None = None,
     ) -> None:
@@ -61,11 +32,11 @@ class Telemetry:
         `core_interval_s` is the interval of core speeds where it is another. Raises HostError, also where a session is
         running already.
         """
-        self._link.request(ops.StartTelemetry(str(path), interval_s, list(map(_sampled, services)), core_interval_s))
+        self._link.request(ops.StartTelemetry(str(path), interval_s, list(services), core_interval_s))
 
-    def add(self, services: Iterable[WatchedService]) -> None:
+    def add(self, services: Iterable[ops.SampledService]) -> None:
         """Sample these services too. Raises HostError."""
-        self._link.request(ops.AddServices(list(map(_sampled, services))))
+        self._link.request(ops.AddServices(list(services)))
 
     def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample everything now, outside of the regular interval. Raises HostError."""
@@ -92,19 +63,3 @@ class Telemetry:
     def stop(self) -> ops.TelemetrySummary | None:
         """End the session; return None where none is running. Raises HostError."""
         return self._link.request(ops.StopTelemetry(), timeout_s=SNAPSHOT_TIMEOUT_S)
-
-
-def _sampled(service: WatchedService) -> ops.SampledService:
-    page = service.counters
-    return ops.SampledService(
-        name=service.name,
-        process=None if service.process is None else service.process.id,
-        listeners=[socket_address(at) for at in service.listeners],
-        threads=service.threads,
-        counters=None if page is None else _counter_source(page),
-    )
-
-
-def _counter_source(page: CounterPage) -> ops.CounterSource:
-    logs = {kind: str(path) for kind, path in page.handshake_logs.items()}
-    return ops.CounterSource(page.kind, socket_address(page.at), page.path, logs)

@@ -126,46 +126,6 @@ class HostProcess:
         return self.link.request(ops.WaitForProcess(self.id, 0)).outputs
 
 
-@dataclass(frozen=True)
-class PlannedStart:
-    """A process to start at an instant, under the name of its service in the telemetry."""
-
-    service: str
-    spec: ProcessSpec
-    at_ns: int
-    """Instant on the host's monotonic clock."""
-    limit_ns: int
-    """Instant at which it is ended if it has not ended by itself."""
-    grace_s: float
-    """Time that it has to end then."""
-
-
-@dataclass(frozen=True)
-class EndedProcess:
-    """A process of a timetable after its end."""
-
-    started_ns: int
-    """Instant on the host's monotonic clock."""
-    late_s: float
-    """Delay after the planned instant."""
-    ended: ops.ExitStatus | None
-    """None where it could not be ended."""
-    overran: bool
-    """True where it had not ended by itself at its limit."""
-    outputs: Mapping[str, ops.OutputSize]
-    """Sizes of "stdout" and "stderr", as far as they have a limit."""
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """The outcome of stopping processes."""
-
-    ended: Mapping[int, ops.ExitStatus | None]
-    """Exit status by `HostProcess.id`; None where the process did not end."""
-    killed: tuple[str, ...]
-    """Processes, descendants included, that had to be killed after the grace period: `name (pid)`."""
-
-
 class Processes:
     """The processes of one host; safe for many threads."""
 
@@ -200,29 +160,15 @@ class Processes:
         """Return all processes that the agent sees, others' too. Raises HostError."""
         return self._link.request(ops.ListProcesses())
 
-    def run_timetable(self, starts: Sequence[PlannedStart]) -> list[EndedProcess]:
+    def run_timetable(self, starts: Sequence[ops.ScheduledStart]) -> list[ops.ScheduledProcess]:
         """Start processes at their instants, in this order, and wait until all have ended, by themselves or at a limit.
 
         All are stopped where one cannot be started. Raises HostError.
         """
-        timetable = [
-            ops.ScheduledStart(each.service, each.spec.start(each.at_ns), each.limit_ns, each.grace_s)
-            for each in starts
-        ]
         last_s = max(self._clock().to_controller_s(start.limit_ns) + start.grace_s for start in starts)
         total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
         logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
-        reports = self._link.request(ops.RunTimetable(timetable), timeout_s=total_s)
-        return [
-            EndedProcess(
-                each.process.started_ns,
-                late_s=(each.process.started_ns - start.at_ns) / 1e9,
-                ended=each.process.ended,
-                overran=each.overran,
-                outputs=each.process.outputs,
-            )
-            for start, each in zip(starts, reports, strict=True)
-        ]
+        return self._link.request(ops.RunTimetable(list(starts)), timeout_s=total_s)
 
     def stop_timetable(self) -> None:
         """End the processes of a running timetable, and start no more. Raises HostError."""
@@ -257,20 +203,18 @@ class Processes:
 
     def stop(
         self, processes: Iterable[HostProcess], *, signum: signal.Signals = signal.SIGTERM, grace_s: float = 5
-    ) -> Stopped:
+    ) -> tuple[str, ...]:
         """Stop processes with all their descendants: send `signum`, and kill them after the grace period.
 
-        Processes that have ended are ignored. Raises HostError naming those that could not be stopped.
+        Processes that have ended are ignored. Return those that had to be killed: `name (pid)`. Raises HostError naming
+        those that could not be stopped.
         """
         wanted = ops.StopProcesses([process.id for process in processes], int(signum), grace_s)
         stopped = self._link.request(wanted, timeout_s=grace_s + STOP_TIMEOUT_S)
         if stopped.survivors:
             names = [f"{each.name} ({each.pid}: {each.why or 'it is still there'})" for each in stopped.survivors]
             raise HostError("processes could not be stopped", where=self._host, why=", ".join(names))
-        return Stopped(
-            ended={report.id: report.ended for report in stopped.processes},
-            killed=tuple(f"{each.name} ({each.pid})" for each in stopped.killed),
-        )
+        return tuple(f"{each.name} ({each.pid})" for each in stopped.killed)
 
     def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, ops.CpuTime]:
         """Return the CPU times of process trees, by `HostProcess.id`, all read at once. Raises HostError."""

@@ -68,25 +68,12 @@ Address = Tcp | Udp | Unix
 """A socket of a server."""
 
 
-@dataclass(frozen=True)
-class HttpAnswer:
-    """An HTTP response, with every byte counted (terms of RFC 9110)."""
+@dataclass
+class HttpAnswer(ops.HttpHead):
+    """An HTTP response, with every byte counted."""
 
-    status: int
-    reason: str
-    header_bytes: int
-    """Bytes from the status line to the empty line, both included."""
-    headers: tuple[tuple[str, str], ...]
-    body_bytes: int
-    """Bytes of content, without the framing of chunks."""
-    body_sha256: str
-    """Hash of all content that was read."""
-    body: bytes
+    body: bytes = b""
     """Start of the content."""
-    complete: bool
-    """True where all of the content arrived and was read."""
-    closes: bool = False
-    """True where the server closes the connection after it."""
     negotiated: Negotiated = field(default_factory=lambda: Negotiated(protocol="http1"))
     """Protocol that it came in, and what TLS agreed on."""
 
@@ -192,8 +179,7 @@ class Sockets:
         probe = self._link.request(wanted, timeout_s=timeout_s)
         agreed = _negotiated(probe.tls, "h2" if probe.head is None else "http/1.1")
         if probe.head is not None:
-            fields = {**vars(probe.head), "headers": tuple(probe.head.headers)}
-            return HttpAnswer(body=probe.body, negotiated=agreed, **fields)
+            return HttpAnswer(**vars(probe.head), body=probe.body, negotiated=agreed)
         if over_http2 is None:
             raise HostError(f"{at} answers in HTTP/2, which was not offered", where=self._host)
         return self._http2_answer(over_http2, probe.body, at, max_body, agreed)
@@ -238,11 +224,12 @@ class Sockets:
             status=response.status,
             reason="",
             header_bytes=response.header_bytes,
-            headers=tuple(response.headers),
+            headers=response.headers,
             body_bytes=len(response.body),
             body_sha256=response.body_sha256,
             body=bytes(response.body[:max_body]),
             complete=response.complete,
+            closes=False,
             negotiated=agreed,
         )
 

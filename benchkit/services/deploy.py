@@ -170,12 +170,12 @@ def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
         groups.setdefault(running.service.stop, []).append(running)
     killed = []
     for how, group in groups.items():
-        stopped = host.processes.stop([each.process for each in group], signum=how.signum, grace_s=how.within_s)
-        if stopped.killed:
+        names_of_killed = host.processes.stop([each.process for each in group], signum=how.signum, grace_s=how.within_s)
+        if names_of_killed:
             names = " and ".join(each.service.name for each in group)
             killed.append(
                 f"{names} did not end within {how.within_s:g} s of {how.signum.name}, and was killed: "
-                f"{', '.join(stopped.killed)}"
+                f"{', '.join(names_of_killed)}"
             )
     for running in services:
         if running.service.container is not None:

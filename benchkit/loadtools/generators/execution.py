@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from benchkit.agent.operations import ExitStatus
+from benchkit.agent.operations import ExitStatus, ScheduledProcess, ScheduledStart
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import EndedProcess, PlannedStart, ProcessSpec, ToFile
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator, grace_s, time_limit_s
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.telemetry import generator_service
@@ -150,13 +150,14 @@ class PlannedSlice:
             return self.at_s + time_limit_s(generator.load, generator.target.protocol)
         return self.window_end_s + grace_s(generator.load) + generator.linger_s
 
-    def start(self, host: Host, placed: PlacedGenerator, began_s: float) -> PlannedStart:
+    def start(self, host: Host, placed: PlacedGenerator, began_s: float) -> ScheduledStart:
         """Return how its host starts a generator; the first slice begins at `began_s` of `time.monotonic()`."""
         is_last = self.window_end_s is None
-        return PlannedStart(
+        return ScheduledStart(
             service=generator_service(placed.generator.number),
-            spec=placed.tool_start(STDOUT_BYTES if is_last else None),
-            at_ns=host.clock.to_host_ns(began_s + self.at_s),
+            start=placed.tool_start(STDOUT_BYTES if is_last else None).start(
+                host.clock.to_host_ns(began_s + self.at_s)
+            ),
             limit_ns=host.clock.to_host_ns(began_s + self.limit_s(placed.generator)),
             grace_s=STOP_GRACE_S if is_last else SLICE_GRACE_S,
         )
@@ -213,8 +214,8 @@ def run_slices(
         host, on_host = hosts[name], by_host[name]
         ended = host.processes.run_timetable([each.start(host, placed, began_s) for each, placed in on_host])
         return [
-            _run_of(host, placed, process, planned.limit_s(placed.generator) - planned.at_s)
-            for (planned, placed), process in zip(on_host, ended, strict=True)
+            _run_of(host, placed, each, began_s + planned.at_s, planned.limit_s(placed.generator) - planned.at_s)
+            for (planned, placed), each in zip(on_host, ended, strict=True)
         ]
 
     with ThreadPoolExecutor(len(by_host)) as pool:
@@ -232,41 +233,46 @@ def run_slices(
     return [[next(runs[generator.host]) for generator in each.generators] for each in slices]
 
 
-def _run_of(host: Host, placed: PlacedGenerator, process: EndedProcess, limit_s: float) -> GeneratorRun:
-    """Return the record of a generator. Raises HostStateError where its host had no room for its output."""
-    ended = process.ended
-    started_s = host.clock.to_controller_s(process.started_ns)
+def _run_of(
+    host: Host, placed: PlacedGenerator, scheduled: ScheduledProcess, planned_s: float, limit_s: float
+) -> GeneratorRun:
+    """Return the record of a generator, which was to start at `planned_s` of the controller's `time.monotonic()`.
+
+    Raises HostStateError where its host had no room for its output.
+    """
+    ended = scheduled.process.ended
+    started_s = host.clock.to_controller_s(scheduled.process.started_ns)
     return GeneratorRun(
         placed,
         started_s=started_s,
         ended=ended,
         ended_s=started_s if ended is None else host.clock.to_controller_s(ended.at_ns),
-        late_s=process.late_s,
+        late_s=max(0.0, started_s - planned_s),
         limit_s=limit_s,
-        overran=process.overran,
-        failure=_failure_of(host, placed, process, limit_s),
+        overran=scheduled.overran,
+        failure=_failure_of(host, placed, scheduled, limit_s),
     )
 
 
-def _failure_of(host: Host, placed: PlacedGenerator, process: EndedProcess, limit_s: float) -> str | None:
+def _failure_of(host: Host, placed: PlacedGenerator, scheduled: ScheduledProcess, limit_s: float) -> str | None:
     """Return why the output of a generator cannot be used, with the last lines that it printed.
 
     A tool may have failed on a full disk, or lost the end of its output, and the disk may have room again now. Raises
     HostStateError for it.
     """
-    generator, ended = placed.generator, process.ended
-    for name, output in process.outputs.items():
+    generator, ended, outputs = placed.generator, scheduled.process.ended, scheduled.process.outputs
+    for name, output in outputs.items():
         if output.is_host_state:
             raise HostStateError(f"{generator} could not write its {name}", where=host.name, why=output.error)
     if ended is not None and ended.full_disk is not None:
         raise HostStateError(f"no room for the output of {generator} at its end", where=host.name, why=ended.full_disk)
-    if ended is None or (process.overran and generator.load.duration_s is None):
+    if ended is None or (scheduled.overran and generator.load.duration_s is None):
         what = f"did not end within {limit_s:g} s"
-    elif ended.exit_code not in get_tool(generator.tool).exit_codes and not process.overran:
+    elif ended.exit_code not in get_tool(generator.tool).exit_codes and not scheduled.overran:
         what = f"failed with {ended}"
-    elif errors := [f"{name}: {output.error}" for name, output in process.outputs.items() if output.error is not None]:
+    elif errors := [f"{name}: {output.error}" for name, output in outputs.items() if output.error is not None]:
         what = f"could not write its {errors[0]}"
-    elif (stdout := process.outputs.get("stdout")) is not None and stdout.dropped:
+    elif (stdout := outputs.get("stdout")) is not None and stdout.dropped:
         what = f"printed {stdout.dropped} bytes more than the limit of {STDOUT_BYTES}"
     else:
         return None

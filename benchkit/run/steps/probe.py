@@ -127,7 +127,7 @@ def _record(response: HttpAnswer) -> ProbeRecord:
     return ProbeRecord(
         status=response.status,
         header_bytes=response.header_bytes,
-        headers=response.headers,
+        headers=tuple(response.headers),
         body_bytes=response.body_bytes,
         body_sha256=response.body_sha256,
         closes=response.closes,

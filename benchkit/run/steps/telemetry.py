@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from benchkit.agent.operations import TelemetrySnapshot
+from benchkit.agent.operations import CounterSource, SampledService, TelemetrySnapshot
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.host_telemetry import CounterPage, WatchedService
-from benchkit.hosts.sockets import Tcp, Udp
+from benchkit.hosts.sockets import Tcp, Udp, socket_address
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
@@ -78,7 +77,7 @@ def schedule_samples(block: Block) -> None:
         numbers = sorted({each.number for each in generators if each.host == host.name})
         is_window = block.slice_s is None
         if numbers:
-            host.telemetry.add(WatchedService(generator_service(each), None, threads=is_window) for each in numbers)
+            host.telemetry.add(SampledService(generator_service(each), None, threads=is_window) for each in numbers)
         if not is_window:
             host.telemetry.schedule_snapshots([edge for turn in block.turns for edge in block.window_ns(turn, host)])
         host.telemetry.schedule_samples([host.clock.to_host_ns(block.began_s + seconds) for seconds in expensive_s])
@@ -153,20 +152,22 @@ def unwatch_hosts(block: Block) -> None:
     run_on_hosts(watched_hosts, lambda host: host.telemetry.stop())
 
 
-def watched_service(running: RunningService, name: str) -> WatchedService:
+def watched_service(running: RunningService, name: str) -> SampledService:
     """Return what to sample of a service: its accept queue, its connections, and its own counters if it has some."""
     service = running.service
     admin, at = service.admin, socket_of(service.endpoint)
     if service.container is not None and isinstance(at, Tcp):
         at = Tcp(at.address, service.container.port)  # as it is in the network of the container
-    return WatchedService(
+    counters = None
+    if admin is not None:
+        logs = {kind: str(path) for kind, path in admin.handshake_logs.items()}
+        counters = CounterSource(admin.kind, socket_address(socket_of(admin.endpoint)), admin.path, logs)
+    return SampledService(
         name=name,
-        process=running.process,
+        process=running.process.id,
         # Its port may be that of a proxy in front. A UDP socket has neither a queue of connections nor their table.
-        listeners=[] if service.backend == EXTERNAL or isinstance(at, Udp) else [at],
-        counters=None
-        if admin is None
-        else CounterPage(admin.kind, socket_of(admin.endpoint), admin.path, admin.handshake_logs),
+        listeners=[] if service.backend == EXTERNAL or isinstance(at, Udp) else [socket_address(at)],
+        counters=counters,
     )
 
 

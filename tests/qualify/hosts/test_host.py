@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.operations import ScheduledProcess, ScheduledStart
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import EndedProcess, PlannedStart, ProcessSpec, ToFile
+from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
 from tests.support.needs import kernel_settings, separate_hosts
@@ -111,21 +112,21 @@ def test_files_are_sent_once_and_come_back(sut: Host, folder: str, tmp_path: Pat
 def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None:
     at_s = time.monotonic() + 0.5
 
-    def run(host: Host) -> list[EndedProcess]:
+    def run(host: Host) -> list[ScheduledProcess]:
         at_ns, limit_ns = host.clock.to_host_ns(at_s), host.clock.to_host_ns(at_s + 1)
-        start = PlannedStart("sleeper", ProcessSpec(["sleep", "60"]), at_ns, limit_ns, grace_s=5)
+        start = ScheduledStart("sleeper", ProcessSpec(["sleep", "60"]).start(at_ns), limit_ns, grace_s=5)
         return host.processes.run_timetable([start] * 3)
 
     ended = hosts.map(run)
     here = [
-        host.clock.to_controller_s(each.started_ns) - at_s
+        host.clock.to_controller_s(each.process.started_ns) - at_s
         for host, group in zip(hosts, ended, strict=True)
         for each in group
     ]
     assert len(here) == 6
     assert all(-0.005 < late < 10 for late in here), here
-    assert all(0 <= each.late_s < 10 and each.overran for group in ended for each in group)
-    assert {str(each.ended) for group in ended for each in group} == {"signal SIGINT"}
+    assert all(each.overran for group in ended for each in group)
+    assert {str(each.process.ended) for group in ended for each in group} == {"signal SIGINT"}
 
 
 def test_when_one_cannot_start_none_does(sut: Host) -> None:

@@ -18,9 +18,6 @@ ENDED = ops.ExitStatus(
     signal=9,
     user_s=0.1,
     system_s=0.2,
-    max_rss_bytes=1,
-    voluntary_switches=0,
-    involuntary_switches=0,
     memory_kills=1,
 )
 NOTHING_STOPPED = ops.StoppedProcesses([], [], [])
