@@ -235,27 +235,6 @@ class ArchiveFiles(Operation[None]):
     names: List[str]
 
 
-@dataclass
-class ExpectPerfMaps(Operation[None]):
-    """Make the folder in which processes start that write maps for perf, which are removed when the agent ends."""
-
-    folder: str
-
-
-@dataclass
-class RequirePerfMaps(Operation[None]):
-    """Refuse where a process has no map of this user: perf would have no names of its functions."""
-
-    pids: List[int]
-
-
-@dataclass
-class RemovePerfMaps(Operation[List[str]]):
-    """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
-
-    folder: str
-
-
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
@@ -801,14 +780,7 @@ class ExpectCleanup(Operation[None]):
     """Environment variables, added to the login's."""
     within_s: float
     scope: str
-
-
-@dataclass
-class SetGoEnv(Operation[Dict[str, Optional[str]]]):
-    """Write settings with `go env -w`, restored like kernel settings; return the former values."""
-
-    go: str
-    values: Dict[str, str]
+    """Name of what is cleaned up, for messages too."""
 
 
 @dataclass

@@ -26,10 +26,10 @@ from benchkit.agent.host_lock import holder
 from benchkit.agent.operations import CommandSpec, Operation
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
-from benchkit.agent.settings import GoEnv, Sysctls
+from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
 from benchkit.agent.telemetry import TelemetryRequests
-from benchkit.agent.temporary_files import PerfMaps, TemporaryFolders
+from benchkit.agent.temporary_files import TemporaryFolders
 from benchkit.agent.timetable import Timetable
 from benchkit.agent.undo import Undo, expect_cleanup
 from benchkit.agent.watchdog import run_under_watchdog
@@ -78,7 +78,6 @@ class Agent:
         containers = Containers(records, run)
         temporary = TemporaryFolders(workdir, records, files)
         self._undo = Undo(workdir, records, sysctls, run)
-        perf_maps = PerfMaps(workdir, records)
         timetable = Timetable(processes)
         telemetry = TelemetryRequests(workdir, processes, timetable)
         self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
@@ -99,9 +98,6 @@ class Agent:
             ops.ReadChunk: self._read_chunk,
             ops.CompressFile: files.compress,
             ops.ArchiveFiles: files.archive,
-            ops.ExpectPerfMaps: perf_maps.expect,
-            ops.RequirePerfMaps: perf_maps.require,
-            ops.RemovePerfMaps: perf_maps.remove,
             ops.StartProcess: processes.start,
             ops.RunCommand: processes.run,
             ops.WaitForProcess: processes.wait,
@@ -124,7 +120,6 @@ class Agent:
             ops.TrackContainers: containers.track,
             ops.FindCgroup: find_cgroup,
             ops.ExpectCleanup: lambda wanted: expect_cleanup(records, wanted),
-            ops.SetGoEnv: GoEnv(records, processes).write,
             ops.StartTelemetry: telemetry.start,
             ops.AddServices: telemetry.add,
             ops.TakeSnapshot: telemetry.snapshot,

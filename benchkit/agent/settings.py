@@ -1,17 +1,15 @@
-"""Kernel settings and settings of the go command, written with a record of their former values."""
+"""Kernel settings, written with a record of their former values."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, read_bytes, read_text, write_synced
+from benchkit.agent.common import OperationError, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
 
 RunCommand = Callable[[List[str], float], Tuple[Optional[int], str]]
@@ -136,73 +134,3 @@ class Sysctls:
 def same_value(one: Optional[str], other: Optional[str]) -> bool:
     """Return True where two values are equal, with any blanks between their numbers."""
     return one is not None and other is not None and one.split() == other.split()
-
-
-class GoEnv:
-    """Writes settings of the go command, with a record of their former values."""
-
-    COMMAND_TIMEOUT_S = 10.0
-
-    def __init__(self, records: Records, processes: ProcessTable) -> None:
-        self._records = records
-        self._processes = processes
-
-    def write(self, wanted: ops.SetGoEnv) -> Dict[str, Optional[str]]:
-        """Write settings with `go env -w`; they are restored when the agent ends, or when a kept stack is released.
-
-        Return their former values.
-        """
-        go, values = wanted.go, wanted.values
-        file = self._run([go, "env", "GOENV"]).strip()
-        if not file or file == "off":
-            raise OperationError("denied", "the go command has no file for its settings", f"GOENV is {file!r}")
-        before = read_go_settings(file)
-        was = {name: (before or {}).get(name) for name in values}
-        record = {"file": file, "was": was, "there": before is not None}
-        path = self._records.note("go-settings", record)
-        try:
-            self._run([go, "env", "-w", *(f"{name}={value}" for name, value in values.items())])
-        except OperationError:
-            self._records.drop(path)
-            raise
-        return was
-
-    def _run(self, argv: List[str]) -> str:
-        code, text = self._processes.run_for_agent(
-            ops.CommandSpec(argv, {"GOTOOLCHAIN": "local", "GOFLAGS": None}), self.COMMAND_TIMEOUT_S
-        )
-        if code != 0:
-            raise OperationError("failed", f"`{' '.join(argv[:3])}` failed", text.strip() or f"exit code {code}")
-        return text
-
-
-def read_go_settings(file: str) -> Optional[Dict[str, str]]:
-    """Return the settings in a file of the go command; None where it does not exist."""
-    content = read_bytes(file)
-    if content is None:
-        return None
-    lines = content.decode(errors="surrogateescape").splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-
-
-def restore_go_settings(record: JsonObject) -> List[str]:
-    """Restore the settings of a record, line by line, so that later settings stay; return failures."""
-    file = Path(record["file"])
-    content = read_bytes(str(file))
-    lines = [] if content is None else content.decode(errors="surrogateescape").splitlines()
-    kept = [line for line in lines if line.split("=", 1)[0] not in record["was"]]
-    kept += [f"{name}={value}" for name, value in record["was"].items() if value is not None]
-    try:
-        if kept or record["there"]:
-            write_synced(file, "".join(f"{line}\n" for line in sorted(kept)).encode(errors="surrogateescape"))
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                file.unlink()
-    except OSError as error:
-        return [f"{file} could not be restored: {error.strerror}"]
-    now = read_go_settings(str(file)) or {}
-    return [
-        f"{name} in {file} does not have its former value"
-        for name, value in record["was"].items()
-        if now.get(name) != value
-    ]

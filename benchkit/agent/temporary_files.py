@@ -1,25 +1,19 @@
-"""Removal at the end of the agent, also after a crash: temporary folders and files, and maps for perf."""
+"""Temporary folders and files, which are removed at the end of the agent, also after a crash."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import threading
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, write_all
 from benchkit.agent.files import FileStore
-from benchkit.agent.frames import JsonObject
 from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
-
-PERF_MAPS = "perf-maps"
-"""Kind of their records."""
-PERF_FOLDER = Path("/tmp")  # noqa: S108 - where perf reads them, and V8 writes them (tools/perf/Documentation/jit-interface.txt)
 
 
 class TemporaryFolders:
@@ -88,83 +82,3 @@ def _user_id(name: str) -> int:
         return pwd.getpwnam(name).pw_uid
     except KeyError:
         raise OperationError("not-found", f"there is no user {name}") from None
-
-
-class PerfMaps:
-    """The maps of processes that are started for a profile by perf.
-
-    Each such process makes a file named by its pid in the folder in which it starts, before it makes its map. So the
-    maps of processes that have ended are known too.
-    """
-
-    def __init__(self, workdir: Workdir, records: Records) -> None:
-        self._workdir = workdir
-        self._records = records
-
-    def expect(self, wanted: ops.ExpectPerfMaps) -> None:
-        """Make the folder in which processes that write maps will start.
-
-        It is removed with their maps when the agent ends, also after a crash.
-        """
-        path = self._workdir.inside(wanted.folder, write=True)
-        self._records.note(PERF_MAPS, {"folder": str(path)})
-        self._workdir.make_folder(path)
-
-    def require(self, wanted: ops.RequirePerfMaps) -> None:
-        """Raise RefusedError where a process has no map of this user: perf would have no names of its functions."""
-        missing = [str(path) for path in map(_map_path, wanted.pids) if not _is_own_file(path)]
-        if missing:
-            why = "another user has made the file, or the process could not"
-            raise OperationError("denied", f"no map for perf at {', '.join(missing)}", why)
-
-    def remove(self, wanted: ops.RemovePerfMaps) -> List[str]:
-        """Remove the folder and the maps of its processes, which have ended; return the maps' paths."""
-        path = self._workdir.inside(wanted.folder, write=True)
-        removed = remove_maps(path)
-        for record_path, record in self._records.all():
-            if record["kind"] == PERF_MAPS and self._records.is_own(record) and record["folder"] == str(path):
-                self._records.drop(record_path)
-        return removed
-
-
-def remove_recorded_maps(record: JsonObject) -> List[str]:
-    """Remove the folder of a record and the maps of its processes; return failures."""
-    try:
-        remove_maps(Path(record["folder"]))
-    except OSError as error:
-        return [f"{error.filename} could not be removed: {error.strerror}"]
-    return []
-
-
-def remove_maps(folder: Path) -> List[str]:
-    """Remove the maps of the processes that a folder names, then the folder; return the maps' paths.
-
-    What else is at their paths, such as a link or a file of another user, is none of these processes' and stays.
-    """
-    removed: List[str] = []
-    for path in map(_map_path, _pids_in(folder)):
-        if _is_own_file(path):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-                removed.append(str(path))
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(str(folder))
-    return removed
-
-
-def _pids_in(folder: Path) -> Iterator[int]:
-    """Yield the pids that name files of a folder, beside the logs that V8 writes there."""
-    with contextlib.suppress(FileNotFoundError):
-        yield from (int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
-
-
-def _map_path(pid: int) -> Path:
-    return PERF_FOLDER / f"perf-{int(pid)}.map"
-
-
-def _is_own_file(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()

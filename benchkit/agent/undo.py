@@ -15,8 +15,7 @@ from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ExpectCleanup, UndoneChange
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
-from benchkit.agent.settings import RunCommand, Sysctls, restore_go_settings
-from benchkit.agent.temporary_files import PERF_MAPS, remove_recorded_maps
+from benchkit.agent.settings import RunCommand, Sysctls
 from benchkit.agent.workdir import Workdir
 
 Undoing = Callable[[JsonObject], List[str]]
@@ -38,11 +37,9 @@ class Undo:
             "file": self._remove_file,
             "group": remove_cgroup,
             "cleanup": self._run_cleanup,
-            "go-settings": restore_go_settings,
-            PERF_MAPS: remove_recorded_maps,
             CONTAINERS: partial(remove_containers, run=run),
         }
-        self._survive_reboot = frozenset({"folder", "file", "cleanup", "go-settings", PERF_MAPS, CONTAINERS})
+        self._survive_reboot = frozenset({"folder", "file", "cleanup", CONTAINERS})
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.

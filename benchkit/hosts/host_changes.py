@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from benchkit.agent import operations as ops
@@ -174,32 +173,7 @@ class HostChanges:
         """Run the recorded commands of a scope; one that fails stays on record. Raises HostError naming it."""
         undone = self._link.request(ops.Restore(own=True, scope=scope), timeout_s=timeout_s)
         if failures := [failure for each in undone for failure in each.failures]:
-            raise HostError("the cleanup of an external server failed", where=self._host, why="; ".join(failures))
-
-    def set_go_env(self, go: str, values: Mapping[str, str]) -> None:
-        """Write settings of the login user's go command (`go env -w`); restored like kernel settings.
-
-        Raises HostError.
-        """
-        self._link.request(ops.SetGoEnv(go, dict(values)), timeout_s=CHANGE_TIMEOUT_S)
-
-    def expect_perf_maps(self, folder: PurePosixPath) -> None:
-        """Make the folder in which processes will start that write maps for perf outside of the work directory.
-
-        They are removed when the agent ends at the latest. Raises HostError.
-        """
-        self._link.request(ops.ExpectPerfMaps(str(folder)))
-
-    def require_perf_maps(self, pids: Sequence[int]) -> None:
-        """Check that each of these processes has a map for perf. Raises HostError."""
-        self._link.request(ops.RequirePerfMaps(list(pids)))
-
-    def remove_perf_maps(self, folder: PurePosixPath) -> None:
-        """Remove the maps for perf of the processes that were started in a folder, which have ended, and the folder.
-
-        Raises HostError.
-        """
-        self._link.request(ops.RemovePerfMaps(str(folder)))
+            raise HostError("a cleanup failed", where=self._host, why="; ".join(failures))
 
     def state(self) -> HostTraces:
         """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
@@ -269,7 +243,7 @@ class HostChanges:
         return Leftovers(state.reports, restored)
 
 
-def _text(record: Mapping[str, Any]) -> str:  # noqa: C901, PLR0911 - one for each kind
+def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
     match record["kind"]:
         case "sysctl":
             return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
@@ -282,17 +256,12 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: C901, PLR0911 - one for ea
         case "file":
             return f"file {record['path']}"
         case "cleanup":
-            return f"cleanup {' '.join(record['argv'])}"
+            return str(record["scope"])
         case "group":
             return f"control group {record['path']}"
         case "containers":
             images = f" and {len(record['images'])} images" if record["images"] else ""
             return f"containers{images} of {record['engine']} (label {record['label']})"
-        case "go-settings":
-            was = (f"{name} (was {value})" if value is not None else name for name, value in record["was"].items())
-            return f"in {record['file']}: {', '.join(was)}"
-        case "perf-maps":
-            return f"maps for perf of the processes in {record['folder']}"
         case "damaged":
             return "a record that cannot be read"
         case kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -34,6 +34,42 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 """Ignores user settings, downloads no symbols, and prints numbers with decimal points."""
 
 logger = logging.getLogger(__name__)
+
+
+_REMOVE_MAPS = """\
+for file in "$1"/[0-9]*; do
+  find "/tmp/perf-${file##*/}.map" -maxdepth 0 -type f -user "$(id -u)" -delete 2>/dev/null
+done
+rm -rf "$1"
+"""
+"""Removes the maps of the processes that name files of a folder, and the folder; links and files of others stay."""
+_CLEANUP_S = 30.0
+
+
+def expect_perf_maps(host: Host, folder: PurePosixPath) -> None:
+    """Make the folder in which processes will start that write maps for perf (`/tmp/perf-PID.map`).
+
+    Each makes a file named by its pid there, so that maps of ended processes are known. They are removed when the agent
+    ends at the latest, also after a crash. Raises HostError.
+    """
+    host.changes.expect_cleanup(
+        ["sh", "-c", _REMOVE_MAPS, "sh", str(folder)], {}, _CLEANUP_S, f"maps for perf in {folder}"
+    )
+    host.files.mkdir(folder)
+
+
+def remove_perf_maps(host: Host, folder: PurePosixPath) -> None:
+    """Remove the maps for perf of the processes that were started in a folder, which have ended. Raises HostError."""
+    host.changes.run_cleanup(f"maps for perf in {folder}", _CLEANUP_S)
+
+
+def require_perf_maps(host: Host, pids: Sequence[int]) -> None:
+    """Raise HostError where a process has no map of this user: perf would have no names of its functions."""
+    paths = [f"/tmp/perf-{pid}.map" for pid in pids]  # noqa: S108 - where perf reads them, and V8 writes them
+    own = host.processes.run(["find", *paths, "-maxdepth", "0", "-type", "f", "-user", str(host.facts.uid)])
+    if missing := sorted(set(paths) - set(own.stdout.decode().splitlines())):
+        why = "another user has made the file, or the process could not"
+        raise HostError(f"no map for perf at {', '.join(missing)}", where=host.name, why=why)
 
 
 @dataclass(frozen=True)

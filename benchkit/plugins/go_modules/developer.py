@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
+from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.access import NetrcFile, SelfSignedCertificate
@@ -35,8 +36,9 @@ from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import HostSettings, Instruction, Service, ServiceFile
 
-RECORD_KIND = "go-settings"
-"""Kind of the record that the agent writes before it changes them, and restores them from."""
+_GO_ENV = {"GOTOOLCHAIN": "local", "GOFLAGS": ""}
+"""Environment of the go command while it writes its settings: it must not download another release."""
+_GO_ENV_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,33 @@ class GoSettings(HostSettings):
         return "the go command"
 
     def apply(self, host: Host) -> None:
-        """Write the settings; the agent restores the former ones when the host is released. Raises HostError."""
-        host.changes.set_go_env(self.go, self.values)
+        """Write the settings; `go env` restores the former ones when the host is released. Raises HostError."""
+        file = self._run(host, "GOENV").strip()
+        if file in ("", "off"):
+            raise HostError("the go command has no file for its settings", where=host.name, why=f"GOENV is {file!r}")
+        lines = host.processes.run(["cat", file]).stdout.decode().splitlines()
+        former = dict(line.split("=", 1) for line in lines if "=" in line)
+        restored = [f"{name}={former[name]}" for name in self.values if name in former]
+        for option, settings in (("-u", [name for name in self.values if name not in former]), ("-w", restored)):
+            if settings:
+                argv = [self.go, "env", option, *settings]
+                host.changes.expect_cleanup(argv, _GO_ENV, _GO_ENV_S, self._scope)
+        self._run(host, "-w", *(f"{name}={value}" for name, value in self.values.items()))
 
     def is_applied(self, host: Host) -> bool:
         """Return True if another connection has changed the host's go settings and not restored them yet."""
-        return any((record.kind, record.state) == (RECORD_KIND, "other") for record in host.changes.records())
+        return any((each.state, each.text) == ("other", self._scope) for each in host.changes.records())
+
+    @property
+    def _scope(self) -> str:
+        return f"settings of {self.go}"
+
+    def _run(self, host: Host, *options: str) -> str:
+        done = host.processes.run([self.go, "env", *options], env=_GO_ENV, timeout_s=_GO_ENV_S)
+        if not done.ok:
+            why = (done.stderr or done.stdout).decode(errors="replace").strip() or str(done.ended)
+            raise HostError(f"`{self.go} env {options[0]}` failed", where=host.name, why=why)
+        return done.stdout.decode()
 
 
 VERIFICATION_TIMEOUT_S = 180.0

@@ -7,6 +7,7 @@ import time
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, LostError
+from benchkit.hosts import profilers
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import start_perf, start_pprof
 from benchkit.models.profile import Profiler
@@ -30,7 +31,7 @@ _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
 def expect_perf_maps(trial: Trial) -> None:
     """Make the folders of services that write maps for perf; the maps are removed with them however the trial ends."""
     for service in _perf_map_services(trial):
-        trial.hosts[service.host].changes.expect_perf_maps(perf_map_folder(service))
+        profilers.expect_perf_maps(trial.hosts[service.host], perf_map_folder(service))
 
 
 def check_perf_maps(trial: Trial) -> None:
@@ -40,7 +41,7 @@ def check_perf_maps(trial: Trial) -> None:
         if writes_perf_map(service):
             host = trial.hosts[service.host]
             try:
-                host.changes.require_perf_maps(host.processes.members(running.process))
+                profilers.require_perf_maps(host, host.processes.members(running.process))
             except LostError:
                 raise
             except HostError as error:
@@ -91,7 +92,7 @@ def stop_captures(trial: Trial) -> None:
         if not isinstance(capture.profile, HostError):
             capture.profile.stop()
     for service in _perf_map_services(trial):
-        trial.hosts[service.host].changes.remove_perf_maps(perf_map_folder(service))
+        profilers.remove_perf_maps(trial.hosts[service.host], perf_map_folder(service))
 
 
 def _perf_map_services(trial: Trial) -> list[Service]:

@@ -28,8 +28,6 @@ ResultT = TypeVar("ResultT")
 FIN = "net.ipv4.tcp_fin_timeout"
 CONTENT = b"some bytes"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-UNUSED_PID = (1 << 22) + 77
-"""Pid beyond the largest of a kernel (proc(5), pid_max)."""
 
 
 class Asker:
@@ -78,10 +76,6 @@ def use_files(ask: Asker, link: AgentLink, workdir: Path) -> None:
     assert ask(link, ops.WriteTemporaryFile("t/key", 0o600, body=b"s3cr3t"))
     assert (workdir / "t" / "key").read_bytes() == b"s3cr3t"
     assert ask(link, ops.RemovePath("t"))
-    ask(link, ops.ExpectPerfMaps("maps"))
-    with pytest.raises(RefusedError, match="no map for perf"):
-        ask(link, ops.RequirePerfMaps([UNUSED_PID]))
-    assert ask(link, ops.RemovePerfMaps("maps")) == []
 
 
 def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
@@ -180,8 +174,6 @@ def use_changes(ask: Asker, link: AgentLink) -> None:
     assert marks.label.startswith("benchkit.owner=")
     assert marks.parent.startswith("benchkit-")
     assert "containers" in [record["kind"] for record in ask(link, ops.ListRecords()).records]
-    with pytest.raises(RefusedError, match="cannot start /nonexistent/go"):
-        ask(link, ops.SetGoEnv("/nonexistent/go", {"GOPROXY": "off"}))
     ask(link, ops.DeleteReport("report-of-nobody"))
 
 

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import HostSpec
+from benchkit.hosts.profilers import expect_perf_maps, remove_perf_maps, require_perf_maps
 
 UNUSED_PID = (1 << 22) + 7
 """Pid beyond the largest of a kernel (proc(5), pid_max)."""
@@ -45,73 +49,56 @@ def test_files_outside_of_the_work_directory_are_not_compressed(agent: AgentLink
 
 
 @pytest.fixture
-def expect() -> Callable[[AgentLink], Path]:
-    """Expect the map of a process that ends before anybody asks for its id, with V8's log; give their folder."""
+def expect() -> Callable[[AgentLink], tuple[Host, PurePosixPath]]:
+    """Expect the map of a process that ends before anybody asks for its id, with V8's log; give host and folder."""
 
-    def start(link: AgentLink) -> Path:
-        link.request(ops.ExpectPerfMaps(folder=FOLDER))
-        folder = Path(link.hello().workdir) / FOLDER
+    def start(link: AgentLink) -> tuple[Host, PurePosixPath]:
+        host = Host(HostSpec(name="here", address="127.0.0.1", roles=()), link)
+        folder = host.workdir / FOLDER
+        expect_perf_maps(host, folder)
         for name in (str(UNUSED_PID), str(UNUSED_PID + 1), f"isolate-0x1-{UNUSED_PID}-v8.log"):
-            (folder / name).touch()
-        return folder
+            (Path(folder) / name).touch()
+        return host, folder
 
     return start
 
 
+Expect = Callable[[AgentLink], tuple[Host, PurePosixPath]]
+
+
 def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
-    agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
+    agent: AgentLink, left_behind: Path, expect: Expect
 ) -> None:
-    folder = expect(agent)
-    assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == [str(left_behind)]
-    assert (left_behind.exists(), folder.exists()) == (False, False)
-    assert agent.request(ops.ListRecords()).records == []
-    assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == []
+    host, folder = expect(agent)
+    require_perf_maps(host, [UNUSED_PID])
+    remove_perf_maps(host, folder)
+    assert (left_behind.exists(), Path(folder).exists()) == (False, False)
+    assert host.changes.records() == ()
 
 
 def test_maps_that_were_expected_go_with_the_agent(
-    launch: Callable[..., AgentLink],
-    left_behind: Path,
-    expect: Callable[[AgentLink], Path],
-    has_ended: Callable[[int], bool],
+    launch: Callable[..., AgentLink], left_behind: Path, expect: Expect, has_ended: Callable[[int], bool]
 ) -> None:
     link = launch()
-    folder = expect(link)
-    assert [record["kind"] for record in link.request(ops.ListRecords()).records] == ["perf-maps"]
+    host, folder = expect(link)
+    assert [record.kind for record in host.changes.records()] == ["cleanup"]
     pid = link.hello().pid
     assert link.close(10) == []
     assert has_ended(pid)
-    assert (left_behind.exists(), folder.exists()) == (False, False)
+    assert (left_behind.exists(), Path(folder).exists()) == (False, False)
 
 
-def test_a_file_that_is_no_map_of_this_user_stays(
-    agent: AgentLink, left_behind: Path, expect: Callable[[AgentLink], Path]
-) -> None:
-    expect(agent)
+def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
+    host, folder = expect(agent)
     target = left_behind.with_suffix(".kept")
     left_behind.rename(target)
     left_behind.symlink_to(target)
     try:
-        with pytest.raises(RefusedError, match=f"no map for perf at {left_behind}"):
-            agent.request(ops.RequirePerfMaps(pids=[UNUSED_PID]))
-        assert agent.request(ops.RemovePerfMaps(folder=FOLDER)) == []
+        with pytest.raises(HostError, match=f"no map for perf at {left_behind}"):
+            require_perf_maps(host, [UNUSED_PID])
+        remove_perf_maps(host, folder)
         assert target.exists()
         assert left_behind.is_symlink()
-        assert agent.request(ops.ListRecords()).records == []
+        assert host.changes.records() == ()
     finally:
         target.unlink()
-
-
-def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
-    launch: Callable[..., AgentLink],
-    left_behind: Path,
-    expect: Callable[[AgentLink], Path],
-    has_ended: Callable[[int], bool],
-) -> None:
-    link = launch()
-    expect(link)
-    left_behind.unlink()
-    left_behind.symlink_to("/etc/hostname")
-    pid = link.hello().pid
-    assert link.close(10) == []
-    assert has_ended(pid)
-    assert left_behind.is_symlink()

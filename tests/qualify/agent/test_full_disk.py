@@ -148,7 +148,7 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
     [
         ops.MakeTemporaryFolder("trials/t1"),
         ops.CreateCgroup("full", 0.5),
-        ops.ExpectPerfMaps("perf-maps"),
+        ops.ExpectCleanup(["true"], {}, 5, "a cleanup"),
         ops.WriteTemporaryFile("secret", 0o600, body=b"word"),
     ],
     ids=lambda change: type(change).__name__,

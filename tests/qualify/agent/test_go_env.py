@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import ListRecords, SetGoEnv
-from benchkit.errors import InputError
+from benchkit.errors import HostError, InputError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.host import Host
+from benchkit.hosts.inventory import HostSpec
+from benchkit.plugins.go_modules.developer import GoSettings
 from benchkit.services.go_build import find_go
 
 Launch = Callable[..., AgentLink]
@@ -40,48 +42,37 @@ def agent(launch: Launch, file: Path) -> AgentLink:
     return launch(prefix=["env", f"GOENV={file}"])
 
 
-def write(agent: AgentLink, go: str, values: dict[str, str]) -> dict[str, str | None]:
-    return agent.request(SetGoEnv(go, values))
+def write(agent: AgentLink, go: str, values: dict[str, str]) -> Host:
+    host = Host(HostSpec(name="here", address="127.0.0.1", roles=()), agent)
+    GoSettings(go, values).apply(host)
+    return host
 
 
 def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, file: Path) -> None:
     file.parent.mkdir()
     file.write_text("GONOSUMDB=other.example\nGOFLAGS=-v\n")
-    assert write(agent, go, VALUES) == {"GOPROXY": None, "GONOSUMDB": "other.example"}
+    host = write(agent, go, VALUES)
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=mycompany.com/go", "GOPROXY=https://10.0.0.1:8443"]
     file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")  # somebody else's, made meanwhile
-    (record,) = agent.request(ListRecords()).records
-    assert (record["kind"], record["file"]) == ("go-settings", str(file))
+    assert [record.text for record in host.changes.records()] == [f"settings of {go}"] * 2
+    assert not GoSettings(go, VALUES).is_applied(host), "by this connection, not by another one"
     assert agent.close(10) == []
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
 
 
-def test_a_file_that_did_not_exist_is_removed(agent: AgentLink, go: str, file: Path) -> None:
-    write(agent, go, VALUES)
-    assert file.exists()
-    assert agent.close(10) == []
-    assert not file.exists()
-
-
 def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
+    assert file.read_text()
     os.kill(agent.hello().pid, signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while file.exists():
+    while file.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_what_the_go_command_does_not_take_changes_nothing(agent: AgentLink, go: str, file: Path) -> None:
-    with pytest.raises(RefusedError, match="GONONSENSE"):
-        write(agent, go, {"GONONSENSE": "x"})
-    assert not file.exists()
-    assert agent.request(ListRecords()).records == []
-
-
 def test_a_go_command_without_settings_says_so(launch: Launch, go: str) -> None:
     agent = launch(prefix=["env", "GOENV=off"])
-    with pytest.raises(RefusedError, match="no file for its settings"):
+    with pytest.raises(HostError, match="no file for its settings"):
         write(agent, go, VALUES)
 
 
