@@ -44,42 +44,6 @@ class KernelFile:
         os.close(self._fd)
 
 
-class Collector:
-    """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
-
-    files: Sequence[KernelFile] = ()
-    """Files that it keeps open."""
-
-    def sample(self) -> Values:
-        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
-        raise NotImplementedError
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs; for collectors with a CPU budget."""
-
-    def close(self) -> None:
-        """Close its files."""
-        for file in self.files:
-            file.close()
-
-
-def read_once(path: str) -> bytes:
-    """Return the content of a small file of the kernel. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return os.read(fd, READ_BYTES)
-    finally:
-        os.close(fd)
-
-
-def number_after(content: bytes, word: bytes) -> Optional[int]:
-    """Return the number after `word` at the start of a line; None where no line starts with it."""
-    start = content.find(b"\n" + word)
-    if start < 0:
-        return None
-    return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])
-
-
 class CpuBudget:
     """Limits work that is expensive on some hosts to an average share of a CPU."""
 
@@ -103,3 +67,43 @@ class CpuBudget:
     def stop(self) -> None:
         """Charge the work to the budget."""
         self._next = time.monotonic() + (time.thread_time() - self._started) / self._share
+
+
+class Collector:
+    """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
+
+    files: Sequence[KernelFile] = ()
+    """Files that it keeps open."""
+    budget: Optional[CpuBudget] = None
+    """Limit of the CPU time that it may take."""
+
+    def sample(self) -> Values:
+        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
+        raise NotImplementedError
+
+    def reset_budget(self) -> None:
+        """Sample next time, whatever it costs."""
+        if self.budget is not None:
+            self.budget.reset()
+
+    def close(self) -> None:
+        """Close its files."""
+        for file in self.files:
+            file.close()
+
+
+def read_once(path: str) -> bytes:
+    """Return the content of a small file of the kernel. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, READ_BYTES)
+    finally:
+        os.close(fd)
+
+
+def number_after(content: bytes, word: bytes) -> Optional[int]:
+    """Return the number after `word` at the start of a line; None where no line starts with it."""
+    start = content.find(b"\n" + word)
+    if start < 0:
+        return None
+    return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])

@@ -147,11 +147,6 @@ class FileStore:
             sizes[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
         return sizes
 
-    def hash(self, wanted: ops.HashFile) -> ops.FileHash:
-        """Return size and hash of a file."""
-        target = self._regular(wanted.path)
-        return ops.FileHash(target.stat().st_size, file_sha256(target))
-
     def read(self, wanted: ops.ReadChunk) -> ops.FileChunk:
         """Return a chunk of a file, and the size of the whole."""
         target = self._regular(wanted.path)

@@ -189,21 +189,6 @@ class ListFolder(Operation[Dict[str, Optional[int]]]):
 
 
 @dataclass
-class FileHash:
-    """Size and SHA-256 of a file."""
-
-    size: int
-    sha256: str
-
-
-@dataclass
-class HashFile(Operation[FileHash]):
-    """Return size and hash of a file."""
-
-    path: str
-
-
-@dataclass
 class FileChunk:
     """A chunk of a file, and the size of the whole in bytes."""
 

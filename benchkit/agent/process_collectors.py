@@ -297,11 +297,11 @@ class ContextSwitches(Collector):
         self._threads: List[Tuple[int, str]] = []
         self._before: Dict[Tuple[int, str], Tuple[int, int]] = {}
         self._voluntary = self._involuntary = 0
-        self._budget = CpuBudget(self.CPU_SHARE)
+        self.budget = CpuBudget(self.CPU_SHARE)
 
     def sample(self) -> Values:
         """Return voluntary and involuntary switches, within the CPU budget; to be called after the tree's sample."""
-        if not self._budget.start():
+        if not self.budget.start():
             return {}
         if self._changes != self._trees.changes:
             self._changes = self._trees.changes
@@ -309,17 +309,13 @@ class ContextSwitches(Collector):
         too_many = len(self._threads) > MAX_THREADS
         for pid, tid in () if too_many else self._threads:
             self._add(pid, tid)
-        self._budget.stop()
+        self.budget.stop()
         if too_many:
             return {}
         return {
             ("voluntary_switches_total", None): self._voluntary,
             ("involuntary_switches_total", None): self._involuntary,
         }
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs."""
-        self._budget.reset()
 
     def _add(self, pid: int, tid: str) -> None:
         """Add the switches of a thread since its last sample. The sum keeps the switches of an ended thread."""
@@ -355,24 +351,20 @@ class OpenFiles(Collector):
         """Sample a tree; `counted`: the kernel counts open files; None: find out."""
         self._tree = tree
         self._counted = Path("/proc/self/fd").stat().st_size > 0 if counted is None else counted
-        self._budget = CpuBudget(self.CPU_SHARE)
+        self.budget = CpuBudget(self.CPU_SHARE)
 
     def sample(self) -> Values:
         """Return their number; nothing while the CPU budget is used up, or where a process cannot be read."""
         members = self._tree.ids()
-        if not members or (not self._counted and not self._budget.start()):
+        if not members or (not self._counted and not self.budget.start()):
             return {}
         try:
             number = sum(self._count(f"/proc/{pid}/fd") for pid, _ in members)
         except OSError:
             return {}
         if not self._counted:
-            self._budget.stop()
+            self.budget.stop()
         return {("open_files", None): number}
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs."""
-        self._budget.reset()
 
     def _count(self, folder: str) -> int:
         return os.stat(folder).st_size if self._counted else len(os.listdir(folder))  # noqa: PTH116, PTH208 - often
@@ -391,11 +383,11 @@ class StorageWrites(Collector):
         self._tree = tree
         self._before: Dict[Tuple[int, int], int] = {}
         self._written = 0
-        self._budget = CpuBudget(self.CPU_SHARE)
+        self.budget = CpuBudget(self.CPU_SHARE)
 
     def sample(self) -> Values:
         """Return the bytes; nothing while the CPU budget is used up. Raises OSError where they may not be read."""
-        if not self._budget.start():
+        if not self.budget.start():
             return {}
         now = {}
         for process in self._tree.ids():
@@ -405,12 +397,8 @@ class StorageWrites(Collector):
                 continue
         self._written += sum(written - self._before.get(process, 0) for process, written in now.items())
         self._before = now
-        self._budget.stop()
+        self.budget.stop()
         return {("storage_written_bytes_total", None): self._written}
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs."""
-        self._budget.reset()
 
 
 class ScheduledProcesses(Collector):

@@ -182,10 +182,6 @@ class Recorder:
         """Return the last live metrics of each service: metric → (ns on the host's monotonic clock, value)."""
         return {service: dict(metrics) for service, metrics in list(self._latest.items())}
 
-    def sample_writer(self, interval_ns: int) -> SampleWriter:
-        """Return a writer for samples at an interval."""
-        return SampleWriter(self, interval_ns)
-
     def _write_line(self, content: JsonObject) -> None:
         self._file.write(json.dumps(content, separators=(",", ":")).encode() + b"\n")
 

@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 from benchkit.agent.collector import Collector, UnavailableError
 from benchkit.agent.process_collectors import ProcessTrees
-from benchkit.agent.recorder import SECOND_NS, GroupValues, Recorder, SamplingSchedule, SeriesGroup, Tick
+from benchkit.agent.recorder import SECOND_NS, GroupValues, Recorder, SampleWriter, SamplingSchedule, SeriesGroup, Tick
 from benchkit.agent.registry import Factory
 from benchkit.agent.socket_collectors import EstablishedConnections, ListeningSockets
 
@@ -53,7 +53,7 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Sample at each tick of the schedule."""
-        writer = self._recorder.sample_writer(self._interval_ns)
+        writer = SampleWriter(self._recorder, self._interval_ns)
         for tick in self._ticks:
             writer.write(*self._sample(tick), tick)
         writer.close()

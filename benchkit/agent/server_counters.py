@@ -14,7 +14,7 @@ from benchkit.agent.collector import UnavailableError, Values
 from benchkit.agent.common import OperationError, with_port
 from benchkit.agent.http_reader import HttpResponse, connect
 from benchkit.agent.operations import CounterSource
-from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
+from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule, SeriesGroup
 
 OK = 200
 TIMEOUT_S = 1.0
@@ -220,7 +220,7 @@ class CounterPoller(threading.Thread):
 
     def run(self) -> None:
         """Poll at each tick of the schedule."""
-        writer = self._recorder.sample_writer(self._interval_ns)
+        writer = SampleWriter(self._recorder, self._interval_ns)
         for tick in self._ticks:
             try:
                 content = self._page.get()

@@ -47,9 +47,9 @@ class Session:
         """Start to sample the host, into a new file; `core_interval_s` is the interval of core speeds."""
         self._processes, self._timetable = processes, timetable
         self._sampling, self._polling = SamplingSchedule(interval_s), SamplingSchedule(interval_s)
-        self._recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
+        self.recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._process_trees, self._sockets = ProcessTrees(processes), ListeningSockets()
-        self._sampler = Sampler(self._sampling, self._recorder, self._process_trees, self._sockets)
+        self._sampler = Sampler(self._sampling, self.recorder, self._process_trees, self._sockets)
         self._sampler.add(None, [*HOST, *energy])
         self._sampler.add(AGENT, AGENT_ITSELF)
         self._service_trees: Dict[str, ProcessTree] = {}
@@ -58,7 +58,7 @@ class Session:
         self._scheduled: List[Tuple[SeriesGroup, Factory]] = []
         self._scheduled_samplers: List[ScheduledSampler] = []
         self._add_scheduled(None, HOST_SCHEDULED)
-        self._core_speeds = CoreSpeedSampler(core_interval_s, self._recorder)
+        self._core_speeds = CoreSpeedSampler(core_interval_s, self.recorder)
         self._sampler.start()
         self._core_speeds.start()
 
@@ -78,7 +78,7 @@ class Session:
         self._sampler.add(name, factories)
         self._add_scheduled(name, of_service_scheduled(service, child, self._established))
         if service.counters is not None:
-            poller = CounterPoller(service.counters, self._polling, self._recorder, self._recorder.group(name))
+            poller = CounterPoller(service.counters, self._polling, self.recorder, self.recorder.group(name))
             self._pollers.append(poller)
             poller.start()
 
@@ -103,13 +103,9 @@ class Session:
 
     def schedule_samples(self, at_ns: List[int]) -> None:
         """Sample the expensive collectors of the host and of all present services at these instants."""
-        sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self._recorder)
+        sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self.recorder)
         self._scheduled_samplers.append(sampler)
         sampler.start()
-
-    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
-        """Return the last values, without a new sample; see `Recorder.latest`."""
-        return self._recorder.latest()
 
     def stop(self) -> ops.TelemetrySummary:
         """End the session; return what could not be sampled, and the CPU quota of the host."""
@@ -126,13 +122,13 @@ class Session:
         problems += [poller.problem() for poller in self._pollers]
         problems += [problem for sampler in self._scheduled_samplers for problem in sampler.problems]
         summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), list(dict.fromkeys(filter(None, problems))))
-        self._recorder.close(
+        self.recorder.close(
             {"ended_ns": time.monotonic_ns(), "cpu_quota": summary.cpu_quota, "unseen": summary.unavailable}
         )
         return summary
 
     def _add_scheduled(self, service: Optional[str], factories: Iterable[Factory]) -> None:
-        self._scheduled += [(self._recorder.group(service), factory) for factory in factories]
+        self._scheduled += [(self.recorder.group(service), factory) for factory in factories]
 
 
 class TelemetryRequests:
@@ -165,35 +161,20 @@ class TelemetryRequests:
                 raise
             self._session = session
 
-    def add(self, wanted: ops.AddServices) -> None:
-        """Sample more services."""
-        self._running_session().add(wanted.services)
-
-    def snapshot(self, _: ops.TakeSnapshot) -> ops.TelemetrySnapshot:
-        """Sample now, outside of the regular interval."""
-        return self._running_session().snapshot()
-
-    def schedule_snapshots(self, wanted: ops.ScheduleSnapshots) -> None:
-        """Sample at these instants, and at none of the regular interval until the last of them is over."""
-        self._running_session().schedule_snapshots(wanted.at_ns)
-
-    def schedule_samples(self, wanted: ops.ScheduleSamples) -> None:
-        """Sample what is expensive at these instants."""
-        self._running_session().schedule_samples(wanted.at_ns)
+    def session(self) -> Session:
+        """Return the running session. Raises OperationError without one."""
+        session = self._session
+        if session is None:
+            raise OperationError("not-found", "telemetry of this host is not running")
+        return session
 
     def latest(self, _: ops.ReadLatest) -> Dict[str, Dict[str, Tuple[int, float]]]:
         """Return the last values of each service; nothing without a session."""
         session = self._session
-        return {} if session is None else session.latest()
+        return {} if session is None else session.recorder.latest()
 
     def stop(self, _: ops.StopTelemetry) -> Optional[ops.TelemetrySummary]:
         """End the session, if there is one."""
         with self._lock:
             session, self._session = self._session, None
         return None if session is None else session.stop()
-
-    def _running_session(self) -> Session:
-        session = self._session
-        if session is None:
-            raise OperationError("not-found", "telemetry of this host is not running")
-        return session

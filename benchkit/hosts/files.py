@@ -1,4 +1,4 @@
-"""Files below the work directory of a host: uploaded once by hash, placed, read, fetched and removed."""
+"""Files below the work directory of a host: uploaded once by hash, placed, read and removed."""
 
 from __future__ import annotations
 
@@ -99,29 +99,6 @@ class Files:
     def read(self, path: HostPath) -> bytes:
         """Return the content of a file. Raises HostError."""
         return b"".join(self._read_chunks(path))
-
-    def fetch(self, path: HostPath, target: Path) -> int:
-        """Copy a file to the controller and return its size; `target` appears complete or not at all.
-
-        Raises HostError.
-        """
-        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-        digest = hashlib.sha256()
-        try:
-            with part.open("xb") as file:
-                for piece in self._read_chunks(path):
-                    digest.update(piece)
-                    file.write(piece)
-                size = file.tell()
-            there = self._link.request(ops.HashFile(str(path)), timeout_s=CHUNK_TIMEOUT_S)
-            if there.sha256 != digest.hexdigest():
-                raise HostError(
-                    f"{path} changed while it was fetched", where=self._host, hint="end what writes to it first"
-                )
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
-        return size
 
     def compress(self, path: HostPath) -> PurePosixPath:
         """Write a gzipped copy of a file as `path`.gz; return its absolute path. Raises HostError."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, IPvAnyAddress, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, IPvAnyAddress, StringConstraints
 
 from benchkit.document import Document, read_document
 from benchkit.errors import InputError
@@ -164,16 +164,6 @@ class Inventory(Frozen):
     lab: str | None = Field(default=None, description="name of the lab that these hosts form")
     limits: tuple[str, ...] = Field(default=(), description="limits of these hosts: what they cannot isolate or apply")
     not_isolated: tuple[str, ...] = Field(default=(), description="sysctls that a host sees but shares with others")
-
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
-        names = [host.name for host in self.hosts]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"host names are used twice: {', '.join(twice)}")
-        if cycle := _jump_cycle(self.hosts):
-            raise ValueError(cycle)
-        return self
 
     def by_role(self, role: str) -> tuple[HostSpec, ...]:
         """Return the hosts with this role, in the inventory's order."""

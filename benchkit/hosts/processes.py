@@ -89,12 +89,9 @@ class ProcessSpec:
 class Completed:
     """A short command that has ended, or was killed at its timeout (`timed_out`)."""
 
-    argv: tuple[str, ...]
     ended: ops.ExitStatus
     stdout: bytes
     stderr: bytes
-    dropped: int
-    """Bytes of output beyond the limit."""
     timed_out: bool
 
     @property
@@ -193,11 +190,9 @@ class Processes:
         if completed.process.ended is None:
             raise HostError(f"{argv[0]} could not be ended after {timeout_s:g} s", where=self._host)
         return Completed(
-            argv=tuple(argv),
             ended=completed.process.ended,
             stdout=completed.body[: completed.stdout_size],
             stderr=completed.body[completed.stdout_size :],
-            dropped=sum(output.dropped for output in completed.process.outputs.values()),
             timed_out=completed.timed_out,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import Literal
 
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
@@ -83,16 +83,6 @@ class CapturedProfile:
     started_s: float
     ended_s: float
     cpu_s: float | None = None
-
-
-class ProfileInProgress(Protocol):
-    """A profile that is being captured."""
-
-    def finish(self) -> CapturedProfile:
-        """Wait for the profile. Raises HostError where there is none."""
-
-    def stop(self) -> None:
-        """Stop capturing; does nothing where the profile is finished. Raises HostError."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ controller. Without either, the lab has no groups, which is one of its limits an
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from benchkit.agent.cgroups import memberships
+from benchkit.agent.cgroups import memberships, remove_folders
 from benchkit.agent.common import parse_mounts
 from benchkit.errors import HostError
 
@@ -21,8 +20,6 @@ CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids
 """Controllers of version 1 that a host has: for quotas, and what runc needs to start a container."""
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
 """Files of a group of version 1 that are empty at first, and then let no process in (cgroup-v1/cpusets.rst)."""
-_REMOVE_DEADLINE_S = 5.0
-_POLL_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -81,26 +78,9 @@ def _inherit_cpuset(group: Path) -> None:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove groups of labs and all below, whose processes have ended; retries while the kernel still has them busy."""
-    for lab in folders:
-        if lab.is_dir():
-            for folder, _, _ in sorted(os.walk(lab), reverse=True):
-                _remove_one(Path(folder))
-
-
-def _remove_one(group: Path) -> None:
-    deadline = time.monotonic() + _REMOVE_DEADLINE_S
-    while True:
-        try:
-            group.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise HostError("cannot remove a control group", where=str(group), why=error.strerror) from None
-            time.sleep(_POLL_S)
-        else:
-            return
+    """Remove groups of labs and all below, whose processes have ended. Raises HostError."""
+    if failures := [failure for folder in folders for failure in remove_folders(folder)]:
+        raise HostError("control groups of a lab remain", why="; ".join(failures))
 
 
 def _enables_cpu(tree: Hierarchy) -> bool:

@@ -21,6 +21,8 @@ SENDERS_CPU = (
     "A packet between lab hosts is received on the CPU that sent it: each host's CPUs do part of the other's network "
     "work."
 )
+NO_BUCKET_FILTER = "this kernel has no token bucket filter (tc tbf)"
+NO_OWN_LINK = "hosts on loopback have no link of their own"
 NO_QUOTA = "The hosts of this lab cannot have a CPU quota."
 LOOPBACK = (
     "The hosts of this lab are SSH servers on loopback addresses of this machine, all as one user.",
@@ -111,23 +113,9 @@ def have_separate_cpus(hosts: Sequence[StartedHost]) -> bool:
     return not overlaps({host.name: host.cpus for host in hosts})
 
 
-def uncapped_links(names: Sequence[str]) -> list[str]:
-    """Return the sentence on links whose rate could not be limited, if there are any."""
-    if not names:
-        return []
-    return [f"The link of {_list(names)} is not capped: this kernel has no token bucket filter (tc tbf)."]
-
-
-def uncapped_loopback(names: Sequence[str]) -> list[str]:
-    """Return the sentence on rate limits that loopback cannot have, if any was requested."""
-    if not names:
-        return []
-    return [f"The link of {_list(names)} is not capped: hosts on loopback have no link of their own."]
-
-
-def no_namespaces(reason: str) -> str:
-    """Return the sentence on a lab that root started without namespaces."""
-    return f"The hosts of this lab have no namespaces: {reason}."
+def uncapped_links(names: Sequence[str], why: str) -> list[str]:
+    """Return the sentence on links whose rate is not limited, if there are any."""
+    return [f"The link of {_list(names)} is not capped: {why}."] if names else []
 
 
 def _list(words: Sequence[str]) -> str:

@@ -60,10 +60,10 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
         created_at=now,
         hosts=tuple(hosts),
         limits=(
-            *([limits.no_namespaces(reason)] if reason else []),
+            *([f"The hosts of this lab have no namespaces: {reason}."] if reason else []),
             *limits.LOOPBACK,
             *limits.shared_cpus(hosts),
-            *limits.uncapped_loopback(capped),
+            *limits.uncapped_links(capped, limits.NO_OWN_LINK),
             limits.NO_QUOTA,
         ),
     )

@@ -261,7 +261,7 @@ def _limits(state: LabState, uncapped: Sequence[str]) -> tuple[str, ...]:
         limits.ONE_KERNEL,
         *([limits.SENDERS_CPU] if len(state.hosts) > 1 and limits.have_separate_cpus(state.hosts) else []),
         *limits.shared_cpus(state.hosts),
-        *limits.uncapped_links(uncapped),
+        *limits.uncapped_links(uncapped, limits.NO_BUCKET_FILTER),
         *([] if state.cgroups else [limits.NO_QUOTA]),
     )
 

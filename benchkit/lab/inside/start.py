@@ -23,13 +23,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from benchkit.agent.proc import become_subreaper
 from benchkit.lab.inside.host import run_host
 from benchkit.lab.inside.system import (
     CLONE_NEWNET,
     CLONE_NEWPID,
     CommandError,
     KernelRefusalError,
-    become_subreaper,
     detach_streams,
     open_log,
     receive,

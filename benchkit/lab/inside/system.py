@@ -34,7 +34,6 @@ MS_MOVE = 0x2000
 MS_SLAVE = 0x80000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
@@ -69,12 +68,6 @@ def unmount(target: str | Path) -> None:
     """Unmount a mount point and all below it in this namespace, if it exists. Raises KernelRefusalError naming it."""
     if _libc.umount2(os.fsencode(target), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
         _refused(f"cannot unmount {target}")
-
-
-def become_subreaper() -> None:
-    """Make this process the parent of orphans below it, so that they are still found as its descendants."""
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        _refused("cannot adopt orphans")
 
 
 def set_parent_death_signal(parent: int) -> None:

@@ -12,7 +12,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.profilers import ProfileInProgress
+from benchkit.hosts.profilers import PerfCapture, PprofCapture
 from benchkit.hosts.tracers import TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
@@ -45,7 +45,7 @@ class ProfileCapture:
 
     running: RunningService
     profiler: Profiler
-    profile: ProfileInProgress | HostError
+    profile: PprofCapture | PerfCapture | HostError
     """The profile being captured, or why there is none."""
 
 

@@ -46,7 +46,7 @@ def test_many_threads_share_a_link(agent: AgentLink) -> None:
 
 def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match=r"here: there is no .*/x") as caught:
-        agent.request(ops.HashFile(path="x"))
+        agent.request(ops.ReadChunk("x", 0, 1))
     assert caught.value.kind == "not-found"
 
 

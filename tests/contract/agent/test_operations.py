@@ -66,7 +66,6 @@ def use_files(ask: Asker, link: AgentLink, workdir: Path) -> None:
     assert ask(link, ops.UploadChunk("t1", SHA256, 0o644, len(CONTENT), 0, CONTENT))
     assert ask(link, ops.PlaceFiles([("a/file", SHA256, 0o644)])) == ["a/file"]
     assert ask(link, ops.ReadChunk("a/file", 5, 99)) == ops.FileChunk(10, b"bytes")
-    assert ask(link, ops.HashFile("a/file")) == ops.FileHash(10, SHA256)
     assert ask(link, ops.ListFolder("a")) == {"file": 10}
     assert ask(link, ops.MakeFolder("b")) == str(workdir / "b")
     assert gzip.decompress(Path(ask(link, ops.CompressFile("a/file"))).read_bytes()) == CONTENT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchkit.lab.lab import Lab, up
-from benchkit.lab.limits import uncapped_links
+from benchkit.lab.limits import NO_BUCKET_FILTER, uncapped_links
 from benchkit.lab.processes import find_programs
 from benchkit.lab.spec import LabHost, LabSpec
 
@@ -111,7 +111,7 @@ except CommandError as error:
 
 
 def test_a_link_without_its_limit_is_reported() -> None:
-    assert uncapped_links([]) == []
-    assert uncapped_links(["sut", "load"]) == [
+    assert uncapped_links([], NO_BUCKET_FILTER) == []
+    assert uncapped_links(["sut", "load"], NO_BUCKET_FILTER) == [
         "The link of sut and load is not capped: this kernel has no token bucket filter (tc tbf)."
     ]

@@ -24,7 +24,7 @@ from benchkit.agent.cpu_collectors import Cores, Frequency
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.process_collectors import ProcessTrees
-from benchkit.agent.recorder import GroupValues, Recorder, SamplingSchedule, Tick
+from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, SamplingSchedule, Tick
 from benchkit.agent.sampler import CoreSpeedSampler, Sampler
 from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, expvar, nginx, node
 from benchkit.agent.socket_collectors import ListeningSockets
@@ -324,7 +324,7 @@ def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     # The sample at the end of the last slice is followed by the last of the session.
     recorder = Recorder(tmp_path / "samples", {})
     sample: GroupValues = [(recorder.group(None), {("tcp_sockets", "time_wait"): 1.0})]
-    writer = recorder.sample_writer(1000)
+    writer = SampleWriter(recorder, 1000)
     ticks = [Tick.REGULAR, Tick.REQUESTED, Tick.SCHEDULED, Tick.REQUESTED, Tick.REQUESTED]
     for at_ns, tick in enumerate(ticks):
         writer.write(at_ns, sample, tick)

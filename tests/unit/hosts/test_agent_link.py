@@ -174,13 +174,13 @@ def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.M
         time.sleep(piece_s)
         return False
 
-    link = link_to(ScriptedAgent({ops.UploadChunk: arrive, ops.ListFolder: {"a": 1}, ops.HashFile: NO_ANSWER}))
+    link = link_to(ScriptedAgent({ops.UploadChunk: arrive, ops.ListFolder: {"a": 1}, ops.ReadClocks: NO_ANSWER}))
     for _ in range(pieces):
         link.submit(CHUNK)
     assert link.request(ops.ListFolder("x")) == {"a": 1}
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
     with pytest.raises(LostError, match="no answer from the agent"):
-        link.request(ops.HashFile("x"))
+        link.request(ops.ReadClocks())
     link.close(CLOSE_S)
 
 

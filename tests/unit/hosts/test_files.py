@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.errors import HostError, LostError
-from benchkit.hosts.agent_link import RefusedError
-from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile, hint_at_private_folder
-from tests.support.hosts.fake_link import HOST, FakeLink, refusal
+from benchkit.errors import HostError
+from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile
+from tests.support.hosts.fake_link import HOST, FakeLink
 
 CONTENT = bytes(range(256)) * 12_000
 
@@ -53,53 +51,3 @@ def test_a_file_that_changes_during_its_upload_is_an_error(tmp_path: Path) -> No
     with pytest.raises(HostError, match=rf"{HOST}: a file was not uploaded: .*changed while it was sent"):
         Files(link, HOST).place([PlacedFile("file", tmp_path / "file")])
     assert link.agent.requested(ops.PlaceFiles) == []
-
-
-def test_a_fetched_file_is_complete(tmp_path: Path) -> None:
-    link = FakeLink({ops.ReadChunk: serve_content, ops.HashFile: ops.FileHash(len(CONTENT), sha256_of(CONTENT))})
-    assert Files(link, HOST).fetch("log", tmp_path / "log") == len(CONTENT)
-    assert (tmp_path / "log").read_bytes() == CONTENT
-
-
-def test_a_file_that_changes_during_its_fetch_is_not_kept(tmp_path: Path) -> None:
-    link = FakeLink({ops.ReadChunk: serve_content, ops.HashFile: ops.FileHash(9, sha256_of(CONTENT + b"more"))})
-    with pytest.raises(HostError, match="log changed while it was fetched"):
-        Files(link, HOST).fetch("log", tmp_path / "log")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_fetch_that_is_refused_or_lost_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="there is no log"):
-        Files(FakeLink({ops.ReadChunk: refusal("not-found", "there is no log")}), HOST).fetch("log", tmp_path / "log")
-    end = LostError("it ends", where=HOST)
-    lost = FakeLink({ops.ReadChunk: lambda wanted: ops.FileChunk(9) if wanted.limit == 0 else end})
-    with pytest.raises(LostError, match="the agent ended"):
-        Files(lost, HOST).fetch("log", tmp_path / "log")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_paths_of_folders_and_compressed_files_come_from_the_agent() -> None:
-    link = FakeLink(
-        {
-            ops.MakeFolder: "/w/a",
-            ops.MakeTemporaryFolder: "/w/t",
-            ops.CompressFile: "/w/a/x.gz",
-            ops.RemovePath: False,
-        }
-    )
-    files = Files(link, HOST)
-    assert (files.mkdir("a"), files.mkdir_temporary("t")) == (PurePosixPath("/w/a"), PurePosixPath("/w/t"))
-    assert files.compress("a/x") == PurePosixPath("/w/a/x.gz")
-    assert files.remove("a/x") is False
-
-
-def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> None:
-    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
-        for text in (f"{file.name} -listen 1", f'open() "{file.name}" failed', f"x={file.name}: not found"):
-            assert f"{file.name} is on this machine; a host of a lab has a /tmp of its own" in str(
-                hint_at_private_folder("", text)
-            )
-        assert hint_at_private_folder(f"/srv{file.name}", None) is None
-        assert hint_at_private_folder(file.name, is_on_host={file.name}.__contains__) is None
-    assert hint_at_private_folder(file.name) is None
-    assert hint_at_private_folder("/usr/bin/env") is None

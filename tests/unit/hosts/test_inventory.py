@@ -90,12 +90,6 @@ def test_a_bad_file_is_blamed_with_line_field_and_what_is_allowed(
     assert all(part in message for part in parts), message
 
 
-def test_a_name_stands_once() -> None:
-    twice = HostSpec(name="a", address="x", roles=())
-    with pytest.raises(ValueError, match="used twice: a"):
-        Inventory(hosts=(twice, twice))
-
-
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
