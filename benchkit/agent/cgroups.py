@@ -16,7 +16,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, cgroup_mounts, own_mounts, pids_below
 from benchkit.agent.common import OperationError, poll_until, read_text
@@ -83,13 +83,6 @@ def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
     return [parts[:end] for end in range(len(parts), -1, -1)]
 
 
-class CgroupPath(NamedTuple):
-    """A folder in which groups can be created."""
-
-    folder: Path
-    version: int
-
-
 class Cgroups:
     """The groups that this agent created: with a quota, by name, and for single processes."""
 
@@ -112,14 +105,15 @@ class Cgroups:
             raise OperationError("bad-request", f"a group {name!r} of {wanted.cpus:g} CPUs")
         parent = writable_parent()
         if parent is None:
-            raise OperationError("denied", "no control group with a CPU quota can be created", why_not())
-        folder = parent.folder / f"benchkit-{os.getppid()}-{os.getpid()}-{name}"
+            why = "it needs root, or a group with the CPU controller that is delegated to this user"
+            raise OperationError("denied", "no control group with a CPU quota can be created", why)
+        folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-{name}"
         with self._lock:
             if not folder.is_dir():  # never created, or removed since
                 self._records.note("group", {"path": str(folder)})
                 folder.mkdir()
             self._created[name] = folder
-        if parent.version == 1:
+        if (folder / "cpu.cfs_period_us").exists():  # version 1
             (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
             (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
         else:
@@ -233,20 +227,13 @@ def _require_program(command: CommandSpec, folder: Path) -> None:
         raise OperationError("denied", f"cannot start {program}", os.strerror(errno.EACCES))
 
 
-def writable_parent() -> Optional[CgroupPath]:
+def writable_parent() -> Optional[Path]:
     """Return the folder in which this user may create groups with a CPU quota; None where there is none."""
     for folder in own_cgroups():
         if (folder / "cpu.shares").is_file():
-            return CgroupPath(folder, 1) if os.access(str(folder), os.W_OK) else None
+            return folder if os.access(str(folder), os.W_OK) else None
     for folder in reversed(own_cgroups()):  # version 2: the uppermost that delegates the controller
         delegated = (read_text(str(folder / "cgroup.subtree_control")) or "").split()
         if "cpu" in delegated and os.access(str(folder), os.W_OK) and os.access(str(folder / "cgroup.procs"), os.W_OK):
-            return CgroupPath(folder, 2)
+            return folder
     return None
-
-
-def why_not() -> str:
-    """Return the reason why no group can be created."""
-    if not own_cgroups():
-        return "the host shows no control groups with the CPU controller"
-    return "it needs root, or a control group that is delegated to this user"

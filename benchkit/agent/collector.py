@@ -74,22 +74,31 @@ class Collector:
 
     files: Sequence[KernelFile] = ()
     """Files that it keeps open."""
-    budget: Optional[CpuBudget] = None
-    """Limit of the CPU time that it may take."""
 
     def sample(self) -> Values:
         """Read the source. Raises UnavailableError or OSError where it has no data any more."""
         raise NotImplementedError
 
     def reset_budget(self) -> None:
-        """Sample next time, whatever it costs."""
-        if self.budget is not None:
-            self.budget.reset()
+        """Sample next time, whatever it costs; for collectors with a CPU budget."""
 
     def close(self) -> None:
         """Close its files."""
         for file in self.files:
             file.close()
+
+
+class BudgetedCollector(Collector):
+    """A collector that may take a share of a CPU only."""
+
+    CPU_SHARE: float
+
+    def __init__(self) -> None:
+        self.budget = CpuBudget(self.CPU_SHARE)
+
+    def reset_budget(self) -> None:
+        """Sample next time, whatever it costs."""
+        self.budget.reset()
 
 
 def read_once(path: str) -> bytes:

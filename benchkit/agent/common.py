@@ -149,11 +149,6 @@ def write_whole(path: Path, content: bytes, *, synced: bool) -> None:
         sync_folder(path.parent)
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a file that is complete and on disk after the return, and never partial."""
-    write_whole(path, content, synced=True)
-
-
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to disk."""
     fd = os.open(str(folder), os.O_RDONLY | os.O_DIRECTORY)

@@ -163,20 +163,8 @@ class StopPolicy(NamedTuple):
         return cls(record.get("stop_signum", cls().signum), grace_s)
 
 
-def end_session(pid: int, start: int, policy: StopPolicy) -> List[str]:
-    """End the remaining processes of a session that another agent started; return failures."""
-    leader = proc_stat(pid)
-    if leader is not None and leader.start != start:  # the pid was reused, so the session has ended
-        return []
-    return end_processes(
-        lambda: [each for each in all_processes().values() if each.session == pid and each.state not in "ZX"],
-        policy.grace_s,
-        signum_of=lambda _: policy.signum,
-    )
-
-
 def end_recorded(record: JsonObject) -> List[str]:
-    """End what remains of a process that another agent started, by its record; return failures.
+    """End what remains of a process that another agent started, with its session, by its record; return failures.
 
     The record has no pid where the agent was killed while it launched the process: then only its tag identifies it. Its
     field `escaped` has pid and start of descendants that left the session.
@@ -184,8 +172,10 @@ def end_recorded(record: JsonObject) -> List[str]:
     pid, tag, policy = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
     escaped = dict(record.get("escaped", ()))
     sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
-    failures = [] if pid is None else end_session(pid, record.get("start", 0), policy)
-    return failures + end_processes(
+    leader = None if pid is None else proc_stat(pid)
+    if pid is not None and (leader is None or leader.start == record.get("start", 0)):  # else the pid was reused
+        sessions.add(pid)
+    return end_processes(
         lambda: [
             each
             for each in all_processes().values()

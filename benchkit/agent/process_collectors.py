@@ -14,7 +14,15 @@ from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from benchkit.agent.cgroup_accounting import CpuSplit, CpuSplitter
 from benchkit.agent.child_process import Child
-from benchkit.agent.collector import Collector, CpuBudget, KernelFile, UnavailableError, Values, number_after, read_once
+from benchkit.agent.collector import (
+    BudgetedCollector,
+    Collector,
+    KernelFile,
+    UnavailableError,
+    Values,
+    number_after,
+    read_once,
+)
 from benchkit.agent.common import read_bytes
 from benchkit.agent.proc import TICKS, ProcStat, cpu_clock_s, parse_stat, pids, proc_stat
 from benchkit.agent.processes import ProcessTable
@@ -282,7 +290,7 @@ class ThreadTimes(Collector):
         return found
 
 
-class ContextSwitches(Collector):
+class ContextSwitches(BudgetedCollector):
     """Context switches of all threads of a tree, including ended threads up to their last sample.
 
     Each thread has its own file, and a long one: this is the most expensive collector.
@@ -297,7 +305,7 @@ class ContextSwitches(Collector):
         self._threads: List[Tuple[int, str]] = []
         self._before: Dict[Tuple[int, str], Tuple[int, int]] = {}
         self._voluntary = self._involuntary = 0
-        self.budget = CpuBudget(self.CPU_SHARE)
+        super().__init__()
 
     def sample(self) -> Values:
         """Return voluntary and involuntary switches, within the CPU budget; to be called after the tree's sample."""
@@ -342,7 +350,7 @@ def thread_ids(pid: int) -> List[str]:
         return []
 
 
-class OpenFiles(Collector):
+class OpenFiles(BudgetedCollector):
     """Number of open files: from Linux 6.2 on the kernel counts them; before, all are listed, 15,000 in 5 ms."""
 
     CPU_SHARE = 0.0005
@@ -351,7 +359,7 @@ class OpenFiles(Collector):
         """Sample a tree; `counted`: the kernel counts open files; None: find out."""
         self._tree = tree
         self._counted = Path("/proc/self/fd").stat().st_size > 0 if counted is None else counted
-        self.budget = CpuBudget(self.CPU_SHARE)
+        super().__init__()
 
     def sample(self) -> Values:
         """Return their number; nothing while the CPU budget is used up, or where a process cannot be read."""
@@ -370,7 +378,7 @@ class OpenFiles(Collector):
         return os.stat(folder).st_size if self._counted else len(os.listdir(folder))  # noqa: PTH116, PTH208 - often
 
 
-class StorageWrites(Collector):
+class StorageWrites(BudgetedCollector):
     """Bytes that the processes of a tree have written to files on disks; files in memory do not count.
 
     They count when a page of the cache is written, not when it reaches the disk (proc(5), `write_bytes` of
@@ -383,7 +391,7 @@ class StorageWrites(Collector):
         self._tree = tree
         self._before: Dict[Tuple[int, int], int] = {}
         self._written = 0
-        self.budget = CpuBudget(self.CPU_SHARE)
+        super().__init__()
 
     def sample(self) -> Values:
         """Return the bytes; nothing while the CPU budget is used up. Raises OSError where they may not be read."""

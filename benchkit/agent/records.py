@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
-from benchkit.agent.common import read_bytes, read_text, sync_folder, write_synced, write_whole
+from benchkit.agent.common import read_bytes, read_text, sync_folder, write_whole
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir
@@ -119,7 +119,7 @@ class Records:
     def report(self, content: JsonObject) -> None:
         """Write a report of what was restored after an agent has ended, for the next connection."""
         path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
-        write_synced(path, json.dumps({"at": time.time(), **content}, default=vars).encode())
+        write_whole(path, json.dumps({"at": time.time(), **content}, default=vars).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
 

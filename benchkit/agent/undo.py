@@ -33,8 +33,8 @@ class Undo:
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
             "process": end_recorded,
-            "folder": self._remove_folder,
-            "file": self._remove_file,
+            "folder": self._remove,
+            "file": self._remove,
             "group": remove_cgroup,
             "cleanup": self._run_cleanup,
             CONTAINERS: partial(remove_containers, run=run),
@@ -114,24 +114,17 @@ class Undo:
         why = f"it did not end within {record['within_s']:g} s" if exit_code is None else f"exit code {exit_code}"
         return [": ".join(filter(None, (f"the cleanup {' '.join(record['argv'])} failed", why, text.strip())))]
 
-    def _remove_folder(self, record: JsonObject) -> List[str]:
-        folder = self._workdir.inside(record["path"], write=True)
+    def _remove(self, record: JsonObject) -> List[str]:
+        path = self._workdir.inside(record["path"], write=True)
         try:
-            shutil.rmtree(str(folder))
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(str(path))
+            else:
+                path.unlink()
         except FileNotFoundError:
             return []
         except OSError as error:
-            return [f"{folder} could not be removed: {error.strerror}"]
-        return [f"{folder} still exists"] if folder.exists() else []
-
-    def _remove_file(self, record: JsonObject) -> List[str]:
-        file = self._workdir.inside(record["path"], write=True)
-        try:
-            file.unlink()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            return [f"{file} could not be removed: {error.strerror}"]
+            return [f"{path} could not be removed: {error.strerror}"]
         return []
 
 

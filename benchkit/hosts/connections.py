@@ -257,7 +257,7 @@ class Hosts:
         if self._closed:
             return RestoreOutcome()
         failures = {host.name: "; ".join(each) for host, each in zip(self, self.map(Host.close), strict=True)}
-        confirmed = {host.name for host in self if host.shutdown_confirmed}
+        confirmed = {host.name for host in self if host.link.shutdown_confirmed}
         self._closed = True
         return RestoreOutcome(
             {name: failure for name, failure in failures.items() if failure and name in confirmed},

@@ -39,9 +39,10 @@ class Host:
         self.spec = spec
         self.name = spec.name
         self.link = link
-        self._clock = clocks.compare(self._read_clocks)
+        self.clock = clocks.compare(self._read_clocks)
+        """Result of the last comparison of clocks."""
         self.files = Files(link, spec.name)
-        self.processes = Processes(link, spec.name, lambda: self._clock)
+        self.processes = Processes(link, spec.name, lambda: self.clock)
         self.sockets = Sockets(link, spec.name)
         self.telemetry = Telemetry(link)
         self.changes = HostChanges(link, spec.name)
@@ -50,7 +51,8 @@ class Host:
         """Another host of the same run on the same machine, which answers for its kernel."""
         self.notes: tuple[str, ...]
         """Problems of this host that limit what benchkit can do there, as sentences."""
-        self._sought: frozenset[str] = frozenset()
+        self.sought_programs: frozenset[str] = frozenset()
+        """Names of the programs that were sought in addition to those that benchkit knows."""
         self._engines: dict[str, EngineFact] = {}
         self.facts = self._gather_facts()
         self.workdir = PurePosixPath(self.facts.workdir)
@@ -69,9 +71,9 @@ class Host:
 
         Only programs that benchkit does not know have to be sought; their versions are not asked for. Raises HostError.
         """
-        unknown = frozenset(names) - self._sought - version_queries(self.spec.programs).keys()
+        unknown = frozenset(names) - self.sought_programs - version_queries(self.spec.programs).keys()
         if unknown:
-            self._sought |= unknown
+            self.sought_programs |= unknown
             self.facts = self._gather_facts()
 
     def add_engine(self, name: str, engine: EngineFact) -> None:
@@ -79,20 +81,10 @@ class Host:
         self._engines[name] = engine
         self.facts = self.facts.model_copy(update={"engines": dict(self._engines)})
 
-    @property
-    def sought_programs(self) -> frozenset[str]:
-        """Names of the programs that were sought in addition to those that benchkit knows."""
-        return self._sought
-
     def compare_clocks(self) -> Clock:
         """Compare the host's clocks with the controller's."""
-        self._clock = clocks.compare(self._read_clocks)
-        return self._clock
-
-    @property
-    def clock(self) -> Clock:
-        """Result of the last comparison of clocks."""
-        return self._clock
+        self.clock = clocks.compare(self._read_clocks)
+        return self.clock
 
     def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> RecordedFacts:
         """Return the facts that may change while the host is up, read now, with its clock offset.
@@ -114,16 +106,6 @@ class Host:
     def close(self) -> tuple[str, ...]:
         """Have the agent stop its processes and restore its changes, and disconnect; return what it could not do."""
         return tuple(f"{self.name}: {failure}" for failure in self.link.close(CLOSE_TIMEOUT_S))
-
-    @property
-    def last_seen_s(self) -> float:
-        """Last instant, on the clock of `elapsed_s`, at which the host certainly answered."""
-        return self.link.last_seen_s
-
-    @property
-    def shutdown_confirmed(self) -> bool:
-        """True once `close` has seen the agent end."""
-        return self.link.shutdown_confirmed
 
     def hang_up(self) -> None:
         """Disconnect a dead link without waiting for anything."""
@@ -147,11 +129,11 @@ class Host:
 
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
-        wanted = facts_request(sudo=self.spec.sudo, named=named, sought=self._sought)
+        wanted = facts_request(sudo=self.spec.sudo, named=named, sought=self.sought_programs)
         gathered = self.link.request(wanted, timeout_s=FACTS_TIMEOUT_S)
         full_disk = gathered.full_disk
         try:
-            facts = parse_facts(gathered.facts, self._clock, named, self._sought)
+            facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
             facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -190,7 +191,8 @@ def kill_all(key: str) -> bool:
             )
         for group in (_descendants(roots), roots):
             for process in group:
-                _kill(process)
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
             while _alive(group) and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
     return killed_any
@@ -256,10 +258,3 @@ def _state(process: psutil.Process) -> str | None:
     except psutil.NoSuchProcess:
         return None
     return None if state in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD) else state
-
-
-def _kill(process: psutil.Process) -> None:
-    try:
-        process.kill()
-    except psutil.NoSuchProcess:
-        return

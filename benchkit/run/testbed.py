@@ -134,7 +134,7 @@ class Testbed:
         """
         started_s = time.monotonic()
         lost = self.hosts.unreachable()
-        last_seen_s = min((self.hosts[name].last_seen_s for name in lost), default=elapsed_s())
+        last_seen_s = min((self.hosts[name].link.last_seen_s for name in lost), default=elapsed_s())
         for name in lost:
             self._observer.notify(f"{name}: connection lost; reconnecting")
             try:

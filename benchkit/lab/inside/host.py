@@ -127,12 +127,15 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
     mount(
         "none", "/", None, MS_REC | MS_SLAVE
     )  # unmounts of the machine are seen here, changes here are not seen there
-    mount_points = _mount_points()
+    mountinfo = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
+    mount_points = [each.point for each in parse_mounts(mountinfo)]
     _unmount_below(mount_points, _RUN)
     _private_run(config, shadow)
     if config["own_tmp"]:
         _unmount_below(mount_points, *_SCRATCH)
-        _private_scratch()
+        for folder in _SCRATCH:
+            if folder.is_dir():
+                mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
     _unmount_below(mount_points, _LOGS)
     _private_logs(log_folders)
     if _CONTAINERS.is_dir():
@@ -141,7 +144,9 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
     cgroups = _collect_cgroups(config)
     _unmount_below(mount_points, _SYS, _PROC)
     _private_proc()
-    _private_sys(cgroups)
+    mount("sysfs", _SYS, "sysfs", _SAFE | MS_NOEXEC | MS_RDONLY)
+    if _CGROUPS.is_dir():  # writable, on a /sys that is not
+        mount(str(cgroups), _CGROUPS, None, MS_MOVE)
 
 
 def writable_sysctls() -> list[str]:
@@ -179,12 +184,6 @@ def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
             mount(str(path), target, None, MS_BIND)
 
 
-def _private_scratch() -> None:
-    for folder in _SCRATCH:
-        if folder.is_dir():
-            mount("tmpfs", folder, "tmpfs", _SAFE, "mode=1777")
-
-
 def _private_logs(folders: Sequence[tuple[str, os.stat_result]]) -> None:
     """Mount an empty /var/log with the folders that daemons expect."""
     if not folders:
@@ -218,18 +217,6 @@ def _collect_cgroups(config: Mapping[str, Any]) -> Path:
         target.mkdir(exist_ok=True)
         mount(part["source"], target, None, MS_BIND)
     return folder
-
-
-def _private_sys(cgroups: Path) -> None:
-    """Mount a read-only /sys with the host's own network links, and its own cgroups, which are writable."""
-    mount("sysfs", _SYS, "sysfs", _SAFE | MS_NOEXEC | MS_RDONLY)
-    if _CGROUPS.is_dir():
-        mount(str(cgroups), _CGROUPS, None, MS_MOVE)
-
-
-def _mount_points() -> list[Path]:
-    text = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
-    return [mount.point for mount in parse_mounts(text)]
 
 
 def _unmount_below(points: Sequence[Path], *folders: Path) -> None:
