@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
@@ -32,38 +33,31 @@ class Sink:
 
     def __init__(self, max_bytes: int, fd: Optional[int] = None) -> None:
         self.kept = bytearray()
-        self.size = 0
-        self.dropped = 0
-        self.error: Optional[str] = None
-        self.is_host_state = False
+        self.report = ops.OutputSize(0, 0, None)
         self.done = threading.Event()
         self._max = max_bytes
         self._fd = fd
 
     def write(self, piece: bytes) -> None:
         """Write or drop a piece of output."""
-        keep = piece[: self._max - self.size] if self.error is None else b""
+        keep = piece[: self._max - self.report.size] if self.report.error is None else b""
         try:
             if self._fd is None:
                 self.kept += keep
             else:
                 write_all(self._fd, keep)
         except OSError as error:
-            self.error = error.strerror
-            self.is_host_state = error_kind(error) == HOST_STATE
+            self.report.error = error.strerror
+            self.report.is_host_state = error_kind(error) == HOST_STATE
             keep = b""
-        self.size += len(keep)
-        self.dropped += len(piece) - len(keep)
+        self.report.size += len(keep)
+        self.report.dropped += len(piece) - len(keep)
 
     def close(self) -> None:
         """Close the file at the end of the output."""
         if self._fd is not None:
             os.close(self._fd)
         self.done.set()
-
-    def report(self) -> ops.OutputSize:
-        """Return the size of the output."""
-        return ops.OutputSize(self.size, self.dropped, self.error, self.is_host_state)
 
 
 class Pump(threading.Thread):
@@ -107,7 +101,7 @@ class Pump(threading.Thread):
                         asked.append(self._flushes.pop())
                 elif piece:
                     key.data.write(piece)
-                    if key.data.dropped:
+                    if key.data.report.dropped:
                         time.sleep(0.001)  # slows down a process that prints beyond its limit
                 else:
                     self._selector.unregister(key.fd)
@@ -315,7 +309,7 @@ class Child:
 
     def report(self) -> ops.ProcessReport:
         """Return the present state of this process."""
-        outputs = {name: sink.report() for name, sink in self.sinks.items()}
+        outputs = {name: replace(sink.report) for name, sink in self.sinks.items()}
         return ops.ProcessReport(self.id, self.pid, self.start, self.started_ns, self.ended, outputs)
 
 

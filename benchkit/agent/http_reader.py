@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import time
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
@@ -71,42 +71,25 @@ class HttpResponse:
         self._buffer = bytearray()
         self._digest = hashlib.sha256()
         self.body_start = bytearray()
-        self.status = 0
-        self.reason = ""
-        self.header_bytes = 0
-        self.headers: List[Tuple[str, str]] = []
-        self.body_bytes = 0
-        self.complete = False
-        self.closes = False
+        self.head = ops.HttpHead(0, "", 0, [], 0, "", complete=False, closes=False)
+        """Everything except the body."""
 
     def read(self, method: str) -> None:
         """Read the response to a request with this method. Raises OperationError for what is no HTTP."""
         while True:
             self._read_head()
-            if self.status >= 200:  # noqa: PLR2004 - RFC 9110 15.2: 1xx are interim
+            if self.head.status >= 200:  # noqa: PLR2004 - RFC 9110 15.2: 1xx are interim
                 break
         length, encoding = self._header("content-length"), self._header("transfer-encoding")
-        if method == "HEAD" or self.status in NO_BODY:
-            self.complete = True
+        if method == "HEAD" or self.head.status in NO_BODY:
+            self.head.complete = True
         elif encoding is not None and encoding.lower().split(",")[-1].strip() == "chunked":
-            self.complete = self._read_chunks()
+            self.head.complete = self._read_chunks()
         elif length is not None and length.isascii() and length.isdigit():
-            self.complete = self._read_body(int(length))
+            self.head.complete = self._read_body(int(length))
         else:
-            self.complete = self._read_body(None)
-
-    def head(self) -> ops.HttpHead:
-        """Return everything except the body."""
-        return ops.HttpHead(
-            status=self.status,
-            reason=self.reason,
-            header_bytes=self.header_bytes,
-            headers=self.headers,
-            body_bytes=self.body_bytes,
-            body_sha256=self._digest.hexdigest(),
-            complete=self.complete,
-            closes=self.closes,
-        )
+            self.head.complete = self._read_body(None)
+        self.head.body_sha256 = self._digest.hexdigest()
 
     def _read_head(self) -> None:
         while b"\r\n\r\n" not in self._buffer:
@@ -116,20 +99,22 @@ class HttpResponse:
                     "no-http", "no HTTP response", f"it began with {start!r}" if start else "it was empty"
                 )
         head, _, rest = bytes(self._buffer).partition(b"\r\n\r\n")
-        self.header_bytes = len(head) + 4
+        self.head.header_bytes = len(head) + 4
         self._buffer = bytearray(rest)
         first, *lines = head.decode("latin-1").split("\r\n")
         words = first.split(" ", STATUS_LINE_WORDS)
         if len(words) < STATUS_LINE_WORDS or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
             raise OperationError("no-http", "no HTTP response", f"it began with {first[:80]!r}")
-        self.status = int(words[1])
-        self.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
-        self.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        self.head.status = int(words[1])
+        self.head.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
+        self.head.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
         options = {each.strip() for each in (self._header("connection") or "").lower().split(",")}
-        self.closes = "close" in options or (words[0] == "HTTP/1.0" and "keep-alive" not in options)  # RFC 9112, 9.3
+        self.head.closes = "close" in options or (
+            words[0] == "HTTP/1.0" and "keep-alive" not in options
+        )  # RFC 9112, 9.3
 
     def _header(self, name: str) -> Optional[str]:
-        values = [value for each, value in self.headers if each.lower() == name]
+        values = [value for each, value in self.head.headers if each.lower() == name]
         return values[-1] if values else None
 
     def _more(self) -> bool:
@@ -141,7 +126,7 @@ class HttpResponse:
         """Read `size` bytes of body, or everything to the end of the connection; return True where all arrived."""
         remaining = size
         while remaining is None or remaining > 0:
-            if self.body_bytes >= self._max_total:
+            if self.head.body_bytes >= self._max_total:
                 return False
             if not self._buffer and not self._more():
                 return remaining is None
@@ -149,7 +134,7 @@ class HttpResponse:
             del self._buffer[: len(piece)]
             self._digest.update(piece)
             self.body_start += piece[: max(0, self._max_body - len(self.body_start))]
-            self.body_bytes += len(piece)
+            self.head.body_bytes += len(piece)
             remaining = None if remaining is None else remaining - len(piece)
         return True
 

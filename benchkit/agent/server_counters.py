@@ -190,13 +190,13 @@ class CounterPageClient:
         self.own = BenchkitRequests(self.own.requests + 1, self.own.connections)
         response = HttpResponse(self._connection, deadline, PAGE_BYTES, PAGE_BYTES + 1)
         response.read("GET")
-        if response.status != OK:
-            raise UnavailableError(f"the counter page answers {response.status}")
-        if response.body_bytes > PAGE_BYTES:
+        if response.head.status != OK:
+            raise UnavailableError(f"the counter page answers {response.head.status}")
+        if response.head.body_bytes > PAGE_BYTES:
             raise UnavailableError(f"the counter page has more than {PAGE_BYTES} bytes")
-        if not response.complete:
+        if not response.head.complete:
             raise UnavailableError("the server closed the connection before the end of the counter page")
-        if response.closes:
+        if response.head.closes:
             self.close()
         return bytes(response.body_start)
 

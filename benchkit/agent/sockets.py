@@ -9,7 +9,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until, read_text, with_port
@@ -42,19 +42,6 @@ SOCKET_LINK = "socket:["
 
 MAX_OWNERS = 5
 """Sockets named for a port: a server that has just ended can leave thousands of connections."""
-
-
-class InternetSocket(NamedTuple):
-    """A TCP or UDP socket of the host, as /proc/net/tcp and udp list it."""
-
-    port: int
-    """The port at this end."""
-    address: Optional[str] = None
-    uid: Optional[int] = None
-    inode: int = 0
-    state: Optional[str] = None
-    peer: Optional[str] = None
-    """Address and port of the other end of a connection."""
 
 
 class SocketProbes:
@@ -99,7 +86,7 @@ class SocketProbes:
             connection.sendall("\r\n".join(lines).encode("latin-1") + wanted.body[:plain])
             response = HttpResponse(connection, deadline, wanted.max_body, wanted.max_total)
             response.read(wanted.method)
-        return ops.HttpProbe(session, response.head(), bytes(response.body_start))
+        return ops.HttpProbe(session, response.head, bytes(response.body_start))
 
     def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
         """Return what has each of these TCP or UDP ports, with its process where that is visible; none if free.
@@ -111,24 +98,24 @@ class SocketProbes:
         kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
         bindable = {port: is_free(port, udp=wanted.udp) for port in wanted.ports}
         busy = [port for port in wanted.ports if not bindable[port]]
-        sockets = [each for each in _sockets(kind) if each.port in busy] if busy else []
-        found: Dict[int, List[InternetSocket]] = {port: [] for port in wanted.ports}
+        sockets = [(inode, each) for inode, each in _sockets(kind) if each.port in busy] if busy else []
+        found: Dict[int, List[ops.PortOwner]] = {port: [] for port in wanted.ports}
         for port in busy:
-            of_port = [each for each in sockets if each.port == port]
+            of_port = [each for _, each in sockets if each.port == port]
             listeners = [each for each in of_port if each.state == bound]
             if listeners or bindable[port] is False:
                 # Without any, it is bound, and neither listening nor connected.
-                found[port] = listeners or of_port[:MAX_OWNERS] or [InternetSocket(port)]
-        inodes = {each.inode for of_port in found.values() for each in of_port} - {0}
-        holders = holders_of(inodes) if inodes else {}
-        return {port: [_owner(each, holders) for each in of_port] for port, of_port in found.items()}
+                found[port] = listeners or of_port[:MAX_OWNERS] or [ops.PortOwner(port, None, None, None, None)]
+        owners = [each for of_port in found.values() for each in of_port]
+        _find_processes({inode: each for inode, each in sockets if inode and each in owners})
+        return found
 
     def listeners(self, wanted: ops.FindListeners) -> List[Tuple[str, int]]:
         """Return the TCP or UDP addresses on which a started process and its descendants listen."""
         kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
         tree = self._processes.trees().get(wanted.process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
-        sockets = (each for each in _sockets(kind) if each.state == bound and each.inode in inodes)
+        sockets = (each for inode, each in _sockets(kind) if each.state == bound and inode in inodes)
         return sorted({(each.address or "", each.port) for each in sockets})
 
 
@@ -153,15 +140,15 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     return None
 
 
-def _sockets(kind: str) -> Iterator[InternetSocket]:
-    """Yield all TCP or UDP sockets of the host: the port at this end, and the peer of a connection."""
+def _sockets(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
+    """Yield all TCP or UDP sockets of the host, as /proc/net/tcp and udp list them: inode, and all but the process."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
             state = TCP_STATES.get(field[3], field[3])
             address, port = _kernel_endpoint(field[1], family)
             peer = None if state in (TCP_LISTEN, UDP_BOUND) else with_port(*_kernel_endpoint(field[2], family))
-            yield InternetSocket(port, address, int(field[7]), int(field[9]), state, peer)
+            yield int(field[9]), ops.PortOwner(port, address, int(field[7]), None, None, state, peer)
 
 
 def _kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
@@ -169,18 +156,13 @@ def _kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
     return kernel_address(address, family), int(port, 16)
 
 
-def _owner(found: InternetSocket, holders: Dict[int, int]) -> ops.PortOwner:
-    process = proc_stat(holders.get(found.inode, 0))
-    return ops.PortOwner(
-        port=found.port,
-        address=found.address,
-        uid=found.uid,
-        pid=process.pid if process else None,
-        command=process.name if process else None,
-        state=found.state,
-        peer=found.peer,
-        start=process.start if process else None,
-    )
+def _find_processes(sockets: Dict[int, ops.PortOwner]) -> None:
+    """Add the processes that have sockets open, by their inodes: the lowest pid of each, as far as it is visible."""
+    for pid in pids() if sockets else ():
+        for inode in sockets.keys() & set(socket_inodes(pid)):
+            owner, process = sockets[inode], proc_stat(pid)
+            if owner.pid is None and process is not None:
+                owner.pid, owner.command, owner.start = pid, process.name, process.start
 
 
 def is_free(port: int, *, udp: bool = False) -> Optional[bool]:
@@ -209,16 +191,6 @@ def kernel_address(text: str, family: int) -> str:
     raw = bytes.fromhex(text)
     words = [raw[i : i + 4] for i in range(0, len(raw), 4)]
     return socket.inet_ntop(family, b"".join(word[::-1] if sys.byteorder == "little" else word for word in words))
-
-
-def holders_of(inodes: Iterable[int]) -> Dict[int, int]:
-    """Return the lowest pid that has each of these sockets open, as far as it is visible."""
-    wanted = set(inodes)
-    found: Dict[int, int] = {}
-    for pid in pids():
-        for inode in wanted.intersection(socket_inodes(pid)):
-            found.setdefault(inode, pid)
-    return found
 
 
 def socket_inodes(pid: int) -> Iterator[int]:

@@ -21,12 +21,10 @@ from benchkit.agent.processes import ProcessTable
 
 
 class Started(NamedTuple):
-    """A process that was started, under the name of its service in the telemetry."""
+    """A process that was started."""
 
-    service: str
+    wanted: ops.ScheduledStart
     child: Child
-    limit_ns: int
-    grace_s: float
 
 
 class Timetable:
@@ -62,13 +60,12 @@ class Timetable:
         try:
             for each in wanted.starts:
                 self._refuse_if_stopped()
-                child = self._processes.start_child(each.start)
-                started = Started(each.service, child, each.limit_ns, each.grace_s)
+                started = Started(each, self._processes.start_child(each.start))
                 with self._lock:
                     self._started.append(started)
                 running.put(started)
             for started in self._started:
-                if (call := self._awaited.pop(started.service, None)) is not None:
+                if (call := self._awaited.pop(started.wanted.service, None)) is not None:
                     call(started.child)
             running.put(None)
             ending.join()
@@ -85,9 +82,9 @@ class Timetable:
     def _end_at_limits(self, running: "queue.SimpleQueue[Optional[Started]]") -> None:
         """Wait for each process in turn, and end it at its limit: load tools print their results at SIGINT."""
         while (each := running.get()) is not None:
-            if not self._processes.wait_for(each.child, max(0.0, (each.limit_ns - time.monotonic_ns()) / 1e9)):
+            if not self._processes.wait_for(each.child, max(0.0, (each.wanted.limit_ns - time.monotonic_ns()) / 1e9)):
                 self._overran.append(each.child.id)
-                self._processes.stop_child(each.child, signal.SIGINT, each.grace_s)
+                self._processes.stop_child(each.child, signal.SIGINT, each.wanted.grace_s)
 
     def stop(self, _: ops.StopTimetable) -> None:
         """End all processes, and start no more; the running request is refused then."""
@@ -115,7 +112,7 @@ class Timetable:
     def cpu_s(self, service: str) -> float:
         """Return the CPU time that all processes of a service have taken so far; it never decreases."""
         with self._lock:
-            children = [each.child for each in self._started[self._counted :] if each.service == service]
+            children = [each.child for each in self._started[self._counted :] if each.wanted.service == service]
             total_s = self._ended_s.get(service, 0.0) + sum(map(_cpu_s, children))
             self._count_ended()
             self._latest_s[service] = max(self._latest_s.get(service, 0.0), total_s)
@@ -123,8 +120,8 @@ class Timetable:
 
     def _count_ended(self) -> None:
         while self._counted < len(self._started) and self._started[self._counted].child.ended is not None:
-            counted = self._started[self._counted]
-            self._ended_s[counted.service] = self._ended_s.get(counted.service, 0.0) + _cpu_s(counted.child)
+            wanted, child = self._started[self._counted]
+            self._ended_s[wanted.service] = self._ended_s.get(wanted.service, 0.0) + _cpu_s(child)
             self._counted += 1
 
 
