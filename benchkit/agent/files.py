@@ -131,13 +131,6 @@ class FileStore:
             return False
         return True
 
-    def share_socket(self, wanted: ops.ShareSocket) -> None:
-        """Let processes of other users connect to a unix socket, as far as they get to its folder."""
-        target = self._workdir.inside(wanted.path, write=True)
-        if not stat.S_ISSOCK(target.lstat().st_mode):
-            raise OperationError("bad-request", f"{target} is not a socket")
-        target.chmod(0o666)
-
     def list(self, wanted: ops.ListFolder) -> Dict[str, Optional[int]]:
         """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
         folder = self._workdir.inside(wanted.path)

@@ -12,9 +12,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 JsonObject = Dict[str, Any]
 
-PROTOCOL = 6
-"""Raised with every change of the messages; controller and agent must have the same."""
-
 FAILURE_PREFIX = "benchkit agent: "
 """Start of the lines that an agent prints to stderr at its end, one for each change that it could not restore."""
 

@@ -48,7 +48,6 @@ class Operation(Generic[Result_co]):
 class Hello:
     """The first message of an agent, which answers no request."""
 
-    protocol: int
     pid: int
     watchdog: int
     """Pid of the agent's watchdog."""
@@ -172,13 +171,6 @@ class RemovePath(Operation[bool]):
 @dataclass
 class RemoveWorkdir(Operation[str]):
     """Remove the work directory, unless it has records of changes to undo; return its path."""
-
-
-@dataclass
-class ShareSocket(Operation[None]):
-    """Let processes of other users connect to a unix socket, as far as they get to its folder."""
-
-    path: str
 
 
 @dataclass

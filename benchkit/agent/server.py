@@ -21,7 +21,7 @@ from benchkit.agent.datagrams import DatagramSessions
 from benchkit.agent.energy import read_idle_power
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
-from benchkit.agent.frames import FAILURE_PREFIX, PROTOCOL, FrameError, FrameReader, JsonObject, pack
+from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, JsonObject, pack
 from benchkit.agent.host_lock import holder
 from benchkit.agent.operations import CommandSpec, Operation
 from benchkit.agent.processes import ProcessTable
@@ -92,7 +92,6 @@ class Agent:
             ops.WriteTemporaryFile: temporary.write,
             ops.RemovePath: temporary.remove,
             ops.RemoveWorkdir: self._remove_workdir,
-            ops.ShareSocket: files.share_socket,
             ops.ListFolder: files.list,
             ops.ReadChunk: self._read_chunk,
             ops.CompressFile: files.compress,
@@ -137,7 +136,7 @@ class Agent:
 
     def serve(self) -> str:
         """Execute requests until the agent has to end; return the reason."""
-        hello = ops.Hello(PROTOCOL, os.getpid(), os.getppid(), str(self._workdir.root))
+        hello = ops.Hello(os.getpid(), os.getppid(), str(self._workdir.root))
         self._send({"id": 0, "ok": hello})
         reader = FrameReader(self._receive)
         try:

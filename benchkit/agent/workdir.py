@@ -15,7 +15,6 @@ class Workdir:
 
     MARK = ".benchkit"
     RESERVED = frozenset({MARK, "agent", "store", "psutil", "records", "home"})
-    PASSABLE = 0o711
 
     def __init__(self, path: str) -> None:
         """Create or check it. Raises OperationError."""
@@ -74,11 +73,7 @@ class Workdir:
         Other users may pass through these folders, but get there from the work directory only, which they may not
         enter. A process that starts in one of them and changes to another user, as nginx's workers do, can use them.
         """
-        folder.mkdir(mode=self.PASSABLE, parents=True, exist_ok=True)
-        if folder == self.root:
-            return  # it stays private
-        if stat.S_IMODE(folder.stat().st_mode) & self.PASSABLE != self.PASSABLE:  # made by an older version
-            folder.chmod(self.PASSABLE)
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
 
     def inside(self, path: str, *, write: bool = False) -> Path:
         """Return a path below the work directory, given relative to it or absolute.

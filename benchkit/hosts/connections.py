@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
-from benchkit.agent.frames import PROTOCOL
 from benchkit.errors import BenchkitError, HostError, InputError, LostError
 from benchkit.hosts import bootstrap
 from benchkit.hosts.agent_link import AgentLink
@@ -63,8 +62,6 @@ def connect(
         link = AgentLink(spec.name, stream, receive, lease_s / HEARTBEATS_PER_LEASE)
         undo.callback(link.close, 1.0)
         hello = link.hello()
-        if hello.protocol != PROTOCOL:
-            raise HostError(f"the agent has protocol {hello.protocol}, not {PROTOCOL}", where=spec.name)
         logger.info("%s: agent %d of watchdog %d is ready", spec.name, hello.pid, hello.watchdog)
         host = Host(spec, link)
         undo.pop_all()

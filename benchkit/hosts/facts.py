@@ -133,8 +133,7 @@ def parse_facts(
 ) -> HostFacts:
     """Convert an agent's answer to facts, with the programs that the inventory names and those that were sought; pure.
 
-    Facts are printed, so control characters are replaced. Raises AttributeError, KeyError, TypeError or ValueError for
-    an answer of another form.
+    Facts are printed, so control characters are replaced.
     """
     fields = _printable(answer)
     tools = fields.pop("tools")

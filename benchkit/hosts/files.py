@@ -132,13 +132,6 @@ class Files:
         """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
         return self._link.request(ops.ListFolder(str(path)))
 
-    def share_socket(self, path: HostPath) -> None:
-        """Let processes of other users connect to a unix socket below the work directory, if they get to its folder.
-
-        None does but those that benchkit starts there, such as the workers of nginx. Raises HostError.
-        """
-        self._link.request(ops.ShareSocket(str(path)))
-
     def _write_temporary(self, file: PlacedFile) -> bool:
         content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
         wanted = ops.WriteTemporaryFile(str(file.path), file.mode, file.owner, content)

@@ -132,11 +132,8 @@ class Host:
         wanted = facts_request(sudo=self.spec.sudo, named=named, sought=self.sought_programs)
         gathered = self.link.request(wanted, timeout_s=FACTS_TIMEOUT_S)
         full_disk = gathered.full_disk
-        try:
-            facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
-            facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise HostError("the host's facts cannot be read", where=self.name, why=repr(error)) from error
+        facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
+        facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
         full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"
         disk_notes = (full,) if full_disk else ()
         self.notes = disk_notes + tuple(

@@ -141,7 +141,7 @@ class HostChanges:
     ) -> Mapping[str, ops.SysctlOutcome]:
         """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
 
-        The agent restores them when it ends, `restore` and `restore_scope` do so earlier. What the login user may not
+        The agent restores them when it ends, `restore` does so earlier. What the login user may not
         write is refused, or written by the command `sudo`, to which `key=value` is added. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
@@ -197,24 +197,17 @@ class HostChanges:
         """Delete a watchdog's report after reading it. Raises HostError."""
         self._link.request(ops.DeleteReport(report.name))
 
-    def restore(self, *, own: bool = False) -> tuple[RestoredChange, ...]:
+    def restore(self, *, own: bool = False, scope: ChangeScope | None = None) -> tuple[RestoredChange, ...]:
         """Restore what was changed over this link and, unless `own`, undo everything that abandoned runs left.
 
-        Raises HostError.
+        With a `scope`, only the kernel settings that were written with it. Raises HostError.
         """
         logger.info(
             "%s: restoring %s", self._host, "own changes" if own else "own changes and what abandoned runs left"
         )
-        return self._restore(ops.Restore(own=own))
-
-    def restore_scope(self, scope: ChangeScope) -> tuple[RestoredChange, ...]:
-        """Restore the kernel settings that were written over this link with that scope. Raises HostError."""
-        return self._restore(ops.Restore(own=True, scope=scope))
-
-    def _restore(self, wanted: ops.Restore) -> tuple[RestoredChange, ...]:
         changes = tuple(
             RestoredChange(_text(each.record), tuple(each.failures), each.how, tuple(each.notes))
-            for each in self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)
+            for each in self._link.request(ops.Restore(own=own, scope=scope), timeout_s=CHANGE_TIMEOUT_S)
         )
         for change in changes:
             logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)
@@ -251,10 +244,8 @@ def _text(record: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one for each kin
             return (
                 f"process {record['pid']} ({record['program']})" if "pid" in record else f"process {record['program']}"
             )
-        case "folder":
-            return f"folder {record['path']}"
-        case "file":
-            return f"file {record['path']}"
+        case "folder" | "file" as kind:
+            return f"{kind} {record['path']}"
         case "cleanup":
             return str(record["scope"])
         case "group":

@@ -8,7 +8,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from benchkit.errors import InputError
 from benchkit.hosts.inventory import HostName as Role
@@ -71,7 +71,7 @@ class LabSpec(Frozen):
     def _names_differ(self) -> Self:
         names = [host.name for host in self.hosts]
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"duplicate host names: {', '.join(duplicates)}")
+            raise ValueError(f"duplicate host names: {', '.join(duplicates)}; give all roles of a host in one option")
         return self
 
     def describe(self) -> str:
@@ -108,16 +108,13 @@ def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared
     Raises InputError.
     """
     parsed = [_parse_host(text) for text in hosts] or list(LabSpec().hosts)
-    names = [host.name for host in parsed]
-    if duplicates := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(
-            f"duplicate hosts: {', '.join(duplicates)}", where="--host", hint="give all roles of a host in one option"
-        )
-    if len(parsed) > MAX_HOSTS:
-        raise InputError(f"{len(parsed)} hosts", where="--host", why=f"a lab has at most {MAX_HOSTS}")
-    rates = _parse_links(links, names)
+    rates = _parse_links(links, [host.name for host in parsed])
     linked = [host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed]
-    return LabSpec(name=name, hosts=_repeated(linked, testbeds), shared=shared)
+    repeated = _repeated(linked, testbeds)
+    try:
+        return LabSpec(name=name, hosts=repeated, shared=shared)
+    except ValidationError as error:
+        raise InputError("these hosts form no lab", where="--host", why=_reasons(error)) from None
 
 
 def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
@@ -136,7 +133,7 @@ def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
             for testbed in TESTBED_NAMES[:testbeds]
             for host in hosts
         )
-    except ValueError as error:  # pydantic's, for a name that is too long with its testbed
+    except ValidationError as error:  # a name that is too long with its testbed
         raise InputError("host names are too long", where="--testbeds", why=_reasons(error)) from None
 
 
@@ -157,14 +154,12 @@ def _parse_host(text: str) -> LabHost:
         raise InputError(f"found {text!r}", where="--host", why="allowed: NAME=role[,role], as in client=load")
     try:
         return LabHost(name=name, roles=tuple(roles.split(",")))
-    except ValueError as error:  # pydantic's, with the validators' messages
+    except ValidationError as error:
         raise InputError(f"found {text!r}", where="--host", why=_reasons(error)) from None
 
 
-def _reasons(error: ValueError) -> str:
-    lines = str(error).splitlines()
-    messages = [line.strip().partition("Value error, ")[2].partition(" [type=")[0] for line in lines]
-    return "; ".join(line for line in messages if line) or str(error)
+def _reasons(error: ValidationError) -> str:
+    return "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors())
 
 
 def _parse_links(links: Iterable[str], names: Sequence[str]) -> dict[str, float]:

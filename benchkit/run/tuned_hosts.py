@@ -104,7 +104,7 @@ class CellTuning:
         changes, started_s = self._hosts[name].changes, time.monotonic()
         self._applied[name] = None
         with log_step(logger, f"switch to the kernel settings of {cell.cell_id}", name):
-            restored = changes.restore_scope("cell")
+            restored = changes.restore(own=True, scope="cell")
             results = (
                 () if any(each.failures for each in restored) else [apply(changes, each, "cell") for each in wanted]
             )

@@ -280,7 +280,10 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
     if not isinstance(socket, Unix) and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
-        host.files.share_socket(service.endpoint.path)
+        # Processes of other users, such as the workers of nginx, connect to it if they get to its folder.
+        shared = host.processes.run(["chmod", "a+rw", str(service.endpoint.path)])
+        if not shared.ok:
+            raise HostError("a socket cannot be shared", where=host.name, why=shared.stderr.decode(errors="replace"))
     if service.container is not None:
         container_engine.wait_ready(host, service.container, process, deadline)
     if service.ready_request is not None:

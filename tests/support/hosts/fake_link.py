@@ -54,7 +54,7 @@ class FakeStream:
         self._exit_code = exit_code
         self._stderr = stderr
         self._output: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._output.put(pack({"id": 0, "ok": ops.Hello(0, 1, 2, "/work")}))
+        self._output.put(pack({"id": 0, "ok": ops.Hello(1, 2, "/work")}))
 
     def send(self, content: bytes) -> None:
         """Answer the request in a frame."""
