@@ -26,14 +26,7 @@ from benchkit.models.request import Request
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.planner import draft_plan
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, save_bisection
-from benchkit.plugins.bisect.search import (
-    Compared,
-    continue_search,
-    count_steps,
-    describe_step,
-    search_of,
-    step_error_rate,
-)
+from benchkit.plugins.bisect.search import Compared, continue_search, count_steps, describe_step, step_error_rate
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import RunOptions
@@ -305,5 +298,5 @@ def _progress_line(record: BisectionRecord) -> str:
     total = max(len(steps), count_steps(len(record.commits)) + skipped)
     result = textwrap.shorten(describe_step(last), REASON_WIDTH, placeholder=" …")
     if record.end is not None and record.end.judgement == "bad":
-        result += f"; {units.counted(len(search_of(record).suspects), 'suspect')}"
+        result += f"; {units.counted(len(record.suspects), 'suspect')}"
     return f"{len(steps)} of about {total}: {last.commit[:12]} ({names[last.commit]}): {result}"

@@ -95,7 +95,6 @@ def bisect(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search, stored_requests
     from benchkit.plugins.bisect.record import SearchOptions, read_bisection
-    from benchkit.plugins.bisect.search import next_commit
     from benchkit.scenario.versus import default_tool
     from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
@@ -120,7 +119,7 @@ def bisect(
             settings=tuple(settings or ()),
         )
         record = new_record(good, bad, build=build, run=run, metric=metric, options=options)
-    if record.end is None or next_commit(record) is not None:
+    if record.end is None or record.next_commit is not None:
         place = {"search_path": search_path(inventory), "cpus": split_cpus() if has_own_lab else None}
         record = record.model_copy(update={"options": record.options.model_copy(update=place)})
         require_valid(record)
