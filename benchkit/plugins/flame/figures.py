@@ -13,10 +13,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
-from benchkit.errors import InputError
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.call_tree import Call, CallTree, call_tree, self_shares
-from benchkit.plugins.flame.selection import SelectedProfile, baseline_profile, compared_profile
+from benchkit.plugins.flame.selection import selected_profiles
 from benchkit.report.figure import ReportFigure, provenance
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten
 from benchkit.report.rendering import render_figure
@@ -36,6 +35,11 @@ STEPS = (0.002, 0.01, 0.03)
 UNCHANGED = STEPS[0] / 4
 """Difference below which two shares are shown as the same."""
 
+_OMITTED = (
+    f"Calls below {MIN_SHARE:.1%} of the whole are not drawn, nor calls deeper than {MAX_DEPTH}; of the others the widest "
+    f"{MAX_CALLS:,} at most are."
+)
+
 _CPU_KINDS = {"samples", "cpu", "cpu-clock", "task-clock", "cycles"}
 _MAX_NAMED = 5
 _ROW_IN, _AXIS_IN = 0.155, 0.5
@@ -47,7 +51,7 @@ _MIN_CHARACTERS = 4
 @styled
 def draw_profile(tree: CallTree, *, title: str, name: str, source: str, has_kernel: bool) -> Figure:
     """Draw the call tree of a profile, coloured by package; `name` says in the subtitle what it is of."""
-    amount = f"{_amount(tree.root.value, tree.value_type)} of {_measured(tree.value_type)}"
+    amount = f"{tree.value_type.shown(tree.root.value)} of {_measured(tree.value_type)}"
     return _draw_icicle(
         tree,
         title=title,
@@ -115,7 +119,7 @@ def profile_svg(
 
 
 def _flame_caption(run: StoredRun) -> str:
-    selected = _selected(run)
+    selected = selected_profiles(run)[0]
     kernel = (
         "the kernel's functions are blue"
         if selected.profile.has_kernel
@@ -124,13 +128,13 @@ def _flame_caption(run: StoredRun) -> str:
     return (
         f"{selected.name}, {units.counted(selected.trials, 'profile')} merged. Each function stands below its caller, as "
         "wide as its share of the CPU samples; point at it to see its name and share. Colours distinguish packages; "
-        f"{kernel}. {_omission(call_tree(selected.profile))} `benchkit profile flame` with --cell draws any cell, or "
+        f"{kernel}. {_OMITTED} `benchkit profile flame` with --cell draws any cell, or "
         "writes its profile for speedscope, which has zoom and search."
     )
 
 
 def _draw_flame(run: StoredRun) -> Figure:
-    selected = _selected(run)
+    selected = selected_profiles(run)[0]
     return draw_profile(
         call_tree(selected.profile),
         title=FLAME.title,
@@ -141,14 +145,14 @@ def _draw_flame(run: StoredRun) -> Figure:
 
 
 def _flame_alt(run: StoredRun) -> str:
-    selected = _selected(run)
+    selected = selected_profiles(run)[0]
     return describe_profile(call_tree(selected.profile), selected.name)
 
 
 FLAME = ReportFigure(
     name="flame",
     title="Flame graph of the baseline",
-    is_available=lambda run: baseline_profile(run) is not None,
+    is_available=lambda run: bool(selected_profiles(run)),
     alt=_flame_alt,
     caption=_flame_caption,
     see="The widest boxes are the functions that take most of the CPU, their callers above them.",
@@ -158,7 +162,7 @@ FLAME = ReportFigure(
 
 
 def _difference_caption(run: StoredRun) -> str:
-    selected, base = _compared(run)
+    base, selected = selected_profiles(run)
     share, base_share = (units.share(each.figures.waiting) for each in (selected, base))
     reason = (
         "Of the profiled cells with the same program it differs most from the baseline in the share of finding and waiting for "
@@ -169,17 +173,17 @@ def _difference_caption(run: StoredRun) -> str:
     return (
         f"Widths are shares of {selected.name}. Colours show by how much of all its CPU samples a function, with its calls, "
         f"takes more (red) or less (blue) than in {base.name}. {reason} Functions that only the baseline calls are not in "
-        f"it. {_omission(call_tree(selected.profile, base=base.profile))}"
+        f"it. {_OMITTED}"
     )
 
 
 def _difference_alt(run: StoredRun) -> str:
-    selected, base = _compared(run)
+    base, selected = selected_profiles(run)
     return describe_difference(call_tree(selected.profile, base=base.profile), selected.name, base.name)
 
 
 def _draw_run_difference(run: StoredRun) -> Figure:
-    selected, base = _compared(run)
+    base, selected = selected_profiles(run)
     tree = call_tree(selected.profile, base=base.profile)
     return draw_difference(tree, title=DIFFERENCE.title, name=selected.name, base=base.name, source=provenance(run))
 
@@ -187,27 +191,13 @@ def _draw_run_difference(run: StoredRun) -> Figure:
 DIFFERENCE = ReportFigure(
     name="flame-difference",
     title="Difference from the baseline's flame graph",
-    is_available=lambda run: compared_profile(run) is not None,
+    is_available=lambda run: len(selected_profiles(run)) > 1,
     alt=_difference_alt,
     caption=_difference_caption,
     see="Red boxes take more of the CPU than in the baseline cell, blue boxes less.",
     draw=_draw_run_difference,
     data="profiles",
 )
-
-
-def _selected(run: StoredRun) -> SelectedProfile:
-    selected = baseline_profile(run)
-    if selected is None:
-        raise InputError(f"run {run.manifest.run_id} has no profiles with stacks")
-    return selected
-
-
-def _compared(run: StoredRun) -> tuple[SelectedProfile, SelectedProfile]:
-    selected, base = compared_profile(run), baseline_profile(run)
-    if selected is None or base is None:
-        raise InputError(f"run {run.manifest.run_id} has no two profiles to compare")
-    return selected, base
 
 
 @dataclass(frozen=True)
@@ -269,15 +259,6 @@ def package(label: str) -> str:
         return script[0]
     path, slash, name = label.partition("(")[0].rpartition("/")
     return path + slash + name.partition("." if "." in name else "_")[0]
-
-
-def _omission(tree: CallTree) -> str:
-    wide = [depth for depth, call in tree.calls() if call.value >= MIN_SHARE * tree.root.value]
-    deep = f", nor calls deeper than {MAX_DEPTH}" if max(wide, default=0) >= MAX_DEPTH else ""
-    many = (
-        f"; of the others the widest {MAX_CALLS:,} are" if sum(depth < MAX_DEPTH for depth in wide) > MAX_CALLS else ""
-    )
-    return f"Calls below {MIN_SHARE:.1%} of the whole are not drawn{deep}{many}."
 
 
 def _draw_icicle(
@@ -363,11 +344,3 @@ def _hover_text(tree: CallTree, call: Call) -> str:
 
 def _measured(value_type: ValueType) -> str:
     return "CPU samples" if value_type.kind.partition(":")[0] in _CPU_KINDS else clean(value_type.kind)
-
-
-def _amount(value: int, value_type: ValueType) -> str:
-    """Return a value as text: a time, a size, or a number of what is counted."""
-    time_s = value_type.seconds(value)
-    if time_s is not None:
-        return units.seconds(time_s)
-    return units.size(value) if value_type.unit == "bytes" else units.count(value)
