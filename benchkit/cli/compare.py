@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.gate import GateLimits
     from benchkit.comparison.ratios import Ratio
 
-FORMATS = ("text", "json", "markdown", "junit")
+Format = Literal["text", "json", "markdown", "junit"]
 
 
 def compare(
@@ -61,15 +61,13 @@ def compare(
         list[str] | None,
         typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; implies a gate; repeatable."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Form of the output.")] = "text",
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
     from benchkit.comparison.compare import compare as compare_runs
 
-    if form not in FORMATS:
-        raise InputError(f"no format {form!r}", why=f"formats: {', '.join(FORMATS)}")
     wanted = _thresholds(thresholds, threshold or [])
     if form == "junit" and wanted is None and not gate and not json:
         raise InputError("JUnit XML needs a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.models import Scale
 
 MAX_TIMEOUT_S = 86400
 """Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
@@ -54,27 +55,11 @@ def complete_lab(incomplete: str) -> list[str]:
         return []
 
 
-def complete_scale(incomplete: str) -> list[str]:
-    """Return the scales that begin so."""
-    from typing import get_args
-
-    from benchkit.models import Scale
-
-    return _starting_with(incomplete, get_args(Scale))
-
-
 def complete_metric(incomplete: str) -> list[str]:
     """Return the metrics of trials that begin so."""
     from benchkit.models.metrics import METRICS
 
     return _starting_with(incomplete, METRICS)
-
-
-def complete_load_tool(incomplete: str) -> list[str]:
-    """Return the load tools that begin so."""
-    from benchkit.loadtools.registry import TOOLS
-
-    return _starting_with(incomplete, TOOLS)
 
 
 def complete_output_format(incomplete: str) -> list[str]:
@@ -132,22 +117,9 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")
 
 # Scenarios
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
-Scale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help=SCALE_HELP,
-        autocompletion=complete_scale,
-    ),
-]
+ScaleName = Annotated[Scale, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP)]
 OwnScale = Annotated[
-    str | None,
-    typer.Option(
-        "--scale",
-        help=SCALE_HELP,
-        show_default="lab, or the resumed run's",
-        autocompletion=complete_scale,
-    ),
+    Scale | None, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP, show_default="lab, or the resumed run's")
 ]
 Set = Annotated[
     list[str] | None,

@@ -9,7 +9,7 @@ import typer
 
 from benchkit import units
 from benchkit.cli import options
-from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
+from benchkit.cli.console import announced_if_slow, print_json, print_table, say
 from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import BenchkitError, raise_first
@@ -34,7 +34,7 @@ def plan(
     *,
     inventory: options.InventoryFile = None,
     lab: options.LabName = None,
-    scale: options.Scale = "lab",
+    scale: options.ScaleName = "lab",
     settings: options.Set = None,
     seed: options.Seed = None,
     profile: options.Profile = False,
@@ -57,7 +57,7 @@ def plan(
     from benchkit.store.store import open_store
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
-    experiment = read_experiment(scenario, scale_named(scale), requested)
+    experiment = read_experiment(scenario, scale, requested)
     where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:

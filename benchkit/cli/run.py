@@ -29,6 +29,7 @@ from benchkit.cli.options import (
     complete_scenario,
 )
 from benchkit.errors import ExitCode
+from benchkit.models import Scale
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
@@ -74,7 +75,6 @@ def run(
     conditions. Scenario, hosts and the programs in use must be as they were (--accept-changes records the differences
     instead).
     """
-    from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import inventory_of
     from benchkit.cli.live_matrix import progress_of_run
     from benchkit.cli.options import parse_tags
@@ -84,7 +84,14 @@ def run(
     from benchkit.hosts.connections import RECONNECT_S
     from benchkit.run.resume import require_unfinished
     from benchkit.run.run import ResumeOptions, RunOptions
-    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES, read_experiment, stored_experiment
+    from benchkit.scenario.read import (
+        DEFAULT_SCALE,
+        SCALES,
+        WITH_PROFILES,
+        WITH_TRACES,
+        read_experiment,
+        stored_experiment,
+    )
     from benchkit.store.store import Store, store_path
 
     tags = parse_tags(tag or [])
@@ -96,7 +103,10 @@ def run(
             raise InputError("--scale, --set, --tag, --seed, --profile and --trace cannot change a resumed run")
         require_unfinished(run_folder, retry_failed=retry_failed)
         manifest = run_folder.manifest()
-        seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)
+        seed, requested = manifest.seed, list(manifest.settings)
+        of_run = next((each for each in SCALES if each == manifest.scale), None)
+        if of_run is None:
+            raise InputError(f"no scale {manifest.scale!r}", where=manifest.run_id)
         if scenario is None:
             experiment = stored_experiment(manifest.scenario, manifest.source, of_run, requested)
         else:
@@ -108,7 +118,7 @@ def run(
     elif scenario is None:
         raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
-        experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
+        experiment = read_experiment(scenario, scale or DEFAULT_SCALE, requested)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     wait_idle_hosts(chosen, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
     options = RunOptions(
@@ -127,12 +137,11 @@ def run(
 
 def demo(
     store: StoreFolder = None,
-    scale: Annotated[str, typer.Option("--scale", hidden=True)] = "lab",
+    scale: Annotated[Scale, typer.Option("--scale", hidden=True)] = "lab",
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
-    from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import own_lab
     from benchkit.cli.live_matrix import progress_of_run
     from benchkit.cli.run_summary import print_run_summary
@@ -142,7 +151,7 @@ def demo(
     from benchkit.store.store import Store, store_path
 
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
-        experiment = read_experiment("quickstart", scale_named(scale))
+        experiment = read_experiment("quickstart", scale)
         stored_in = Store(store_path(store))
         with own_lab("demo", quiet=quiet) as lab:
             options = RunOptions(names_other_programs=not quiet)

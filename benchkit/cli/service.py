@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.console import print_json, print_table, say, scale_named
+from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, ScaleName, ScenarioName, Set
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode, raise_first
 
@@ -37,7 +37,7 @@ def up(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     cell: Cell = None,
     apply: Annotated[
@@ -53,7 +53,7 @@ def up(
     from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    experiment = read_experiment(scenario, scale, settings or ())
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with _connected(experiment, chosen, cell, is_to_run=True) as (plan, planned, hosts):
         if not quiet:
@@ -77,7 +77,7 @@ def status(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     cell: Cell = None,
     json: Json = False,
@@ -86,7 +86,7 @@ def status(
     from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
+    experiment = read_experiment(scenario, scale, settings or ())
     with _connected(experiment, inventory_of(inventory, lab), cell, is_to_run=False) as (plan, planned, hosts):
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
@@ -103,7 +103,7 @@ def down(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     quiet: Quiet = False,
     json: Json = False,

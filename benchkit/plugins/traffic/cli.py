@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit.cli.options import Json, in_existing_folder
+from benchkit.plugins.traffic.cleaning import Queries
 
 if TYPE_CHECKING:
     from benchkit.models.traffic import Traffic
-    from benchkit.plugins.traffic.cleaning import Queries
-
-QUERIES = ("keep", "hash", "drop")
 SHOWN_CLASSES = 15
 
 app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log or an API description.")
@@ -36,7 +34,9 @@ def from_file(
         typer.Option("-o", "--out", metavar="PATH", callback=in_existing_folder, help="File of the traffic."),
     ] = Path("traffic.json"),
     paths: Annotated[int, typer.Option("--paths", min=1, max=1000, help="Different requests of each class.")] = 20,
-    query: Annotated[str, typer.Option("--query", help=f"Query strings: {', '.join(QUERIES)}.")] = "keep",
+    query: Annotated[
+        Queries, typer.Option("--query", help="Query strings: kept, their values hashed, or dropped.")
+    ] = "keep",
     headers: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,14 +56,9 @@ def from_file(
     {}. Cookies, authorization, and tokens in paths and queries are removed and counted.
     """
     from benchkit.cli.console import input_name, print_json, read_input
-    from benchkit.errors import InputError
     from benchkit.report.pages.report_files import write_file
 
-    if query not in QUERIES:
-        raise InputError(f"no treatment {query!r} of queries", why=f"one of: {', '.join(QUERIES)}")
-    traffic = _read(
-        read_input(file), input_name(file), form, cast("Queries", query), headers, paths=paths, all_methods=all_methods
-    )
+    traffic = _read(read_input(file), input_name(file), form, query, headers, paths=paths, all_methods=all_methods)
     write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
     if json:
         print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})
