@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from benchkit import units
-from benchkit.cli.console import print_table
+from benchkit.cli.console import print_json, print_table
 from benchkit.cli.options import Json, RunId, StoreToRead, complete_metric, complete_run
 from benchkit.errors import InputError
 
@@ -92,20 +92,14 @@ def _thresholds(file: Path | None, texts: list[str]) -> GateLimits | None:
 
 
 def _print(found: RunComparison, form: str) -> None:
+    from benchkit.comparison.texts import junit, markdown
+
     if form == "json":
-        from benchkit.cli.console import print_json
-
         print_json(found.model_dump(mode="json"))
-    elif form == "markdown":
-        from benchkit.comparison.texts import markdown
-
-        print(markdown(found), end="")
-    elif form == "junit":
-        from benchkit.comparison.texts import junit
-
-        print(junit(found), end="")
-    else:
+    elif form == "text":
         _show(found)
+    else:
+        print(markdown(found) if form == "markdown" else junit(found), end="")
 
 
 def _show(found: RunComparison) -> None:
@@ -117,10 +111,8 @@ def _show(found: RunComparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
-    for sentence in [
-        *(each.sentence for each in found.capacities),
-        *(each.sentence for each in (*found.costs, *found.energies)),
-    ]:
+    costs = [each.sentence for each in (*found.costs, *found.energies)]
+    for sentence in (*(each.sentence for each in found.capacities), *costs):
         print(sentence)
     print(describe_runs(found))
     for note in found.notes:
@@ -188,20 +180,9 @@ def _show_metric(ratios: list[Ratio], found: RunComparison) -> None:
     for ratio in ratios:
         base = () if one else (describe_baseline(ratio, found), shown(ratio.baseline_value))
         point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
-        rows.append(
-            (
-                ratio.cell_id,
-                *base,
-                shown(ratio.value),
-                point,
-                interval(ratio),
-                p_value(ratio),
-                outcome(ratio, brief=True),
-            )
-        )
-    print_table(
-        heads, rows, right=tuple(i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"})
-    )
+        figures = (shown(ratio.value), point, interval(ratio), p_value(ratio))
+        rows.append((ratio.cell_id, *base, *figures, outcome(ratio, brief=True)))
+    print_table(heads, rows, right=[i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"}])
     for ratio in ratios:
         if ratio.outcome == "undecided" or ratio.exclusions:
             print(f"{ratio.cell_id}: {outcome(ratio)}")

@@ -75,9 +75,8 @@ def _draw(found: History, folder: Path) -> list[str]:
 
     written = []
     for series in found.series:
-        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{found.scenario} {series.scale} {found.metric} {series.title}").strip(
-            "-"
-        )
+        title = f"{found.scenario} {series.scale} {found.metric} {series.title}"
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")
         files = render_series(found, series)
         for suffix, content in ((".svg", files.svg), (".png", files.png)):
             write_file(folder / f"{name}{suffix}", content)
@@ -131,15 +130,8 @@ def _show_points(series: HistorySeries, metric: str) -> None:
             marks.get(point.run_id, ""),
         )
 
-    heads = (
-        "run",
-        "started (UTC)",
-        "segment",
-        "code",
-        "ratio" if series.baseline else "value",
-        "95 % interval",
-        "",
-    )
+    value = "ratio" if series.baseline else "value"
+    heads = ("run", "started (UTC)", "segment", "code", value, "95 % interval", "")
     points = series.points[-SHOWN_RUNS:]
     print_table(heads, map(row, points), right=(2, 4))
     for note, runs in _runs_by_note(points).items():

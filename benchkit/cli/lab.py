@@ -293,33 +293,18 @@ def _show(lab: Lab, what: str, *, json: bool) -> None:
 
 def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
     """Return the lab as the document that `up --json` and `status --json` print."""
-    return {
-        "name": lab.name,
-        "up": True,
-        "fresh": lab.fresh,
-        **_owner_document(lab),
-        "mode": lab.state.mode,
-        "created_at": lab.state.created_at,
-        "subnet": lab.state.subnet,
-        "hosts": [
-            {
-                "name": host.name,
-                "roles": host.roles,
-                "testbed": host.testbed,
-                "address": host.address,
-                "port": host.port,
-                "user": lab.state.user,
-                "cpus": host.cpus,
-                "link_bps": host.link_bps,
-                "answers": answering[host.name],
-                "ssh": lab.ssh_command(host.name),
-            }
-            for host in lab.hosts
-        ],
-        "limits": lab.state.limits,
-        "not_isolated": lab.state.not_isolated,
-        "folder": str(lab.folder.path),
-    }
+    state = lab.state.model_dump(mode="json", include={"mode", "created_at", "subnet", "limits", "not_isolated"})
+    hosts = [
+        {
+            **host.model_dump(mode="json", exclude={"workdir"}),
+            "user": lab.state.user,
+            "answers": answering[host.name],
+            "ssh": lab.ssh_command(host.name),
+        }
+        for host in lab.hosts
+    ]
+    lab_itself = {"name": lab.name, "up": True, "fresh": lab.fresh, "folder": str(lab.folder.path)}
+    return {**lab_itself, **_owner_document(lab), **state, "hosts": hosts}
 
 
 def _owner_document(lab: Lab) -> dict[str, Any]:

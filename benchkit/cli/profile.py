@@ -246,36 +246,23 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
             }
         )
         return
-    print_table(
+    functions = ("mcall", "findrunnable", "netpoll")
+    heads = ("cell", "service", "profiles", "waiting", "95 % interval", *functions, "goroutines", "RPS", "CPU/req")
+    rows = (
         (
-            "cell",
-            "service",
-            "profiles",
-            "waiting",
-            "95 % interval",
-            "mcall",
-            "findrunnable",
-            "netpoll",
-            "goroutines",
-            "RPS",
-            "CPU/req",
-        ),
-        (
-            (
-                each.cell_id,
-                each.service,
-                units.count(each.profiles),
-                each.annotated("shares", units.share(each.waiting)),
-                "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
-                *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
-                each.annotated("goroutines", units.count(each.goroutines)),
-                each.annotated("rps", units.rate(each.rps)),
-                each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
-            )
-            for each in found
-        ),
-        right=tuple(range(2, 11)),
+            each.cell_id,
+            each.service,
+            units.count(each.profiles),
+            each.annotated("shares", units.share(each.waiting)),
+            "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
+            *(units.share(each.cumulative[name]) for name in functions),
+            each.annotated("goroutines", units.count(each.goroutines)),
+            each.annotated("rps", units.rate(each.rps)),
+            each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
+        )
+        for each in found
     )
+    print_table(heads, rows, right=range(2, 11))
     for cost in costs:
         if cost.cell_id is None:
             print(cost.sentence)
