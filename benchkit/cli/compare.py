@@ -95,7 +95,7 @@ def _print(found: RunComparison, form: str) -> None:
     from benchkit.comparison.texts import junit, markdown
 
     if form == "json":
-        print_json(found.model_dump(mode="json"))
+        print_json(found)
     elif form == "text":
         _show(found)
     else:

@@ -109,7 +109,13 @@ def prepare_streams() -> None:
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON document; pydantic models in it become what the contract states."""
-    print(legible_json(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False)))
+    print(legible_json(json.dumps(document, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)))
+
+
+def _plain(value: object) -> object:
+    """Return a model as JSON, and any other value as text."""
+    dump = getattr(value, "model_dump", None)
+    return str(value) if dump is None else dump(mode="json")
 
 
 def say(text: str) -> None:

@@ -209,7 +209,7 @@ def status(name: Name = None, json: Json = False) -> None:
         return
     others = [other for other in lab_names() if other != chosen]
     if json:
-        owners = [{"name": other.name, **_owner_document(other)} for other in labs_up() if other.name in others]
+        owners = [{"name": other.name, "owner": other.owner} for other in labs_up() if other.name in others]
         print_json({"name": chosen or DEFAULT_NAME, "up": False, "others": others, "others_up": owners})
         return
     what = "No lab of this checkout is up" if chosen is None else f"The lab {chosen!r} is not up"
@@ -303,12 +303,8 @@ def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
         }
         for host in lab.hosts
     ]
-    lab_itself = {"name": lab.name, "up": True, "fresh": lab.fresh, "folder": str(lab.folder.path)}
-    return {**lab_itself, **_owner_document(lab), **state, "hosts": hosts}
-
-
-def _owner_document(lab: Lab) -> dict[str, Any]:
-    return {"owner": None if lab.owner is None else lab.owner.model_dump(mode="json")}
+    lab_itself = {"name": lab.name, "up": True, "fresh": lab.fresh, "owner": lab.owner, "folder": lab.folder.path}
+    return {**lab_itself, **state, "hosts": hosts}
 
 
 app.command()(prepare)

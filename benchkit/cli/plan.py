@@ -66,7 +66,7 @@ def plan(
             run_plan, errors = draft_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where, pilot=pilot and not errors, quiet=quiet)
     if json:
-        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power.model_dump(mode="json")})
+        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power})
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)

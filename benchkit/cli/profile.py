@@ -240,8 +240,8 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
         print_json(
             {
                 "run_id": folder.run_id,
-                "services": [each.model_dump(mode="json") for each in found],
-                "profiler_cost": [cost.model_dump(mode="json") for cost in costs],
+                "services": found,
+                "profiler_cost": costs,
                 "notices": profile_notes,
             }
         )

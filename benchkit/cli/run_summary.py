@@ -28,6 +28,17 @@ def say_not_restored(outcome: RunOutcome) -> None:
         )
 
 
+def outcome_document(outcome: RunOutcome, store: Store) -> dict[str, object]:
+    """Return the fields that the documents of `run`, `versus` and `capacity` have in common."""
+    return {
+        "run_id": outcome.run.run_id,
+        "status": outcome.status,
+        "store": store.path,
+        "failures": outcome.failures,
+        "not_put_back": outcome.not_restored,
+    }
+
+
 def print_run_summary(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
@@ -48,23 +59,19 @@ def print_run_summary(
     if json:
         print_json(
             {
-                "run_id": outcome.run.run_id,
-                "status": outcome.status,
-                "store": store.path,
+                **outcome_document(outcome, store),
                 "lab": lab,
                 "design": data.design,
                 "blocks": data.manifest.blocks,
                 "trials": outcome.trials,
-                "failures": outcome.failures,
                 "retries": outcome.retries,
-                "not_put_back": outcome.not_restored,
                 "not_seen_put_back": outcome.restore_unconfirmed,
-                "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
-                "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
-                "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
-                "costs": [cost.model_dump(mode="json") for cost in costs],
-                "energies": [energy.model_dump(mode="json") for energy in energies],
-                "claims": [claim.model_dump(mode="json") for claim in claims],
+                "cells": cells,
+                "ratios": compared.ratios,
+                "capacities": capacities,
+                "costs": costs,
+                "energies": energies,
+                "claims": claims,
                 "report": report,
             }
         )

@@ -14,7 +14,7 @@ from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import DelayedDisplay, SilentProgress
-from benchkit.cli.run_summary import say_not_restored
+from benchkit.cli.run_summary import outcome_document, say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
@@ -321,17 +321,13 @@ def _print_document(
     from benchkit.comparison.server_results import measure_server
 
     answer = answer_of_run(data)
-    alone = {"measured": measure_server(data).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
+    alone = {"measured": measure_server(data)} if len(data.manifest.cells) == 1 else {}
     print_json(
         {
-            "run_id": outcome.run.run_id,
-            "status": outcome.status,
-            "store": store.path,
-            "servers": [result.model_dump(mode="json") for result in results],
+            **outcome_document(outcome, store),
+            "servers": results,
             **alone,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
-            "failures": outcome.failures,
-            "not_put_back": outcome.not_restored,
             "report": report,
             "scenario": save,
         }

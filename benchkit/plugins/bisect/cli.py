@@ -150,7 +150,7 @@ def _print_answer(record: BisectionRecord, *, json: bool) -> None:
 
     answer = answer_of(record)
     if json:
-        print_json({"search": record.model_dump(mode="json"), "answer": answer.model_dump(mode="json")})
+        print_json({"search": record, "answer": answer})
         return
     for sentence in answer.sentences:
         print(sentence)
