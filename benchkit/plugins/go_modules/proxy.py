@@ -91,17 +91,6 @@ class ProxyOptions(ServiceOptions):
 
 
 @dataclass(frozen=True)
-class ProxySources:
-    """The sources of a proxy's modules, and its folder for them."""
-
-    upstream: str
-    """URL of the proxy of all other modules."""
-    private: str
-    """Comma-separated patterns of the modules that come from repositories."""
-    cache: PurePosixPath
-
-
-@dataclass(frozen=True)
 class ProxyCommand:
     """The command of a proxy: its arguments, further variables, and the executable where benchkit carries it."""
 
@@ -130,16 +119,19 @@ class ModuleProxy(Backend[ProxyOptions]):
         folder = place.folder
         cache, scratch = folder / CACHE, folder / "scratch"
         upstream = upstream_url(options.upstream, request.peers)
-        private = ",".join(options.private)
         files = [ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
-        env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
+        env = {
+            **go_environment(place, folder / "home", scratch),
+            "GOINSECURE": ",".join(options.private),
+            "TMPDIR": str(scratch),
+        }
         if options.vanity is not None:
             env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
         if options.vcs is not None:
             reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
             files += reader.files
             env["GIT_SSH_COMMAND"] = reader.ssh_command
-        command = self._command(request, ProxySources(upstream, private, cache), env)
+        command = self._command(request, upstream, env)
         process = go_process(request, command.argv, env={**env, **command.env})
         return Service(
             name=request.name,
@@ -155,10 +147,11 @@ class ModuleProxy(Backend[ProxyOptions]):
         )
 
     @abstractmethod
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
-        """Return the command of this proxy; `env` is the environment that all of them get."""
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
+        """Return the command of this proxy.
+
+        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all of them get.
+        """
 
 
 class Goproxy(ModuleProxy):
@@ -168,13 +161,12 @@ class Goproxy(ModuleProxy):
         self.name = name
         self._package = package
 
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         del env
         executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
-        listen = ("-listen", request.endpoint.authority, "-cacheDir", str(sources.cache))
-        argv = (str(executable.path), *listen, "-proxy", sources.upstream, "-exclude", sources.private)
+        cache, private = str(request.place.folder / CACHE), ",".join(request.options.private)
+        listen = ("-listen", request.endpoint.authority, "-cacheDir", cache)
+        argv = (str(executable.path), *listen, "-proxy", upstream, "-exclude", private)
         return ProxyCommand(argv, files=(executable,))
 
 
@@ -187,18 +179,16 @@ class Athens(ModuleProxy):
 
     name = "athens"
 
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         place = request.place
         if self.name not in place.programs:
             named = f"the inventory may name one (hosts.{place.host}.programs: {{athens: /path/to/athens}})"
             raise UnsupportedError(f"{place.host} has no athens: {named}")
         of_go = {
-            "GOPROXY": sources.upstream,
-            "GONOPROXY": sources.private,
+            "GOPROXY": upstream,
+            "GONOPROXY": env["GOINSECURE"],
             "GOSUMDB": "off",
-            "GOINSECURE": sources.private,
+            "GOINSECURE": env["GOINSECURE"],
             **{name: value for name, value in env.items() if name in _PASSED_TO_GO},
         }
         settings = {
@@ -207,7 +197,7 @@ class Athens(ModuleProxy):
             "ATHENS_GO_BINARY_ENV_VARS": ";".join(f"{name}={value}" for name, value in of_go.items()),
             "ATHENS_PORT": request.endpoint.authority,
             "ATHENS_STORAGE_TYPE": "disk",
-            "ATHENS_DISK_STORAGE_ROOT": str(sources.cache),
+            "ATHENS_DISK_STORAGE_ROOT": str(place.folder / CACHE),
             "ATHENS_GOGET_DIR": env["TMPDIR"],
             "ATHENS_LOG_LEVEL": "error",
             "ATHENS_STATS_EXPORTER": "",
