@@ -12,9 +12,6 @@ from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchkit.comparison.runs.run_data import RunData
-    from benchkit.store.store import Store
-
 Format = Literal["csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics"]
 HistogramSeries = Literal["raw", "corrected"]
 
@@ -70,9 +67,20 @@ def export(
 def _texts(
     run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
 ) -> Mapping[str, str]:
+    from urllib.parse import quote
+
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
-    from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv
+    from benchkit.models.metrics import P99, RPS
+    from benchkit.plugins.export.formats import (
+        bencher_json,
+        benchstat,
+        conbench_json,
+        merged_by_cell,
+        openmetrics,
+        otava_csv,
+    )
+    from benchkit.run_history.series import history
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
@@ -86,13 +94,17 @@ def _texts(
         raise InputError("--cell selects one of several files, and only hgrm has several", where=f"--format {form}")
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
-        return {f"{found.run_id}.csv": trials_csv(trials)}
+        return {f"{found.run_id}.csv": trials.to_csv(index=False, lineterminator="\r\n")}  # RFC 4180
     if form == "benchstat":
         return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
     if form == "otava":
-        return {f"{data.manifest.scenario_name}.csv": _otava(data, where)}
-    if form in {"bmf", "conbench", "openmetrics"}:
-        return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
+        metrics = [name for name in (RPS, P99) if trials[name].notna().any()]
+        name = data.manifest.scenario_name
+        return {f"{name}.csv": otava_csv([history(name, metric=metric, store=where) for metric in metrics])}
+    if form == "openmetrics":
+        return {f"{found.run_id}.txt": openmetrics(data)}
+    if form in {"bmf", "conbench"}:
+        return {f"{found.run_id}.json": bencher_json(data) if form == "bmf" else conbench_json(data)}
     latency = load("latency", store=where, run_id=found.run_id)
     texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
@@ -100,31 +112,8 @@ def _texts(
         if data.exclusions:
             hint += ", and some trials here are invalid: add --invalid"
         raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
-    return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
-
-
-def _exchanged(data: RunData, form: str) -> str:
-    from benchkit.plugins.export.formats import bencher_json, conbench_json, openmetrics
-
-    return {"bmf": bencher_json, "conbench": conbench_json, "openmetrics": openmetrics}[form](data)
-
-
-def _otava(data: RunData, store: Store) -> str:
-    """Return the history of the run's scenario, of the metrics that the run has."""
-    from benchkit.models.metrics import P99, RPS
-    from benchkit.plugins.export.formats import otava_csv
-    from benchkit.run_history.series import history
-
-    metrics = [name for name in (RPS, P99) if data.trials[name].notna().any()]
-    name = data.manifest.scenario_name
-    return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
-
-
-def _file_name(cell_id: str) -> str:
-    """Return a file name for a cell that stays in its folder and that no other cell shares."""
-    from urllib.parse import quote
-
-    return quote(cell_id, safe="=,+@:~").replace("..", "%2E%2E")
+    names = {cell: quote(cell, safe="=,+@:~").replace("..", "%2E%2E") for cell in texts}  # each stays in its folder
+    return {f"{names[cell]}.{series}.hgrm": text for cell, text in texts.items()}
 
 
 def _write(texts: Mapping[str, str], out: Path, *, folder: bool) -> list[str]:
