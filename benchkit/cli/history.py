@@ -56,8 +56,12 @@ def history(
     """
     from benchkit.run_history.series import history as read_history
 
+    if scenario.endswith((".yaml", ".yml")):
+        from benchkit.scenario.read import read_experiment
+
+        scenario = read_experiment(scenario).scenario.name
     with announced_if_slow(f"reading the runs of {scenario}"):
-        found = read_history(_name(scenario), metric=metric, cell=cell, since=since, values=values, store=store)
+        found = read_history(scenario, metric=metric, cell=cell, since=since, values=values, store=store)
     figures = [] if out is None else _draw(found, out)
     if json:
         print_json({**found.model_dump(mode="json"), **({} if out is None else {"figures": figures})})
@@ -82,15 +86,6 @@ def _draw(found: History, folder: Path) -> list[str]:
             write_file(folder / f"{name}{suffix}", content)
             written.append(str(folder / f"{name}{suffix}"))
     return written
-
-
-def _name(scenario: str) -> str:
-    """Return the name of a scenario that is given as a file."""
-    if not scenario.endswith((".yaml", ".yml")):
-        return scenario
-    from benchkit.scenario.read import read_experiment
-
-    return str(read_experiment(scenario).scenario.name)
 
 
 def _show(found: History) -> None:

@@ -133,7 +133,7 @@ def versus(
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
     from benchkit.scenario.server_arguments import IMAGE
-    from benchkit.scenario.versus import ServerComparison, default_tool
+    from benchkit.scenario.versus import ServerComparison, compare_images_of, default_tool
     from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
 
@@ -160,7 +160,9 @@ def versus(
         **place_of(files or [], inventory, lab),
     )
     if dockerfile is not None:
-        make_fields = _image_refs(dockerfile, ref or [], is_alone=not servers and build is None and run is None)
+        if servers or build is not None or run is not None or len(set(ref or [])) < MIN_REFS:
+            raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
+        make_fields: MakeFields = partial(compare_images_of, dockerfile, ref or [], str(Path.cwd()))
     else:
         make_fields = _servers(servers, names, build, run, ref or [])
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
@@ -201,14 +203,6 @@ def versus(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if outcome.failures or outcome.not_restored or not has_answer(results):
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _image_refs(dockerfile: str, refs: Sequence[str], *, is_alone: bool) -> MakeFields:
-    from benchkit.scenario.versus import compare_images_of
-
-    if not is_alone or len(set(refs)) < MIN_REFS:
-        raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
-    return partial(compare_images_of, dockerfile, refs, str(Path.cwd()))
 
 
 def _servers(

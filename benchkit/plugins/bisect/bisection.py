@@ -161,7 +161,9 @@ class CommitComparison:
         if built.unsupported is not None:
             return Compared(reason=built.unsupported)
         if built.same_as is not None:
-            return Compared(same_as=next(_commit(cell) for cell in cells if cell.cell_id == built.same_as))
+            return Compared(
+                same_as=next(str(cell.spec.levels["ref"]) for cell in cells if cell.cell_id == built.same_as)
+            )
         if threshold is not None and (reason := self._start_failure(commit)):
             return Compared(reason=reason)
         level = min(step_error_rate(len(self.record.commits)), ALPHA_PER_LOOK)
@@ -218,10 +220,6 @@ class CommitComparison:
             reasons = [*outcome.failures.values(), *([ratio.reason] if ratio is not None and ratio.reason else [])]
             return Compared(run_id=outcome.run.run_id, reason="; ".join(dict.fromkeys(reasons)))
         return Compared(ratio, outcome.run.run_id)
-
-
-def _commit(cell: PlannedCell) -> str:
-    return str(cell.spec.levels["ref"])
 
 
 def stored_requests(requests: Sequence[ServerRequest]) -> tuple[Request, ...]:

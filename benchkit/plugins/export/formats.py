@@ -180,7 +180,10 @@ def otava_csv(histories: Sequence[History]) -> str:
     `time_column: time`, `attributes: [run, commit]` and the others as `metrics`.
     """
     columns = [
-        (_slug(f"{found.metric} {series.title}"), {point.run_id: point for point in series.points if point.is_used})
+        (
+            re.sub(r"[^A-Za-z0-9]+", "_", f"{found.metric} {series.title}").strip("_"),
+            {point.run_id: point for point in series.points if point.is_used},
+        )
         for found in histories
         for series in found.series
     ]
@@ -302,11 +305,6 @@ def _cluster(manifest: Manifest) -> dict[str, object]:
         for host in manifest.hosts
     }
     return {"name": "+".join(host.name for host in manifest.hosts), "info": info, "optional_info": {}}
-
-
-def _slug(text: str) -> str:
-    """Return a name that needs no quotes: letters, digits and underscores."""
-    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
 
 
 def _escape(text: str) -> str:

@@ -262,14 +262,9 @@ def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[Servic
         reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)
         files, env["GIT_SSH_COMMAND"] = reader.files, reader.ssh_command
     if options.vanity is not None:
-        env |= http_proxy_environment(peers[options.vanity], direct_host=_upstream_host(options.upstream, peers))
+        upstream = None if options.upstream is None else urlsplit(upstream_url(options.upstream, peers)).hostname
+        env |= http_proxy_environment(peers[options.vanity], direct_host=upstream)
     return files, env
-
-
-def _upstream_host(upstream: str | None, peers: Mapping[str, Endpoint]) -> str | None:
-    if upstream is None:
-        return None
-    return peers[upstream].address if upstream in peers else urlsplit(upstream).hostname
 
 
 def proof_document(proofs: Sequence[ModuleProof]) -> dict[str, Any]:
