@@ -7,27 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import (
-    SCENARIO_HELP,
-    AcceptChanges,
-    InventoryFile,
-    Json,
-    LabName,
-    Lease,
-    OwnScale,
-    Profile,
-    Quiet,
-    Reconnect,
-    Resume,
-    RetryFailed,
-    Seed,
-    Set,
-    StoreFolder,
-    Tags,
-    Trace,
-    WaitIdle,
-    complete_scenario,
-)
+from benchkit.cli import options
 from benchkit.errors import ExitCode
 from benchkit.models import Scale
 
@@ -42,26 +22,27 @@ if TYPE_CHECKING:
 
 def run(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)
+        str | None,
+        typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP, autocompletion=options.complete_scenario),
     ] = None,
     *,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
-    scale: OwnScale = None,
-    settings: Set = None,
-    tag: Tags = None,
-    seed: Seed = None,
-    profile: Profile = False,
-    trace: Trace = False,
-    resume: Resume = None,
-    retry_failed: RetryFailed = False,
-    accept_changes: AcceptChanges = False,
-    lease: Lease = None,
-    reconnect: Reconnect = None,
-    wait_idle: WaitIdle = None,
-    store: StoreFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    inventory: options.InventoryFile = None,
+    lab: options.LabName = None,
+    scale: options.OwnScale = None,
+    settings: options.Set = None,
+    tag: options.Tags = None,
+    seed: options.Seed = None,
+    profile: options.Profile = False,
+    trace: options.Trace = False,
+    resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
+    accept_changes: options.AcceptChanges = False,
+    lease: options.Lease = None,
+    reconnect: options.Reconnect = None,
+    wait_idle: options.WaitIdle = None,
+    store: options.StoreFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Run a scenario on its hosts and store the results, or resume an interrupted run.
 
@@ -77,7 +58,6 @@ def run(
     """
     from benchkit.cli.host_choice import inventory_of
     from benchkit.cli.live_matrix import progress_of_run
-    from benchkit.cli.options import parse_tags
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.hosts.bootstrap import LEASE_S
@@ -94,7 +74,7 @@ def run(
     )
     from benchkit.store.store import Store, store_path
 
-    tags = parse_tags(tag or [])
+    tags = options.parse_tags(tag or [])
     stored_in = Store(store_path(store))
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
     run_folder = None if resume is None else stored_in.run(resume)
@@ -121,7 +101,7 @@ def run(
         experiment = read_experiment(scenario, scale or DEFAULT_SCALE, requested)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     wait_idle_hosts(chosen, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-    options = RunOptions(
+    run_options = RunOptions(
         seed=seed,
         tags=tags,
         resume=None if run_folder is None else ResumeOptions(run_folder, accept_changes, retry_failed),
@@ -129,17 +109,17 @@ def run(
         reconnect_s=RECONNECT_S if reconnect is None else reconnect,
         names_other_programs=not quiet,
     )
-    outcome = run_interruptibly(experiment, chosen, stored_in, progress_of_run(quiet=quiet), options)
+    outcome = run_interruptibly(experiment, chosen, stored_in, progress_of_run(quiet=quiet), run_options)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def demo(
-    store: StoreFolder = None,
+    store: options.StoreFolder = None,
     scale: Annotated[Scale, typer.Option("--scale", hidden=True)] = "lab",
-    quiet: Quiet = False,
-    json: Json = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
     from benchkit.cli.host_choice import own_lab
@@ -154,9 +134,9 @@ def demo(
         experiment = read_experiment("quickstart", scale)
         stored_in = Store(store_path(store))
         with own_lab("demo", quiet=quiet) as lab:
-            options = RunOptions(names_other_programs=not quiet)
             progress = progress_of_run(quiet=quiet)
-            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, progress, options)
+            run_options = RunOptions(names_other_programs=not quiet)
+            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, progress, run_options)
         report = write_run_report(outcome, stored_in)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
@@ -168,7 +148,7 @@ def run_interruptibly(
     inventory: Inventory,
     store: Store,
     progress: SilentProgress,
-    options: RunOptions,
+    run_options: RunOptions,
     *,
     is_resumable: bool = True,
 ) -> RunOutcome:
@@ -184,12 +164,12 @@ def run_interruptibly(
     signals = Signals()
     try:
         with signals_interrupt() as signals, progress:
-            return run_experiment(experiment, inventory, store, progress, options)
+            return run_experiment(experiment, inventory, store, progress, run_options)
     except KeyboardInterrupt as stopped:
-        run_id = options.run_id if options.resume is None else options.resume.run.run_id
+        run_id = run_options.run_id if run_options.resume is None else run_options.resume.run.run_id
         notes = ", ".join(getattr(stopped, "__notes__", ()))
         if signals.abandoned:
-            wait = units.duration(options.lease_s)
+            wait = units.duration(run_options.lease_s)
             how = f"the watchdogs on the hosts stop services and restore settings within {wait}"
         else:
             how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"
