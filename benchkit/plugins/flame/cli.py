@@ -49,16 +49,16 @@ def flame(
     profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
     if base_cell is not None and (base is not None or cell is None):
         raise InputError("--base-cell needs --cell and excludes --base")
-    before = None
+    before, before_name = None, ""
     if base_cell is not None:
-        before = profile_of(file, None, cell=base_cell, service=service, store=store)
+        before, _, before_name = profile_of(file, None, cell=base_cell, service=service, store=store)
     elif base is not None:
-        before = profile_of(base, None)
+        before, _, before_name = profile_of(base, None)
     out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.svg")
     if out.suffix == ".svg":
-        from benchkit.plugins.flame.figures import profile_svg
+        from benchkit.plugins.flame.figures import FlameGraph, profile_svg
 
-        content = profile_svg(profile, name, value=index, base=before and (before[0], before[2]))
+        content = profile_svg(FlameGraph(profile, name, before, before_name, index))
     elif out.suffix == ".json" and before is None:
         from json import dumps
 
