@@ -138,12 +138,9 @@ def calibrate(
     _require_running(outcome, with_tool=True)
     if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
         say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
-    rate = observed.slowest_rate
-    slice_s = (
-        comparison.slice_s
-        if rate is None
-        else slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
-    )
+    slice_s = comparison.slice_s
+    if (rate := observed.slowest_rate) is not None:
+        slice_s = slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
     cells = [cell.cell_id for cell in outcome.run.manifest().cells]
     profile = _profile(observed, cells, comparison, quiet=quiet) if why else None
     return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s, profile=profile)
@@ -169,15 +166,10 @@ def _profile(
         costs[record.cell_id] = ServerCost(used_s / requests, used_s / record.window_s)
     length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
     if not length.is_enough and not quiet:
-        needed = (
-            "short trials show none"
-            if math.isinf(length.needed_s)
-            else f"that needs {units.duration(length.needed_s)} each"
-        )
-        say(
-            f"Profiles of {units.duration(length.duration_s)} give no narrow interval of a tenth of the difference: {needed}. "
-            "A larger --duration helps."
-        )
+        needs = f"that needs {units.duration(length.needed_s)} each"
+        why = "short trials show none" if math.isinf(length.needed_s) else needs
+        given = f"Profiles of {units.duration(length.duration_s)}"
+        say(f"{given} give no narrow interval of a tenth of the difference: {why}. A larger --duration helps.")
     return length.fields
 
 

@@ -167,21 +167,20 @@ def versus(
         make_fields = _servers(servers, names, build, run, ref or [])
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
-    compare = partial(
-        _compare,
-        make_fields,
-        comparison,
-        stored_in,
-        settings=settings or (),
-        tags=tags,
-        save=save,
-        why=why,
-        quiet=quiet,
-    )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            outcome = compare(hosts)
+            outcome = _compare(
+                make_fields,
+                comparison,
+                stored_in,
+                hosts,
+                settings=settings or (),
+                tags=tags,
+                save=save,
+                why=why,
+                quiet=quiet,
+            )
         say_not_restored(outcome)
         is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
         data = read_run_data(stored_in, outcome.run)
@@ -195,10 +194,10 @@ def versus(
             if not is_interrupted:
                 print(f"report    {write_run_report(outcome, stored_in).resolve()}")
             if save is not None:
-                in_lab = (
-                    "" if comparison.cpus is None else "; `benchkit lab up --host host=sut,load` makes a lab for it"
+                how = (
+                    "; `benchkit lab up --host host=sut,load` makes a lab for it" if comparison.cpus is not None else ""
                 )
-                print(f"scenario  {save}{in_lab}")
+                print(f"scenario  {save}{how}")
     if is_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     if outcome.failures or outcome.not_restored or not has_answer(results):
