@@ -63,14 +63,13 @@ Upstream = Annotated[str, AfterValidator(_validate_upstream)]
 """A module proxy: the name of a service of the stack, or a URL."""
 
 
-class ProxyOptions(ServiceOptions):
-    """Options of a module proxy."""
+class RepositoryOptions(ServiceOptions):
+    """Options of a service whose go command gets private modules from their repositories."""
 
-    upstream: Upstream = Field(
-        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
-    )
     private: tuple[PathPattern, ...] = Field(
-        min_length=1, description="module paths that come from repositories", examples=[["mycompany.com/go"]]
+        min_length=1,
+        description="module paths that come from repositories, without entries in the checksum database",
+        examples=[["mycompany.com/go"]],
     )
     vanity: Name | None = Field(
         default=None,
@@ -88,6 +87,32 @@ class ProxyOptions(ServiceOptions):
         description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`",
         examples=["ssh-ed25519 AAAA"],
     )
+
+
+class ProxyOptions(RepositoryOptions):
+    """Options of a module proxy."""
+
+    upstream: Upstream = Field(
+        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
+    )
+
+
+def repository_access(
+    options: RepositoryOptions, peers: Mapping[str, Endpoint], folder: PurePosixPath, upstream: str | None
+) -> tuple[tuple[ServiceFile, ...], dict[str, str]]:
+    """Return the files and the environment with which a go command gets modules from repositories.
+
+    `upstream` is the URL of the proxy of all other modules, which is reached directly.
+    """
+    files: tuple[ServiceFile, ...] = ()
+    env: dict[str, str] = {}
+    if options.vanity is not None:
+        direct_host = None if upstream is None else urlsplit(upstream).hostname
+        env |= http_proxy_environment(peers[options.vanity], direct_host)
+    if options.vcs is not None:
+        reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)
+        files, env["GIT_SSH_COMMAND"] = reader.files, reader.ssh_command
+    return files, env
 
 
 @dataclass(frozen=True)
@@ -119,18 +144,10 @@ class ModuleProxy(Backend[ProxyOptions]):
         folder = place.folder
         cache, scratch = folder / CACHE, folder / "scratch"
         upstream = upstream_url(options.upstream, request.peers)
-        files = [ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
-        env = {
-            **go_environment(place, folder / "home", scratch),
-            "GOINSECURE": ",".join(options.private),
-            "TMPDIR": str(scratch),
-        }
-        if options.vanity is not None:
-            env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
-        if options.vcs is not None:
-            reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
-            files += reader.files
-            env["GIT_SSH_COMMAND"] = reader.ssh_command
+        telemetry = ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")
+        files, access = repository_access(options, request.peers, folder, upstream)
+        env = go_environment(place, folder / "home", scratch)
+        env |= {"GOINSECURE": ",".join(options.private), "TMPDIR": str(scratch), **access}
         command = self._command(request, upstream, env)
         process = go_process(request, command.argv, env={**env, **command.env})
         return Service(
@@ -138,7 +155,7 @@ class ModuleProxy(Backend[ProxyOptions]):
             backend=self.name,
             host=place.host,
             folder=folder,
-            files=(*files, *command.files),
+            files=(telemetry, *files, *command.files),
             process=process,
             endpoint=request.endpoint,
             forks_per_request=True,
