@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchkit.services.external import EXTERNAL
 
@@ -71,17 +71,13 @@ def search_path(inventory: Path | None) -> str | None:
     return None if inventory is not None else os.environ.get("PATH", os.defpath)
 
 
-def is_measured_as_it_is(fields: Mapping[str, object]) -> bool:
+def is_measured_as_it_is(fields: Mapping[str, Any]) -> bool:
     """Return True where a quota would change a result that has no other to be compared with.
 
     That is so for a server alone, and beside servers that are there already, which no quota holds.
     """
-    stacks = fields["stacks"]
-    if not isinstance(stacks, Mapping):
-        raise TypeError("the stacks of a scenario are a mapping")
-    backends = [service["backend"] for stack in stacks.values() for service in stack["services"].values()]
-    factors = fields["factors"]
-    is_alone = isinstance(factors, Mapping) and all(len(levels) == 1 for levels in factors.values())
+    backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
+    is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
     return is_alone or EXTERNAL in backends
 
 

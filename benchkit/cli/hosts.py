@@ -208,7 +208,6 @@ def _prepare_without_python(
     name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
 ) -> dict[str, Any]:
     """Install Python on one host, and what else it lacks, over plain commands; check that its agent starts then."""
-    from benchkit.hosts.bootstrap import NO_PYTHON, NoPythonError
     from benchkit.hosts.connections import connect
     from benchkit.hosts.plain_host import PlainHost
 
@@ -218,15 +217,7 @@ def _prepare_without_python(
         lacking = [PYTHON, *(each for each in _lacking(spec, facts, needed) if each != PYTHON)]
         outcome = _prepare(spec, facts, host, lacking, yes=yes)
     if outcome["installed"]:
-        try:
-            connect(spec, others).close()
-        except NoPythonError as error:
-            raise HostError(
-                f"still {NO_PYTHON} after its installation",
-                where=name,
-                why=error.why,
-                hint=f"install it by hand as {PYTHON} in the PATH of a shell without a login",
-            ) from error
+        connect(spec, others).close()
     return outcome
 
 

@@ -149,7 +149,12 @@ class SelfSignedCertificate(ControllerFile):
     def read(self) -> bytes:
         """Return the certificate, or its private key."""
         name, address = _certificate_name(self.server), str(self.server.address)
-        pair = get_or_create(f"key of {name}", lambda: _create_pair(address))
+
+        def create() -> bytes:
+            created = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
+            return created.key + created.certificate
+
+        pair = get_or_create(f"key of {name}", create)
         key, end, certificate = pair.partition(b"-----END PRIVATE KEY-----\n")
         return save_copy(name, certificate) if self.part == "certificate" else key + end
 
@@ -161,8 +166,3 @@ def certificate_path(server: Endpoint) -> Path:
 
 def _certificate_name(server: Endpoint) -> str:
     return f"certificate {server.host} {server.authority}"
-
-
-def _create_pair(address: str) -> bytes:
-    pair = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
-    return pair.key + pair.certificate
