@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.cli.console import prepare_streams
+from benchkit.cli.console import Level, prepare_streams, print_wide_tables, show_logs
 from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
 
@@ -51,7 +51,10 @@ def common(
         int, typer.Option("-v", "--verbose", count=True, help="Log what happens on hosts; -vv: every request.")
     ] = 0,
     log_level: Annotated[
-        str | None, typer.Option("--log-level", metavar="LEVEL", help="Log from this level on: debug, info, warning.")
+        Level | None,
+        typer.Option(
+            "--log-level", metavar="LEVEL", case_sensitive=False, help="Log from this level on: debug, info, warning."
+        ),
     ] = None,
     wide: Annotated[bool, typer.Option(WIDE, help="Break no line of a table; `less -S` scrolls it.")] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error.")] = False,
@@ -59,12 +62,8 @@ def common(
     """Apply the options of all commands; `version` acts in its callback, and `main` reads `debug`."""
     del version, debug
     if wide:
-        from benchkit.cli.console import print_wide_tables
-
         print_wide_tables()
     if verbose or log_level is not None:
-        from benchkit.cli.console import show_logs
-
         show_logs(verbose, log_level)
 
 
@@ -96,7 +95,8 @@ def _print_usage_error(error: Any) -> None:  # noqa: ANN401 - of a class that Ty
         error.show()
     else:
         command = error.ctx.command_path if error.ctx is not None else "benchkit"
-        what = re.sub(r"Input should be ([^,]*).*", r"expected \1", error.format_message()).rstrip(".")
+        message = error.format_message().replace("Value error, ", "")
+        what = re.sub(r"Input should be ([^,]*).*", r"expected \1", message).rstrip(".")
         _print_error(InputError(what, hint=f"`{command} --help` shows the usage"))
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchkit.services.external import EXTERNAL
 
@@ -71,17 +71,13 @@ def search_path(inventory: Path | None) -> str | None:
     return None if inventory is not None else os.environ.get("PATH", os.defpath)
 
 
-def is_measured_as_it_is(fields: Mapping[str, object]) -> bool:
+def is_measured_as_it_is(fields: Mapping[str, Any]) -> bool:
     """Return True where a quota would change a result that has no other to be compared with.
 
     That is so for a server alone, and beside servers that are there already, which no quota holds.
     """
-    stacks = fields["stacks"]
-    if not isinstance(stacks, Mapping):
-        raise TypeError("the stacks of a scenario are a mapping")
-    backends = [service["backend"] for stack in stacks.values() for service in stack["services"].values()]
-    factors = fields["factors"]
-    is_alone = isinstance(factors, Mapping) and all(len(levels) == 1 for levels in factors.values())
+    backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
+    is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
     return is_alone or EXTERNAL in backends
 
 
@@ -138,12 +134,9 @@ def calibrate(
     _require_running(outcome, with_tool=True)
     if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
         say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
-    rate = observed.slowest_rate
-    slice_s = (
-        comparison.slice_s
-        if rate is None
-        else slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
-    )
+    slice_s = comparison.slice_s
+    if (rate := observed.slowest_rate) is not None:
+        slice_s = slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
     cells = [cell.cell_id for cell in outcome.run.manifest().cells]
     profile = _profile(observed, cells, comparison, quiet=quiet) if why else None
     return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s, profile=profile)
@@ -169,15 +162,10 @@ def _profile(
         costs[record.cell_id] = ServerCost(used_s / requests, used_s / record.window_s)
     length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
     if not length.is_enough and not quiet:
-        needed = (
-            "short trials show none"
-            if math.isinf(length.needed_s)
-            else f"that needs {units.duration(length.needed_s)} each"
-        )
-        say(
-            f"Profiles of {units.duration(length.duration_s)} give no narrow interval of a tenth of the difference: {needed}. "
-            "A larger --duration helps."
-        )
+        needs = f"that needs {units.duration(length.needed_s)} each"
+        why = "short trials show none" if math.isinf(length.needed_s) else needs
+        given = f"Profiles of {units.duration(length.duration_s)}"
+        say(f"{given} give no narrow interval of a tenth of the difference: {why}. A larger --duration helps.")
     return length.fields
 
 

@@ -13,7 +13,7 @@ from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import SilentProgress
-from benchkit.cli.run_summary import say_not_restored
+from benchkit.cli.run_summary import outcome_document, say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 
@@ -180,16 +180,12 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
     answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
     if json:
         document = {
-            "run_id": outcome.run.run_id,
-            "status": outcome.status,
-            "store": store.path,
-            "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
-            "costs": [cost.model_dump(mode="json") for cost in costs],
-            "energies": [energy.model_dump(mode="json") for energy in energies],
+            **outcome_document(outcome, store),
+            "capacities": capacities,
+            "costs": costs,
+            "energies": energies,
             "notes": notes,
-            "answer": None if answer is None else answer.model_dump(mode="json"),
-            "failures": outcome.failures,
-            "not_put_back": outcome.not_restored,
+            "answer": answer,
             "report": write_run_report(outcome, store),
             "scenario": save,
         }

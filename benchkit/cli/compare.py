@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from benchkit import units
-from benchkit.cli.console import print_table
+from benchkit.cli.console import print_json, print_table
 from benchkit.cli.options import Json, RunId, StoreToRead, complete_metric, complete_run
-from benchkit.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.gate import GateLimits
     from benchkit.comparison.ratios import Ratio
 
-FORMATS = ("text", "json", "markdown", "junit")
+Format = Literal["text", "json", "markdown", "junit"]
 
 
 def compare(
@@ -61,18 +60,14 @@ def compare(
         list[str] | None,
         typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; implies a gate; repeatable."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="Form of the output.")] = "text",
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
     from benchkit.comparison.compare import compare as compare_runs
 
-    if form not in FORMATS:
-        raise InputError(f"no format {form!r}", why=f"formats: {', '.join(FORMATS)}")
     wanted = _thresholds(thresholds, threshold or [])
-    if form == "junit" and wanted is None and not gate and not json:
-        raise InputError("JUnit XML needs a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
     comparison = compare_runs(
         run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted, gated=gate
     )
@@ -94,20 +89,14 @@ def _thresholds(file: Path | None, texts: list[str]) -> GateLimits | None:
 
 
 def _print(found: RunComparison, form: str) -> None:
+    from benchkit.comparison.texts import junit, markdown
+
     if form == "json":
-        from benchkit.cli.console import print_json
-
-        print_json(found.model_dump(mode="json"))
-    elif form == "markdown":
-        from benchkit.comparison.texts import markdown
-
-        print(markdown(found), end="")
-    elif form == "junit":
-        from benchkit.comparison.texts import junit
-
-        print(junit(found), end="")
-    else:
+        print_json(found)
+    elif form == "text":
         _show(found)
+    else:
+        print(markdown(found) if form == "markdown" else junit(found), end="")
 
 
 def _show(found: RunComparison) -> None:
@@ -119,10 +108,8 @@ def _show(found: RunComparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
-    for sentence in [
-        *(each.sentence for each in found.capacities),
-        *(each.sentence for each in (*found.costs, *found.energies)),
-    ]:
+    costs = [each.sentence for each in (*found.costs, *found.energies)]
+    for sentence in (*(each.sentence for each in found.capacities), *costs):
         print(sentence)
     print(describe_runs(found))
     for note in found.notes:
@@ -190,20 +177,9 @@ def _show_metric(ratios: list[Ratio], found: RunComparison) -> None:
     for ratio in ratios:
         base = () if one else (describe_baseline(ratio, found), shown(ratio.baseline_value))
         point = "" if ratio.ratio is None else f"{ratio.ratio:.3f}"
-        rows.append(
-            (
-                ratio.cell_id,
-                *base,
-                shown(ratio.value),
-                point,
-                interval(ratio),
-                p_value(ratio),
-                outcome(ratio, brief=True),
-            )
-        )
-    print_table(
-        heads, rows, right=tuple(i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"})
-    )
+        figures = (shown(ratio.value), point, interval(ratio), p_value(ratio))
+        rows.append((ratio.cell_id, *base, *figures, outcome(ratio, brief=True)))
+    print_table(heads, rows, right=[i for i, head in enumerate(heads) if head in {"", "ratio", "95 % interval", "p"}])
     for ratio in ratios:
         if ratio.outcome == "undecided" or ratio.exclusions:
             print(f"{ratio.cell_id}: {outcome(ratio)}")

@@ -16,11 +16,10 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchkit.errors import InputError
 from benchkit.files import read_bounded
-from benchkit.models import Scale
 from benchkit.safe_text import RedactingFormatter, legible, legible_json
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _wide = False
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 """Errors of a pipe and of a terminal whose other end is closed."""
 STDIN = "-"
-LEVELS = ("debug", "info", "warning", "error")
+Level = Literal["debug", "info", "warning", "error"]
 BY_VERBOSITY = ("warning", "info", "debug")
 """Level without `-v`, with one and with two of them."""
 LIBRARIES = ("paramiko", "fabric", "invoke")
@@ -110,7 +109,13 @@ def prepare_streams() -> None:
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON document; pydantic models in it become what the contract states."""
-    print(legible_json(json.dumps(document, indent=2, ensure_ascii=False, default=str, allow_nan=False)))
+    print(legible_json(json.dumps(document, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)))
+
+
+def _plain(value: object) -> object:
+    """Return a model as JSON, and any other value as text."""
+    dump = getattr(value, "model_dump", None)
+    return str(value) if dump is None else dump(mode="json")
 
 
 def say(text: str) -> None:
@@ -159,16 +164,6 @@ def print_wide_tables() -> None:
     _wide = True
 
 
-def scale_named(name: str) -> Scale:
-    """Return the scale of that name. Raises InputError with the names of all scales."""
-    from benchkit.scenario.read import SCALES
-
-    for scale in SCALES:
-        if scale == name:
-            return scale
-    raise InputError(f"no scale {name!r}", why=f"scales: {', '.join(SCALES)}")
-
-
 def read_input(file: str) -> bytes:
     """Return the content of a file or a pipe. Raises InputError where it cannot be read."""
     try:
@@ -188,10 +183,8 @@ def input_name(file: str) -> str:
     return "stdin" if file == STDIN else file
 
 
-def show_logs(verbosity: int, level: str | None) -> None:
-    """Log to stderr at the level that the options ask for. Raises InputError for an unknown level."""
-    if level is not None and level.lower() not in LEVELS:
-        raise InputError(f"no log level {level!r}", why=f"levels: {', '.join(LEVELS)}")
+def show_logs(verbosity: int, level: Level | None) -> None:
+    """Log to stderr at the level that the options ask for."""
     from rich.logging import RichHandler
 
     from benchkit.cli.terminal import Terminal

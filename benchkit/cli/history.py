@@ -56,8 +56,12 @@ def history(
     """
     from benchkit.run_history.series import history as read_history
 
+    if scenario.endswith((".yaml", ".yml")):
+        from benchkit.scenario.read import read_experiment
+
+        scenario = read_experiment(scenario).scenario.name
     with announced_if_slow(f"reading the runs of {scenario}"):
-        found = read_history(_name(scenario), metric=metric, cell=cell, since=since, values=values, store=store)
+        found = read_history(scenario, metric=metric, cell=cell, since=since, values=values, store=store)
     figures = [] if out is None else _draw(found, out)
     if json:
         print_json({**found.model_dump(mode="json"), **({} if out is None else {"figures": figures})})
@@ -75,23 +79,13 @@ def _draw(found: History, folder: Path) -> list[str]:
 
     written = []
     for series in found.series:
-        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{found.scenario} {series.scale} {found.metric} {series.title}").strip(
-            "-"
-        )
+        title = f"{found.scenario} {series.scale} {found.metric} {series.title}"
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-")
         files = render_series(found, series)
         for suffix, content in ((".svg", files.svg), (".png", files.png)):
             write_file(folder / f"{name}{suffix}", content)
             written.append(str(folder / f"{name}{suffix}"))
     return written
-
-
-def _name(scenario: str) -> str:
-    """Return the name of a scenario that is given as a file."""
-    if not scenario.endswith((".yaml", ".yml")):
-        return scenario
-    from benchkit.scenario.read import read_experiment
-
-    return str(read_experiment(scenario).scenario.name)
 
 
 def _show(found: History) -> None:
@@ -131,15 +125,8 @@ def _show_points(series: HistorySeries, metric: str) -> None:
             marks.get(point.run_id, ""),
         )
 
-    heads = (
-        "run",
-        "started (UTC)",
-        "segment",
-        "code",
-        "ratio" if series.baseline else "value",
-        "95 % interval",
-        "",
-    )
+    value = "ratio" if series.baseline else "value"
+    heads = ("run", "started (UTC)", "segment", "code", value, "95 % interval", "")
     points = series.points[-SHOWN_RUNS:]
     print_table(heads, map(row, points), right=(2, 4))
     for note, runs in _runs_by_note(points).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -14,7 +15,6 @@ from benchkit.errors import HostError, InputError
 from benchkit.units import size
 
 if TYPE_CHECKING:
-    from benchkit.hosts.connections import Hosts
     from benchkit.hosts.host_changes import HostTraces
     from benchkit.hosts.install import PackageState, Privilege, Runner
     from benchkit.hosts.inventory import HostSpec, Inventory
@@ -36,7 +36,7 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
             {
                 "host": spec.name,
                 "roles": spec.roles,
-                "facts": facts.model_dump(mode="json"),
+                "facts": facts,
                 "records": [record.text for record in state.records if record.state != "mine"],
                 "put_back": [str(report) for report in state.reports],
                 "holder": None if state.holder is None else str(state.holder),
@@ -46,23 +46,8 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
         ]
         print_json({"lab": chosen.lab, "hosts": document, "limits": limits})
         return
-    print_table(
-        ("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python"),
-        (
-            (
-                spec.name,
-                ", ".join(spec.roles),
-                facts.kernel or "",
-                facts.machine or "",
-                ", ".join(map(str, facts.cpus)),
-                size(facts.memory_bytes),
-                facts.user or "",
-                str(facts.nofile_hard or "no limit"),
-                facts.python or "none",
-            )
-            for spec, facts, _, _ in found
-        ),
-    )
+    rows = (_host_row(spec, facts) for spec, facts, _, _ in found)
+    print_table(("host", "roles", "kernel", "arch", "CPUs", "memory", "user", "open files", "Python"), rows)
     for spec, facts, state, notes in found:
         programs = (f"{name} {fact.version or ''}".strip() for name, fact in sorted(facts.programs.items()))
         print(
@@ -82,6 +67,12 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
         print("\nLimits of these hosts:")
         for limit in limits:
             print(f"- {limit}")
+
+
+def _host_row(spec: HostSpec, facts: RecordedFacts) -> tuple[str, ...]:
+    machine = (facts.kernel or "", facts.machine or "", ", ".join(map(str, facts.cpus)), size(facts.memory_bytes))
+    user = (facts.user or "", str(facts.nofile_hard or "no limit"), facts.python or "none")
+    return spec.name, ", ".join(spec.roles), *machine, *user
 
 
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
@@ -135,20 +126,16 @@ def restore(
         for name, report in reports:
             hosts[name].changes.delete_report(report)
         has_failures = any(each.failures for _, each in undone if each.how != "kept")
-        removed = _remove_workdirs(hosts) if everything and not has_failures else {}
+        removed = {}
+        if everything and not has_failures:
+            hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
+            removed = {host.name: str(host.files.remove_workdir()) for host in hosts}
         lab_used = hosts.inventory.lab
     if json:
         done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
-        restored_before = [{"host": host, "report": str(report)} for host, report in reports]
-        print_json(
-            {
-                "lab": lab_used,
-                "undone": done,
-                "put_back_before": restored_before,
-                "ended": {host: str(each) for host, each in ended.items()},
-                "removed": removed,
-            }
-        )
+        before = [{"host": host, "report": str(report)} for host, report in reports]
+        holders = {host: str(each) for host, each in ended.items()}
+        print_json({"lab": lab_used, "undone": done, "put_back_before": before, "ended": holders, "removed": removed})
     else:
         for name, holder in ended.items():
             print(f"{name}: ended {holder}" if holder else f"{name}: nothing held it")
@@ -165,12 +152,6 @@ def restore(
             "not everything could be restored",
             hint="the records are kept on the host; run `benchkit hosts restore` again",
         )
-
-
-def _remove_workdirs(hosts: Hosts) -> dict[str, str]:
-    """Remove benchkit's folder from every host; return its path by host. Raises HostError naming what holds a host."""
-    hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
-    return {host.name: str(host.files.remove_workdir()) for host in hosts}
 
 
 @app.command()
@@ -227,7 +208,6 @@ def _prepare_without_python(
     name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
 ) -> dict[str, Any]:
     """Install Python on one host, and what else it lacks, over plain commands; check that its agent starts then."""
-    from benchkit.hosts.bootstrap import NO_PYTHON, NoPythonError
     from benchkit.hosts.connections import connect
     from benchkit.hosts.plain_host import PlainHost
 
@@ -237,21 +217,13 @@ def _prepare_without_python(
         lacking = [PYTHON, *(each for each in _lacking(spec, facts, needed) if each != PYTHON)]
         outcome = _prepare(spec, facts, host, lacking, yes=yes)
     if outcome["installed"]:
-        try:
-            connect(spec, others).close()
-        except NoPythonError as error:
-            raise HostError(
-                f"still {NO_PYTHON} after its installation",
-                where=name,
-                why=error.why,
-                hint=f"install it by hand as {PYTHON} in the PATH of a shell without a login",
-            ) from error
+        connect(spec, others).close()
     return outcome
 
 
 def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
-    from benchkit.hosts.install import install_steps, run_steps, survey
+    from benchkit.hosts.install import install_steps, run_steps, shell_line, survey
     from benchkit.hosts.packages import Manager, build_hint, packages_for
 
     manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
@@ -273,7 +245,8 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
         run_steps(install_steps(state, packages), runner, where=spec.name)
         outcome["installed"] = list(packages)
     elif packages:
-        outcome |= {"why": why, "to_run": _line(state, packages)}
+        steps = install_steps(replace(state, privilege="root"), packages)
+        outcome |= {"why": why, "to_run": shell_line(steps, sudo=state.privilege != "root")}
     if unpackaged:
         how = build_hint(unpackaged) or "install it by hand on the host"
         raise HostError(
@@ -295,11 +268,3 @@ def why_not_install(state: PackageState, *, question: str, privileges: str, yes:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "no terminal to ask on, and --yes was not given"
     return None if typer.confirm(question, default=True, err=True) else "declined"
-
-
-def _line(state: PackageState, packages: tuple[str, ...]) -> str:
-    from dataclasses import replace
-
-    from benchkit.hosts.install import install_steps, shell_line
-
-    return shell_line(install_steps(replace(state, privilege="root"), packages), sudo=state.privilege != "root")

@@ -58,18 +58,18 @@ def prepare(
     """
     from benchkit.cli.hosts import why_not_install
     from benchkit.hosts.install import LocalRunner, install_steps, run_steps, survey
-    from benchkit.hosts.packages import manager_here, packages_for
+    from benchkit.hosts.packages import find_here, manager_here, missing, packages_for
 
-    wanted = _wanted(also or ())
-    lacking = _lacking(wanted)
+    wanted, path = _wanted(also or ()), os.environ.get("PATH", os.defpath)
+    lacking = missing(wanted, find_here(wanted, path))
     if not lacking:
         if not quiet:
             typer.echo("System packages: nothing to install.", err=True)
         return
-    missing = f"missing on this machine: {', '.join(lacking)}"
-    manager = manager_here(_path())
+    what = f"missing on this machine: {', '.join(lacking)}"
+    manager = manager_here(path)
     if manager is None:
-        raise InputError(missing, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
+        raise InputError(what, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
     packages, unpackaged = packages_for(lacking, manager)
     if packages:
         runner = LocalRunner()
@@ -81,10 +81,10 @@ def prepare(
             yes=yes,
         )
         if why is not None:
-            raise InputError(missing, why=why, hint=_advice(state, packages, unpackaged))
+            raise InputError(what, why=why, hint=_advice(state, packages, unpackaged))
         with signals_interrupt():
             run_steps(install_steps(state, packages), runner)
-    if still := _lacking(wanted):
+    if still := missing(wanted, find_here(wanted, path)):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
 
@@ -111,16 +111,6 @@ def _wanted(also: Sequence[str]) -> tuple[str, ...]:
             raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
     mine = [program for program in lab_programs() if sys.platform == "linux" or program not in LINUX_ONLY]
     return tuple(dict.fromkeys((*mine, *also)))
-
-
-def _lacking(wanted: Sequence[str]) -> tuple[str, ...]:
-    from benchkit.hosts.packages import find_here, missing
-
-    return missing(wanted, find_here(wanted, _path()))
-
-
-def _path() -> str:
-    return os.environ.get("PATH", os.defpath)
 
 
 def _privilege() -> Privilege:
@@ -209,7 +199,7 @@ def status(name: Name = None, json: Json = False) -> None:
         return
     others = [other for other in lab_names() if other != chosen]
     if json:
-        owners = [{"name": other.name, **_owner_document(other)} for other in labs_up() if other.name in others]
+        owners = [{"name": other.name, "owner": other.owner} for other in labs_up() if other.name in others]
         print_json({"name": chosen or DEFAULT_NAME, "up": False, "others": others, "others_up": owners})
         return
     what = "No lab of this checkout is up" if chosen is None else f"The lab {chosen!r} is not up"
@@ -269,20 +259,12 @@ def _show(lab: Lab, what: str, *, json: bool) -> None:
         print_json(_document(lab, answering))
         return
     print(f"The lab {lab.name!r} {what}; it belongs to {describe_owner(lab.owner)}.\n")
-    print_table(
-        ("host", "roles", "address", "CPUs", "link", "SSH"),
-        [
-            (
-                host.name,
-                ", ".join(host.roles),
-                f"{host.address}:{host.port}",
-                ", ".join(str(cpu) for cpu in host.cpus),
-                bits_per_s(host.link_bps) if host.link_bps else "not capped",
-                "answers" if answering[host.name] else "no answer",
-            )
-            for host in lab.hosts
-        ],
-    )
+    rows = []
+    for host in lab.hosts:
+        cpus, link = ", ".join(map(str, host.cpus)), bits_per_s(host.link_bps) if host.link_bps else "not capped"
+        ssh = "answers" if answering[host.name] else "no answer"
+        rows.append((host.name, ", ".join(host.roles), f"{host.address}:{host.port}", cpus, link, ssh))
+    print_table(("host", "roles", "address", "CPUs", "link", "SSH"), rows)
     print("\nLog in with:")
     for host in lab.hosts:
         print(f"  {shlex.join(lab.ssh_command(host.name))}")
@@ -293,37 +275,18 @@ def _show(lab: Lab, what: str, *, json: bool) -> None:
 
 def _document(lab: Lab, answering: dict[str, bool]) -> dict[str, Any]:
     """Return the lab as the document that `up --json` and `status --json` print."""
-    return {
-        "name": lab.name,
-        "up": True,
-        "fresh": lab.fresh,
-        **_owner_document(lab),
-        "mode": lab.state.mode,
-        "created_at": lab.state.created_at,
-        "subnet": lab.state.subnet,
-        "hosts": [
-            {
-                "name": host.name,
-                "roles": host.roles,
-                "testbed": host.testbed,
-                "address": host.address,
-                "port": host.port,
-                "user": lab.state.user,
-                "cpus": host.cpus,
-                "link_bps": host.link_bps,
-                "answers": answering[host.name],
-                "ssh": lab.ssh_command(host.name),
-            }
-            for host in lab.hosts
-        ],
-        "limits": lab.state.limits,
-        "not_isolated": lab.state.not_isolated,
-        "folder": str(lab.folder.path),
-    }
-
-
-def _owner_document(lab: Lab) -> dict[str, Any]:
-    return {"owner": None if lab.owner is None else lab.owner.model_dump(mode="json")}
+    state = lab.state.model_dump(mode="json", include={"mode", "created_at", "subnet", "limits", "not_isolated"})
+    hosts = [
+        {
+            **host.model_dump(mode="json", exclude={"workdir"}),
+            "user": lab.state.user,
+            "answers": answering[host.name],
+            "ssh": lab.ssh_command(host.name),
+        }
+        for host in lab.hosts
+    ]
+    lab_itself = {"name": lab.name, "up": True, "fresh": lab.fresh, "owner": lab.owner, "folder": lab.folder.path}
+    return {**lab_itself, **state, "hosts": hosts}
 
 
 app.command()(prepare)

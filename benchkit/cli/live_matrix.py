@@ -91,12 +91,10 @@ class RunMatrix:
     def draw(self, width: int, height: int) -> RenderableType:
         """Return the picture as text of at most this width and about this height."""
         remaining = "" if self.remaining_s is None else f", about {units.duration(self.remaining_s)} remaining"
+        times = f"{units.duration(self.elapsed_s)} elapsed{remaining}"
         running = self._running_lines(max(1, int(height * RUNNING_SHARE)))
         lines = [
-            Text(
-                f"{self.title}  {len(self.finished)}/{self.total} trials, {units.duration(self.elapsed_s)} elapsed{remaining}",
-                "bold",
-            ),
+            Text(f"{self.title}  {len(self.finished)}/{self.total} trials, {times}", "bold"),
             *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX - (len(running) - 1))),
             self._key(),
             *running,
@@ -138,9 +136,8 @@ class RunMatrix:
 
     def _running_lines(self, most: int) -> list[Text]:
         """Return at most this many lines of running trials, in the order of their testbeds; without any, the stage."""
-        lines = [
-            Text(each.line(testbed)) for testbed, each in sorted(self.running.items(), key=lambda item: item[0] or "")
-        ]
+        running = sorted(self.running.items(), key=lambda item: item[0] or "")
+        lines = [Text(each.line(testbed)) for testbed, each in running]
         if len(lines) > most:
             lines[most - 1 :] = [Text(f"and {units.counted(len(lines) - most + 1, 'running trial')} more", "dim")]
         return lines or [Text(self.stage)]
@@ -180,14 +177,12 @@ class LiveProgress(SilentProgress):
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
         self._plan = plan
         self._hosts = hosts
+        of_trials = dict.fromkeys(trial.cell_id for trial in plan.planned_trials)
+        in_order = [cell.cell_id for cell in plan.cells if cell.cell_id in of_trials]
         self.picture = RunMatrix(
             title=plan.experiment.scenario.name,
-            cells=tuple(
-                dict.fromkeys(
-                    planned_trial.cell_id for planned_trial in sorted(plan.planned_trials, key=self._plan_order)
-                )
-            ),
-            blocks=max((planned_trial.block for planned_trial in plan.planned_trials), default=1),
+            cells=tuple(dict.fromkeys((*in_order, *of_trials))),
+            blocks=max((trial.block for trial in plan.planned_trials), default=1),
             total=len(plan.planned_trials),
         )
         self._began: float | None = None
@@ -253,11 +248,6 @@ class LiveProgress(SilentProgress):
         picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
         picture.finished = without_block(picture.finished, block)
 
-    def _plan_order(self, planned_trial: PlannedTrial) -> int:
-        """Return a cell's place in the plan, to sort by it instead of by the first block's order."""
-        ids = [cell.cell_id for cell in self._plan.cells]
-        return ids.index(planned_trial.cell_id) if planned_trial.cell_id in ids else len(ids)
-
     def _finish(self, planned_trial: PlannedTrial, mark: str, result: str) -> None:
         self._mark(planned_trial, mark)
         running = self.picture.running
@@ -274,9 +264,8 @@ class LiveProgress(SilentProgress):
         if self._began is not None:
             picture.elapsed_s = time.monotonic() - self._began
             if self._finished_here:
-                picture.remaining_s = max(
-                    0.0, picture.elapsed_s / self._finished_here * (picture.total - len(picture.finished))
-                )
+                unfinished = picture.total - len(picture.finished)
+                picture.remaining_s = max(0.0, picture.elapsed_s / self._finished_here * unfinished)
         return picture.draw(self._console.width, self._console.height)
 
     def _sample(self) -> None:
@@ -317,10 +306,8 @@ class TestbedSampler:
 
 def progress_of_run(*, quiet: bool) -> SilentProgress:
     """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
-    return SilentProgress() if quiet else DelayedDisplay(_display)
 
+    def display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
+        return LiveProgress(plan, hosts) if sys.stderr.isatty() and not shows_logs() else PlainProgress(plan)
 
-def _display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
-    if not sys.stderr.isatty() or shows_logs():
-        return PlainProgress(plan)
-    return LiveProgress(plan, hosts)
+    return SilentProgress() if quiet else DelayedDisplay(display)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from benchkit.errors import BenchkitError, InputError
+from benchkit.models import Scale
 
 MAX_TIMEOUT_S = 86400
 """Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
@@ -54,27 +55,11 @@ def complete_lab(incomplete: str) -> list[str]:
         return []
 
 
-def complete_scale(incomplete: str) -> list[str]:
-    """Return the scales that begin so."""
-    from typing import get_args
-
-    from benchkit.models import Scale
-
-    return _starting_with(incomplete, get_args(Scale))
-
-
 def complete_metric(incomplete: str) -> list[str]:
     """Return the metrics of trials that begin so."""
     from benchkit.models.metrics import METRICS
 
     return _starting_with(incomplete, METRICS)
-
-
-def complete_load_tool(incomplete: str) -> list[str]:
-    """Return the load tools that begin so."""
-    from benchkit.loadtools.registry import TOOLS
-
-    return _starting_with(incomplete, TOOLS)
 
 
 def complete_output_format(incomplete: str) -> list[str]:
@@ -126,28 +111,46 @@ def in_existing_folder(path: Path | None) -> Path | None:
     return path
 
 
+def _inventory(default: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        "-i", "--inventory", metavar="INV", help=f"The hosts. [default: {default}]"
+    )
+    return option
+
+
+def _lab(default: str) -> typer.models.OptionInfo:
+    text = f"Use the hosts of this lab. [default: {default}]"
+    option: typer.models.OptionInfo = typer.Option(
+        "--lab", metavar="NAME", help=text, show_default=False, autocompletion=complete_lab
+    )
+    return option
+
+
+def _seconds(
+    name: str, least: float, text: str, *, most: float = MAX_TIMEOUT_S, default: str | bool = True, hidden: bool = False
+) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        name,
+        metavar="SECONDS",
+        min=least,
+        max=most,
+        callback=finite,
+        help=text,
+        show_default=default,
+        hidden=hidden,
+    )
+    return option
+
+
 # Output
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 
 # Scenarios
 ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
-Scale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help=SCALE_HELP,
-        autocompletion=complete_scale,
-    ),
-]
+ScaleName = Annotated[Scale, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP)]
 OwnScale = Annotated[
-    str | None,
-    typer.Option(
-        "--scale",
-        help=SCALE_HELP,
-        show_default="lab, or the resumed run's",
-        autocompletion=complete_scale,
-    ),
+    Scale | None, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP, show_default="lab, or the resumed run's")
 ]
 Set = Annotated[
     list[str] | None,
@@ -162,67 +165,21 @@ Trace = Annotated[
 ]
 
 # Hosts
-InventoryFile = Annotated[
-    Path | None, typer.Option("-i", "--inventory", metavar="INV", help="The hosts. [default: the lab of this checkout]")
-]
-LabName = Annotated[
-    str | None,
-    typer.Option(
-        "--lab",
-        metavar="NAME",
-        help="Use the hosts of this lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user]",
-        show_default=False,
-        autocompletion=complete_lab,
-    ),
-]
-InventoryFileOrOwnLab = Annotated[
-    Path | None,
-    typer.Option(
-        "-i", "--inventory", metavar="INV", help="The hosts. [default: a lab of one host, for this command alone]"
-    ),
-]
-LabNameOrOwnLab = Annotated[
-    str | None,
-    typer.Option(
-        "--lab",
-        metavar="NAME",
-        help="Use the hosts of this lab. [default: a lab of one host, for this command alone]",
-        show_default=False,
-        autocompletion=complete_lab,
-    ),
-]
+_OWN_LAB = "a lab of one host, for this command alone"
+InventoryFile = Annotated[Path | None, _inventory("the lab of this checkout")]
+InventoryFileOrOwnLab = Annotated[Path | None, _inventory(_OWN_LAB)]
+LabName = Annotated[str | None, _lab("$BENCHKIT_LAB, else the lab of this checkout and user")]
+LabNameOrOwnLab = Annotated[str | None, _lab(_OWN_LAB)]
 WaitIdle = Annotated[
     float | None,
-    typer.Option(
-        "--wait-idle",
-        metavar="SECONDS",
-        min=0,
-        max=MAX_TIMEOUT_S,
-        callback=finite,
-        help="Wait, at most for so long, until no other program uses the CPUs of the hosts.",
-    ),
+    _seconds("--wait-idle", 0, "Wait, at most for so long, until no other program uses the CPUs of the hosts."),
 ]
 Lease = Annotated[
     float | None,
-    typer.Option(
-        "--lease",
-        min=1,
-        max=MAX_TIMEOUT_S,
-        callback=finite,
-        hidden=True,
-        help="Seconds without a heartbeat after which hosts restore themselves.",
-    ),
+    _seconds("--lease", 1, "Seconds without a heartbeat after which hosts restore themselves.", hidden=True),
 ]
 Reconnect = Annotated[
-    float | None,
-    typer.Option(
-        "--reconnect",
-        min=1,
-        max=MAX_TIMEOUT_S,
-        callback=finite,
-        hidden=True,
-        help="Seconds to keep reconnecting to a lost host.",
-    ),
+    float | None, _seconds("--reconnect", 1, "Seconds to keep reconnecting to a lost host.", hidden=True)
 ]
 
 # Runs
@@ -286,15 +243,7 @@ Certificate = Annotated[
 ]
 ReadyWithin = Annotated[
     float | None,
-    typer.Option(
-        "--ready-within",
-        metavar="SECONDS",
-        min=0.1,
-        max=3600,
-        callback=finite,
-        help="Time in which a started server must accept connections.",
-        show_default="10",
-    ),
+    _seconds("--ready-within", 0.1, "Time in which a started server must accept connections.", most=3600, default="10"),
 ]
 Save = Annotated[
     Path | None, typer.Option("--save", metavar="FILE", help="Write the scenario that ran, to continue from it.")

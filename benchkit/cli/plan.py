@@ -9,7 +9,7 @@ import typer
 
 from benchkit import units
 from benchkit.cli import options
-from benchkit.cli.console import announced_if_slow, print_json, print_table, say, scale_named
+from benchkit.cli.console import announced_if_slow, print_json, print_table, say
 from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import BenchkitError, raise_first
@@ -34,7 +34,7 @@ def plan(
     *,
     inventory: options.InventoryFile = None,
     lab: options.LabName = None,
-    scale: options.Scale = "lab",
+    scale: options.ScaleName = "lab",
     settings: options.Set = None,
     seed: options.Seed = None,
     profile: options.Profile = False,
@@ -57,7 +57,7 @@ def plan(
     from benchkit.store.store import open_store
 
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
-    experiment = read_experiment(scenario, scale_named(scale), requested)
+    experiment = read_experiment(scenario, scale, requested)
     where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
@@ -66,7 +66,7 @@ def plan(
             run_plan, errors = draft_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where, pilot=pilot and not errors, quiet=quiet)
     if json:
-        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power.model_dump(mode="json")})
+        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power})
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)
@@ -122,13 +122,8 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
             for cell in plan.cells
         ],
         "order": [
-            {
-                "block": planned_trial.block,
-                "position": planned_trial.position,
-                "cell_id": planned_trial.cell_id,
-                "kind": planned_trial.kind,
-            }
-            for planned_trial in plan.planned_trials
+            {"block": trial.block, "position": trial.position, "cell_id": trial.cell_id, "kind": trial.kind}
+            for trial in plan.planned_trials
         ],
         "builds": [
             {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
@@ -160,23 +155,14 @@ def _show(plan: RunPlan) -> None:
 
     scenario = plan.experiment.scenario
     print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")
-    print_table(
-        ("cell", "services", "load", "runnable"),
-        (
-            (
-                cell.cell_id,
-                ", ".join(
-                    (
-                        *(f"{service.name} ({service.backend} on {service.host})" for service in cell.services),
-                        *map(_external, cell.spec.external),
-                    )
-                ),
-                _load(cell),
-                f"unsupported: {cell.unsupported}" if cell.unsupported else "yes",
-            )
-            for cell in plan.cells
-        ),
-    )
+    rows = []
+    for cell in plan.cells:
+        started = (f"{service.name} ({service.backend} on {service.host})" for service in cell.services)
+        services = ", ".join((*started, *map(_external, cell.spec.external)))
+        rows.append(
+            (cell.cell_id, services, _load(cell), f"unsupported: {cell.unsupported}" if cell.unsupported else "yes")
+        )
+    print_table(("cell", "services", "load", "runnable"), rows)
     print(f"\n{_length(plan)}; seed {plan.seed}")
     print(explain("cell", "block", "stack", *(["slice"] if scenario.design == "sliced" else [])))
     if plan.groups and not plan.has_testbed_factor:
@@ -237,23 +223,17 @@ def _show_order(plan: RunPlan) -> None:
     from itertools import groupby
 
     if plan.experiment.scenario.design == "sequential":
-        runs = [
-            (cell, len(list(same)))
-            for cell, same in groupby(planned_trial.cell_id for planned_trial in plan.planned_trials)
-        ]
-        print("  " + " → ".join(f"{cell}, {units.counted(times, 'trial')}" for cell, times in runs))
+        runs = groupby(trial.cell_id for trial in plan.planned_trials)
+        print("  " + " → ".join(f"{cell}, {units.counted(len(list(same)), 'trial')}" for cell, same in runs))
         return
     for number, (block, trials) in enumerate(groupby(plan.planned_trials, key=lambda trial: trial.block)):
         if number == MAX_BLOCKS_SHOWN:
             print(f"  … ({plan.planned_trials[-1].block - number} more blocks; --json lists all trials)")
             break
-        planned_trials = list(trials)
-        kinds = {planned_trial.kind for planned_trial in planned_trials}
+        kinds, named = zip(*((trial.kind, trial.title) for trial in trials), strict=True)
         purpose = ", for profiles" if "profile" in kinds else ", for traces" if "trace" in kinds else ""
-        named = [planned_trial.title for planned_trial in planned_trials]
-        if len(named) > MAX_TRIALS_SHOWN:
-            named[MAX_TRIALS_SHOWN:] = [f"… ({len(named) - MAX_TRIALS_SHOWN} more)"]
-        print(f"  block {block}{purpose}: " + " → ".join(named))
+        more = [f"… ({len(named) - MAX_TRIALS_SHOWN} more)"] if len(named) > MAX_TRIALS_SHOWN else []
+        print(f"  block {block}{purpose}: " + " → ".join([*named[:MAX_TRIALS_SHOWN], *more]))
 
 
 def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: bool) -> None:
@@ -266,12 +246,9 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
         if limit:
             print(f"- {'Each claim' if is_claim else 'Cells relative to the baseline'}: {limit}")
     if not found.noise_from:
-        if pilot:
-            print("- Detectable difference unknown: too few trials of the pilot are usable, the others are invalid.")
-        else:
-            print(
-                f"- Detectable difference unknown: no comparable earlier run in {store.location}. `plan --pilot` measures the noise."
-            )
+        too_few = "too few trials of the pilot are usable, the others are invalid."
+        no_run = f"no comparable earlier run in {store.location}. `plan --pilot` measures the noise."
+        print(f"- Detectable difference unknown: {too_few if pilot else no_run}")
         return
     once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}
     ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may repeat a ratio
@@ -280,19 +257,12 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
     blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in listed} - {plan.blocks}
     after = f", with {min(blocks)} blocks" if blocks else ""
     print(f"- With the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
-    print_table(
-        ("ratio", "metric", "detectable difference", "interval"),
-        (
-            (
-                f"{ratio.cell_id} relative to {ratio.baseline}",
-                ratio.metric,
-                _reach((ratio.with_more or ratio.resolution).detectable),
-                _reach((ratio.with_more or ratio.resolution).half_width),
-            )
-            for ratio in listed
-        ),
-        right=(2, 3),
-    )
+    rows = []
+    for ratio in listed:
+        found_for = ratio.with_more or ratio.resolution
+        name = f"{ratio.cell_id} relative to {ratio.baseline}"
+        rows.append((name, ratio.metric, _reach(found_for.detectable), _reach(found_for.half_width)))
+    print_table(("ratio", "metric", "detectable difference", "interval"), rows, right=(2, 3))
     if len(listed) < len(known):
         print(f"  (of {len(known)} ratios, those with the least and the most noise)")
     if found.blocks_expected is not None:

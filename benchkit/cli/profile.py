@@ -12,7 +12,6 @@ from benchkit.cli.commands import add_subcommands
 from benchkit.cli.console import STDIN, input_name, print_json, print_table, read_input, say
 from benchkit.cli.options import Json, RunId, StoreToRead, finite
 from benchkit.errors import InputError, ParseError, suggestion
-from benchkit.units import count, duration, seconds, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +53,8 @@ def profile_of(
         if service is not None:
             raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
         _require_file(what, store)
-        name, profile = _of_file(what)
+        name = input_name(what)
+        profile = _read(read_input(what), name)
     else:
         from benchkit.store.store import open_store
 
@@ -64,11 +64,6 @@ def profile_of(
     except KeyError:
         values = ", ".join(each.kind for each in profile.value_types)
         raise InputError(f"no value {value!r}", where=name, why=f"values: {values}") from None
-
-
-def _of_file(file: str) -> tuple[str, Profile]:
-
-    return input_name(file), _read(read_input(file), input_name(file))
 
 
 def _require_file(what: str, store: str | None) -> None:
@@ -168,7 +163,7 @@ def show_top(
     print(f"{len(found.rows)} of {found.functions} functions{'; --least 0 shows all' if omitted and not rows else ''}")
     print(f"{'flat':>10} {'flat%':>7} {'sum%':>7} {'cum':>10} {'cum%':>7}  function")
     for row, running in zip(found.rows, found.running_sums(), strict=True):
-        flat, cum_text = _amount(row.flat, found.value_type), _amount(row.cum, found.value_type)
+        flat, cum_text = found.value_type.shown(row.flat), found.value_type.shown(row.cum)
         shares = [f"{found.share(part) * 100:.2f}%" for part in (row.flat, running, row.cum)]
         mark = f" ({row.inlined})" if row.inlined else ""
         print(f"{flat:>10} {shares[0]:>7} {shares[1]:>7} {cum_text:>10} {shares[2]:>7}  {row.function}{mark}")
@@ -245,42 +240,29 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
         print_json(
             {
                 "run_id": folder.run_id,
-                "services": [each.model_dump(mode="json") for each in found],
-                "profiler_cost": [cost.model_dump(mode="json") for cost in costs],
+                "services": found,
+                "profiler_cost": costs,
                 "notices": profile_notes,
             }
         )
         return
-    print_table(
+    functions = ("mcall", "findrunnable", "netpoll")
+    heads = ("cell", "service", "profiles", "waiting", "95 % interval", *functions, "goroutines", "RPS", "CPU/req")
+    rows = (
         (
-            "cell",
-            "service",
-            "profiles",
-            "waiting",
-            "95 % interval",
-            "mcall",
-            "findrunnable",
-            "netpoll",
-            "goroutines",
-            "RPS",
-            "CPU/req",
-        ),
-        (
-            (
-                each.cell_id,
-                each.service,
-                units.count(each.profiles),
-                each.annotated("shares", units.share(each.waiting)),
-                "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
-                *(units.share(each.cumulative[name]) for name in ("mcall", "findrunnable", "netpoll")),
-                each.annotated("goroutines", units.count(each.goroutines)),
-                each.annotated("rps", units.rate(each.rps)),
-                each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
-            )
-            for each in found
-        ),
-        right=tuple(range(2, 11)),
+            each.cell_id,
+            each.service,
+            units.count(each.profiles),
+            each.annotated("shares", units.share(each.waiting)),
+            "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
+            *(units.share(each.cumulative[name]) for name in functions),
+            each.annotated("goroutines", units.count(each.goroutines)),
+            each.annotated("rps", units.rate(each.rps)),
+            each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
+        )
+        for each in found
     )
+    print_table(heads, rows, right=range(2, 11))
     for cost in costs:
         if cost.cell_id is None:
             print(cost.sentence)
@@ -289,7 +271,6 @@ def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> Non
 
 
 def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -> None:
-
     print_json(
         {
             "profiler": profile.profiler,
@@ -320,16 +301,8 @@ def _rows(found: TopTable) -> Iterator[dict[str, object]]:
 
 
 def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
-
-    during = "" if profile.duration_s is None else f" in {duration(profile.duration_s)}"
-    print(f"{profile.profiler}: {kind.kind}, {_amount(total, kind)} in total{during}")
-
-
-def _amount(value: int, kind: ValueType) -> str:
-    time_s = kind.seconds(value)
-    if time_s is not None:
-        return seconds(time_s)
-    return size(value) if kind.unit == "bytes" else count(value)
+    during = "" if profile.duration_s is None else f" in {units.duration(profile.duration_s)}"
+    print(f"{profile.profiler}: {kind.kind}, {kind.shown(total)} in total{during}")
 
 
 add_subcommands(app, "profile")

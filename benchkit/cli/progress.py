@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
     from benchkit.store.run_folder import RunFolder
-    from benchkit.store.run_jobs import RunResult, ValueT, Workers
+    from benchkit.store.run_jobs import RunResult, ValueT
     from benchkit.store.store import Store
 
 
@@ -189,26 +189,19 @@ def run_on_all(
 
     `workers` and `cluster` are the options of these names. Raises InputError where both are given.
     """
-    from benchkit.store.run_jobs import RunResult, run_on_runs
+    from benchkit.store.run_jobs import RunResult, Workers, run_on_runs
 
-    chosen = _workers(workers, cluster)
+    if workers is not None and cluster is not None:
+        raise InputError("--workers and --cluster exclude each other", hint="a cluster has its own number of workers")
     found, unreadable = store.survey()
     run_ids = [run.run_id for run, _ in found]
     with _progress_bar(title, len(run_ids)) as advance:
-        results = run_on_runs(function, store, run_ids, chosen, notify=say, advance=advance)
+        results = run_on_runs(function, store, run_ids, Workers(workers, cluster), notify=say, advance=advance)
     results += [RunResult(run_id, None, str(error)) for run_id, error in unreadable.items()]
     for result in results:
         if result.problem is not None:
             say(f"{result.run_id} stays as it was: {result.problem}")
     return results
-
-
-def _workers(number: int | None, cluster: str | None) -> Workers:
-    from benchkit.store.run_jobs import Workers
-
-    if number is not None and cluster is not None:
-        raise InputError("--workers and --cluster exclude each other", hint="a cluster has its own number of workers")
-    return Workers(number, cluster)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,10 +16,6 @@ from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProces
 from benchkit.cli.progress import run_on_all
 from benchkit.errors import BenchkitError, InputError
 from benchkit.registry import Registry
-
-if TYPE_CHECKING:
-    from benchkit.store.store import Store
-
 
 SITES: Registry[Callable[..., Any]] = Registry("benchkit.sites", {}, Callable)
 """Functions of plugins that write a site of a store into a folder."""
@@ -62,14 +58,22 @@ def report(
     reports. It needs no server. A second call writes only the pages that changed. With --all, the reports of all runs
     are written first: with all cores, or on a cluster of Dask.
     """
-    from benchkit.report.pages.report_files import write_report
+    from benchkit.report.pages.report_files import write_report, write_run_report
     from benchkit.report.stored_run import read_run
-    from benchkit.store.store import open_store
+    from benchkit.store.store import Store, existing_store, open_store
 
+    if every and runs:
+        raise InputError("name runs, or give --all", why="both are given")
     if every:
-        _write_all(runs, workers, cluster, store)
+        run_on_all("report", write_run_report, Store(existing_store(store)), workers, cluster)
     if not runs:
-        _write_site(open_store(store, must_exist=True), out, json=json)
+        whole = open_store(store, must_exist=True)
+        with announced_if_slow("reading the runs of the store"):
+            site = SITES["site"](whole, out or whole.files.site)
+        if json:
+            print_json({"site": site.page, "pages": site.pages, "written": site.written})
+        else:
+            print(site.page)
         return
     where = open_store(store)
     found = list({run.run_id: run for run in map(where.run, runs)}.values())
@@ -79,26 +83,6 @@ def report(
         print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
     else:
         print(path)
-
-
-def _write_all(runs: list[str] | None, workers: int | None, cluster: str | None, store: str | None) -> None:
-    """Write the reports of all runs of a store into their folders. Raises InputError where runs are named as well."""
-    from benchkit.report.pages.report_files import write_run_report
-    from benchkit.store.store import Store, existing_store
-
-    if runs:
-        raise InputError("name runs, or give --all", why="both are given")
-    run_on_all("report", write_run_report, Store(existing_store(store)), workers, cluster)
-
-
-def _write_site(store: Store, out: Path | None, *, json: bool) -> None:
-
-    with announced_if_slow("reading the runs of the store"):
-        site = SITES["site"](store, out or store.files.site)
-    if json:
-        print_json({"site": site.page, "pages": site.pages, "written": site.written})
-    else:
-        print(site.page)
 
 
 def notebook(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,21 +58,11 @@ def list_runs(
             ]
         )
         return
-    print_table(
-        ("run", "scenario", "scale", "blocks", "started", "status"),
-        (
-            (
-                m.run_id,
-                m.scenario_name,
-                m.scale,
-                str(m.blocks),
-                f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC",
-                status,
-            )
-            for m, status in rows
-        ),
-        right=(3,),
+    shown_rows = (
+        (m.run_id, m.scenario_name, m.scale, str(m.blocks), f"{m.started_at:%Y-%m-%d %H:%M:%S} UTC", status)
+        for m, status in rows
     )
+    print_table(("run", "scenario", "scale", "blocks", "started", "status"), shown_rows, right=(3,))
     for error in unreadable.values():
         say(f"skipped: {error}")
     if hidden:
@@ -89,7 +79,6 @@ def trials(
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.judge.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
-    from benchkit.models.metrics import P50, P99
     from benchkit.store.progress import read_progress
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
@@ -113,30 +102,10 @@ def trials(
             [{**row, **verdict_notes(row["trial_id"])} for row in ended] + [{**absent, **each} for each in failed]
         )
         return
-    shown = [
-        (
-            row["trial_id"],
-            (
-                str(row["block"]),
-                str(row["cell_id"]) + MARKS.get(row["kind"], ""),
-                rate(row["rps"]),
-                seconds(row[P50]),
-                seconds(row[P99]),
-                seconds(row["latency_max_s"]),
-                count(row["requests"]),
-                row["verdict"] or ABSENT,
-            ),
-        )
-        for row in rows
-    ]
-    shown += [
-        (each["trial_id"], (str(each["block"]), each["cell_id"], *[ABSENT] * 5, each["status"])) for each in failed
-    ]
-    print_table(
-        ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict"),
-        (row for _, row in sorted(shown)),
-        right=(0, 2, 3, 4, 5, 6),
-    )
+    shown = {each["trial_id"]: (str(each["block"]), each["cell_id"], *[ABSENT] * 5, each["status"]) for each in failed}
+    shown |= {row["trial_id"]: _trial_row(row) for row in rows}
+    heads = ("block", "cell", "rps", "p50", "p99", "max", "requests", "verdict")
+    print_table(heads, (row for _, row in sorted(shown.items())), right=(0, 2, 3, 4, 5, 6))
     print(explain("block", "cell", "suspect", "invalid"))
     if hidden := len(every) - len(frame):
         print(f"- {counted(hidden, 'probe')} of searches for a capacity: --probes shows them")
@@ -155,6 +124,13 @@ def trials(
         print(f"- {tool}: {message}")
     if frame["tool"].nunique() > 1:
         print(f"\n`benchkit results agreement {found.run_id}` shows how far the tools disagree.")
+
+
+def _trial_row(trial: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    times = [seconds(trial[name]) for name in ("latency_p50_s", "latency_p99_s", "latency_max_s")]
+    cell = f"{trial['cell_id']}{MARKS.get(trial['kind'], '')}"
+    figures = (rate(trial["rps"]), *times, count(trial["requests"]))
+    return str(trial["block"]), cell, *figures, trial["verdict"] or ABSENT
 
 
 def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]]:
@@ -298,11 +274,11 @@ def check(
         for result in results:
             print(f"{result.run_id}: {result.summary}")
             for damage in result.damages:
-                mended = f"`benchkit results check {result.run_id} --repair` rebuilds it"
+                advice = damage.advice
                 if is_url(where.location):
                     advice = push_advice(result.run_id, where.location)
-                else:
-                    advice = mended if damage.is_repairable else damage.advice
+                elif damage.is_repairable:
+                    advice = f"`benchkit results check {result.run_id} --repair` rebuilds it"
                 print(f"  {damage.file}: {damage.what}\n    → {advice}")
     damaged = [result for result in results if result.damages]
     if damaged:

@@ -7,28 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import (
-    SCENARIO_HELP,
-    AcceptChanges,
-    InventoryFile,
-    Json,
-    LabName,
-    Lease,
-    OwnScale,
-    Profile,
-    Quiet,
-    Reconnect,
-    Resume,
-    RetryFailed,
-    Seed,
-    Set,
-    StoreFolder,
-    Tags,
-    Trace,
-    WaitIdle,
-    complete_scenario,
-)
+from benchkit.cli import options
 from benchkit.errors import ExitCode
+from benchkit.models import Scale
 
 if TYPE_CHECKING:
     from benchkit.cli.progress import SilentProgress
@@ -41,26 +22,27 @@ if TYPE_CHECKING:
 
 def run(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)
+        str | None,
+        typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP, autocompletion=options.complete_scenario),
     ] = None,
     *,
-    inventory: InventoryFile = None,
-    lab: LabName = None,
-    scale: OwnScale = None,
-    settings: Set = None,
-    tag: Tags = None,
-    seed: Seed = None,
-    profile: Profile = False,
-    trace: Trace = False,
-    resume: Resume = None,
-    retry_failed: RetryFailed = False,
-    accept_changes: AcceptChanges = False,
-    lease: Lease = None,
-    reconnect: Reconnect = None,
-    wait_idle: WaitIdle = None,
-    store: StoreFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    inventory: options.InventoryFile = None,
+    lab: options.LabName = None,
+    scale: options.OwnScale = None,
+    settings: options.Set = None,
+    tag: options.Tags = None,
+    seed: options.Seed = None,
+    profile: options.Profile = False,
+    trace: options.Trace = False,
+    resume: options.Resume = None,
+    retry_failed: options.RetryFailed = False,
+    accept_changes: options.AcceptChanges = False,
+    lease: options.Lease = None,
+    reconnect: options.Reconnect = None,
+    wait_idle: options.WaitIdle = None,
+    store: options.StoreFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Run a scenario on its hosts and store the results, or resume an interrupted run.
 
@@ -74,20 +56,25 @@ def run(
     conditions. Scenario, hosts and the programs in use must be as they were (--accept-changes records the differences
     instead).
     """
-    from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import inventory_of
     from benchkit.cli.live_matrix import progress_of_run
-    from benchkit.cli.options import parse_tags
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S
     from benchkit.run.resume import require_unfinished
     from benchkit.run.run import ResumeOptions, RunOptions
-    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES, read_experiment, stored_experiment
+    from benchkit.scenario.read import (
+        DEFAULT_SCALE,
+        SCALES,
+        WITH_PROFILES,
+        WITH_TRACES,
+        read_experiment,
+        stored_experiment,
+    )
     from benchkit.store.store import Store, store_path
 
-    tags = parse_tags(tag or [])
+    tags = options.parse_tags(tag or [])
     stored_in = Store(store_path(store))
     requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
     run_folder = None if resume is None else stored_in.run(resume)
@@ -96,7 +83,10 @@ def run(
             raise InputError("--scale, --set, --tag, --seed, --profile and --trace cannot change a resumed run")
         require_unfinished(run_folder, retry_failed=retry_failed)
         manifest = run_folder.manifest()
-        seed, requested, of_run = manifest.seed, list(manifest.settings), scale_named(manifest.scale)
+        seed, requested = manifest.seed, list(manifest.settings)
+        of_run = next((each for each in SCALES if each == manifest.scale), None)
+        if of_run is None:
+            raise InputError(f"no scale {manifest.scale!r}", where=manifest.run_id)
         if scenario is None:
             experiment = stored_experiment(manifest.scenario, manifest.source, of_run, requested)
         else:
@@ -108,10 +98,10 @@ def run(
     elif scenario is None:
         raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
-        experiment = read_experiment(scenario, scale_named(scale or "lab"), requested)
+        experiment = read_experiment(scenario, scale or DEFAULT_SCALE, requested)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     wait_idle_hosts(chosen, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-    options = RunOptions(
+    run_options = RunOptions(
         seed=seed,
         tags=tags,
         resume=None if run_folder is None else ResumeOptions(run_folder, accept_changes, retry_failed),
@@ -119,20 +109,19 @@ def run(
         reconnect_s=RECONNECT_S if reconnect is None else reconnect,
         names_other_programs=not quiet,
     )
-    outcome = run_interruptibly(experiment, chosen, stored_in, progress_of_run(quiet=quiet), options)
+    outcome = run_interruptibly(experiment, chosen, stored_in, progress_of_run(quiet=quiet), run_options)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def demo(
-    store: StoreFolder = None,
-    scale: Annotated[str, typer.Option("--scale", hidden=True)] = "lab",
-    quiet: Quiet = False,
-    json: Json = False,
+    store: options.StoreFolder = None,
+    scale: Annotated[Scale, typer.Option("--scale", hidden=True)] = "lab",
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
-    from benchkit.cli.console import scale_named
     from benchkit.cli.host_choice import own_lab
     from benchkit.cli.live_matrix import progress_of_run
     from benchkit.cli.run_summary import print_run_summary
@@ -142,12 +131,12 @@ def demo(
     from benchkit.store.store import Store, store_path
 
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
-        experiment = read_experiment("quickstart", scale_named(scale))
+        experiment = read_experiment("quickstart", scale)
         stored_in = Store(store_path(store))
         with own_lab("demo", quiet=quiet) as lab:
-            options = RunOptions(names_other_programs=not quiet)
             progress = progress_of_run(quiet=quiet)
-            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, progress, options)
+            run_options = RunOptions(names_other_programs=not quiet)
+            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, progress, run_options)
         report = write_run_report(outcome, stored_in)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
@@ -159,7 +148,7 @@ def run_interruptibly(
     inventory: Inventory,
     store: Store,
     progress: SilentProgress,
-    options: RunOptions,
+    run_options: RunOptions,
     *,
     is_resumable: bool = True,
 ) -> RunOutcome:
@@ -175,12 +164,12 @@ def run_interruptibly(
     signals = Signals()
     try:
         with signals_interrupt() as signals, progress:
-            return run_experiment(experiment, inventory, store, progress, options)
+            return run_experiment(experiment, inventory, store, progress, run_options)
     except KeyboardInterrupt as stopped:
-        run_id = options.run_id if options.resume is None else options.resume.run.run_id
+        run_id = run_options.run_id if run_options.resume is None else run_options.resume.run.run_id
         notes = ", ".join(getattr(stopped, "__notes__", ()))
         if signals.abandoned:
-            wait = units.duration(options.lease_s)
+            wait = units.duration(run_options.lease_s)
             how = f"the watchdogs on the hosts stop services and restore settings within {wait}"
         else:
             how = f"not everything was restored: {notes}" if notes else "services are stopped and hosts restored"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from benchkit.units import counted
 
 if TYPE_CHECKING:
     from benchkit.comparison.compare import RunComparison
+    from benchkit.comparison.ratios import Ratio
     from benchkit.comparison.runs.run_data import RunData
     from benchkit.run.recorder import RunOutcome
     from benchkit.store.store import Store
@@ -22,10 +24,19 @@ def say_not_restored(outcome: RunOutcome) -> None:
     for why in outcome.not_restored.values():
         say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
     for why in outcome.restore_unconfirmed.values():
-        say(
-            f"benchkit: restore not confirmed: {why}\n"
-            "  → its watchdog restores the host; `benchkit hosts check` shows the result"
-        )
+        hint = "its watchdog restores the host; `benchkit hosts check` shows the result"
+        say(f"benchkit: restore not confirmed: {why}\n  → {hint}")
+
+
+def outcome_document(outcome: RunOutcome, store: Store) -> dict[str, object]:
+    """Return the fields that the documents of `run`, `versus` and `capacity` have in common."""
+    return {
+        "run_id": outcome.run.run_id,
+        "status": outcome.status,
+        "store": store.path,
+        "failures": outcome.failures,
+        "not_put_back": outcome.not_restored,
+    }
 
 
 def print_run_summary(
@@ -48,37 +59,27 @@ def print_run_summary(
     if json:
         print_json(
             {
-                "run_id": outcome.run.run_id,
-                "status": outcome.status,
-                "store": store.path,
+                **outcome_document(outcome, store),
                 "lab": lab,
                 "design": data.design,
                 "blocks": data.manifest.blocks,
                 "trials": outcome.trials,
-                "failures": outcome.failures,
                 "retries": outcome.retries,
-                "not_put_back": outcome.not_restored,
                 "not_seen_put_back": outcome.restore_unconfirmed,
-                "cells": [{**cell, "verdicts": cell["verdicts"].model_dump()} for cell in cells],
-                "ratios": [ratio.model_dump(mode="json") for ratio in compared.ratios],
-                "capacities": [capacity.model_dump(mode="json") for capacity in capacities],
-                "costs": [cost.model_dump(mode="json") for cost in costs],
-                "energies": [energy.model_dump(mode="json") for energy in energies],
-                "claims": [claim.model_dump(mode="json") for claim in claims],
+                "cells": cells,
+                "ratios": compared.ratios,
+                "capacities": capacities,
+                "costs": costs,
+                "energies": energies,
+                "claims": claims,
                 "report": report,
             }
         )
         return
     if not quiet:
         answer = answer_of_run(data, [compared])
-        print(
-            *answer.sentences,
-            answer.trust_sentence,
-            *(each.sentence for each in capacities),
-            *(each.sentence for each in (*costs, *energies)),
-            sep="\n",
-            end="\n\n",
-        )
+        searched, taken = [each.sentence for each in capacities], [each.sentence for each in (*costs, *energies)]
+        print(*answer.sentences, answer.trust_sentence, *searched, *taken, sep="\n", end="\n\n")
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")
@@ -97,9 +98,7 @@ def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
     rows = []
     for cell in cells:
         ratio = ratios.get(cell["cell_id"])
-        shown = (
-            ("", "") if ratio is None else (_bracketed(ratio.ratio, ratio.low, ratio.high), outcome(ratio, brief=True))
-        )
+        shown = ("", "") if ratio is None else (_bracketed(ratio), outcome(ratio, brief=True))
         problems = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
         rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps"]), *shown, problems))
     (metric,) = compared.metrics
@@ -123,16 +122,15 @@ def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
         yield f"{counted(len(failed), 'trial')} failed: `{resume} --retry-failed` repeats them"
     skipped = {trial: why for trial, why in outcome.failures.items() if trial in progress.skipped}
     if skipped:
-        yield (
-            f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them when the cause is mended: "
-            f"{next(iter(skipped.values()))}"
-        )
+        cause = next(iter(skipped.values()))
+        yield f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them when the cause is mended: {cause}"
 
 
-def _bracketed(ratio: float | None, low: float | None, high: float | None) -> str:
-    if ratio is None:
+def _bracketed(ratio: Ratio) -> str:
+    if ratio.ratio is None:
         return ""
-    return f"{ratio:.3f}" if low is None or high is None else f"{ratio:.3f} [{low:.3f}, {high:.3f}]"
+    has_interval = ratio.low is not None and ratio.high is not None
+    return f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]" if has_interval else f"{ratio.ratio:.3f}"
 
 
 def _failed(blocks: list[int]) -> str:
@@ -166,13 +164,13 @@ def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
         believed = rows[~rows["trial_id"].isin(invalid)]
         rates[str(cell_id)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
-    verdicts = {str(cell_id): count_verdicts(rows) for cell_id, rows in trials.groupby("cell_id")}
+    verdicts = defaultdict(VerdictCounts, {str(of): count_verdicts(rows) for of, rows in trials.groupby("cell_id")})
     return [
         {
             "cell_id": cell.cell_id,
-            "trials": verdicts.get(cell.cell_id, VerdictCounts()).trials,
+            "trials": verdicts[cell.cell_id].trials,
             "failed": sorted(failed.get(cell.cell_id, [])),
-            "verdicts": verdicts.get(cell.cell_id, VerdictCounts()),
+            "verdicts": verdicts[cell.cell_id],
             "rps": geometric_mean(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,
         }

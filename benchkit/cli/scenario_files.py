@@ -72,6 +72,8 @@ def fields(
     json: Json = False,
 ) -> None:
     """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
+    from dataclasses import asdict
+
     from benchkit.scenario.fields import find_part, parts
     from benchkit.scenario.schema import SCHEMAS
 
@@ -84,19 +86,14 @@ def fields(
         return
     shown = find_part(part or "scenario")
     if json:
-        print_json([_document(each) for each in ([shown] if part else parts().values())])
+        every = [shown] if part else parts().values()
+        print_json([{"part": p.name, "summary": p.summary, "fields": [asdict(f) for f in p.fields]} for p in every])
         return
     _show(shown)
     if part is None:
         print("The fields of a part: `benchkit fields PART`. Parts:")
         for each in parts().values():
             print(f"  {each.name:<16} {each.summary.splitlines()[0]}")
-
-
-def _document(part: FilePart) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return {"part": part.name, "summary": part.summary, "fields": [asdict(field) for field in part.fields]}
 
 
 def _show(part: FilePart) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.console import print_json, print_table, say, scale_named
+from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, Scale, ScenarioName, Set
+from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, ScaleName, ScenarioName, Set
 from benchkit.cli.signals import signals_interrupt
-from benchkit.errors import ExitCode, InputError, raise_first
+from benchkit.errors import ExitCode, raise_first
 
 if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
+    from benchkit.hosts.inventory import Inventory
     from benchkit.plan.model import PlannedCell, RunPlan
     from benchkit.run.deployment import ServiceStatus
     from benchkit.scenario.experiment import Experiment
@@ -38,7 +37,7 @@ def up(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     cell: Cell = None,
     apply: Annotated[
@@ -52,9 +51,11 @@ def up(
 ) -> None:
     """Deploy the stack, verify it with its clients, and leave it up until `service down`."""
     from benchkit.run import deployment
+    from benchkit.scenario.read import read_experiment
 
-    hosts_given = _GivenHosts(inventory, lab, quiet=quiet)
-    with _connected(scenario, hosts_given, scale, settings, cell, is_to_run=True) as (plan, planned, hosts):
+    experiment = read_experiment(scenario, scale, settings or ())
+    chosen = inventory_of(inventory, lab, quiet=quiet)
+    with _connected(experiment, chosen, cell, is_to_run=True) as (plan, planned, hosts):
         if not quiet:
             say(_choice(plan, planned))
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
@@ -76,25 +77,17 @@ def status(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     cell: Cell = None,
     json: Json = False,
 ) -> None:
-    """Show which services of the stack are up; exit code 1 if one of them is not.
-
-    If the scenario is no longer valid, show the hosts that are held for it, which its name tells.
-    """
+    """Show which services of the stack are up; exit code 1 if one of them is not."""
     from benchkit.run import deployment
     from benchkit.scenario.read import read_experiment
 
-    hosts_given = _GivenHosts(inventory, lab)
-    try:
-        read_experiment(scenario, scale_named(scale), settings or ())
-    except InputError as error:
-        _print_holding_hosts(scenario, hosts_given, error, json=json)
-        return
-    with _connected(scenario, hosts_given, scale, settings, cell, is_to_run=False) as (plan, planned, hosts):
+    experiment = read_experiment(scenario, scale, settings or ())
+    with _connected(experiment, inventory_of(inventory, lab), cell, is_to_run=False) as (plan, planned, hosts):
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:
         print_json(_document(plan.experiment, planned, statuses, hosts))
@@ -110,7 +103,7 @@ def down(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: Scale = "lab",
+    scale: ScaleName = "lab",
     settings: Set = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -135,41 +128,9 @@ def down(
         say(down_on if released else f"{deployment.holder_name(name)} is not up")
 
 
-def _print_holding_hosts(scenario: str, given: _GivenHosts, error: InputError, *, json: bool) -> None:
-    """Show the hosts that are held for a scenario that cannot be read; exit code 1 if there is none.
-
-    Raises InputError, the given one or another, where the file does not even have a name.
-    """
-    from benchkit.hosts.connections import connect_all
-    from benchkit.run import deployment
-    from benchkit.scenario.read import scenario_name
-
-    name = scenario_name(scenario)
-    chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
-    with connect_all(chosen) as hosts:
-        held = deployment.holding_hosts(name, hosts)
-    if json:
-        print_json({"scenario": name, "lab": chosen.lab, "up": bool(held), "hosts": held, "services": []})
-    else:
-        say(f"its services are not known: {error}")
-        holder = deployment.holder_name(name)
-        print(f"{holder} is up on {', '.join(held)}" if held else f"{holder} is not up")
-    if not held:
-        raise typer.Exit(ExitCode.FAILED)
-
-
-@dataclass(frozen=True)
-class _GivenHosts:
-    """The options that choose the hosts."""
-
-    inventory: Path | None
-    lab: str | None
-    quiet: bool = False
-
-
 @contextmanager
 def _connected(
-    scenario: str, given: _GivenHosts, scale: str, settings: list[str] | None, cell: str | None, *, is_to_run: bool
+    experiment: Experiment, inventory: Inventory, cell: str | None, *, is_to_run: bool
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
     """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts.
 
@@ -178,11 +139,8 @@ def _connected(
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan
     from benchkit.run import deployment
-    from benchkit.scenario.read import read_experiment
 
-    experiment = read_experiment(scenario, scale_named(scale), settings or ())
-    chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
-    with signals_interrupt(), connect_all(chosen) as hosts:
+    with signals_interrupt(), connect_all(inventory) as hosts:
         plan, errors = draft_plan(experiment, hosts)
         if is_to_run:
             raise_first(errors)
@@ -219,20 +177,11 @@ def _document(
 
 
 def _print_statuses(statuses: Sequence[ServiceStatus]) -> None:
-
-    print_table(
-        ("service", "kind", "host", "address", ""),
-        (
-            (
-                each.service.name,
-                each.service.backend,
-                each.service.host,
-                each.service.endpoint.authority,
-                _status_text(each),
-            )
-            for each in statuses
-        ),
-    )
+    rows = []
+    for each in statuses:
+        service = each.service
+        rows.append((service.name, service.backend, service.host, service.endpoint.authority, _status_text(each)))
+    print_table(("service", "kind", "host", "address", ""), rows)
 
 
 def _status_text(status: ServiceStatus) -> str:

@@ -37,7 +37,7 @@ def parse(
     text, command = decode(read_input(file)), f"benchkit parse {{tool}} {file}"
     result = read_output(tool, text, where=input_name(file), command=command, run=run)
     if json:
-        print_json(result.model_dump(mode="json"))
+        print_json(result)
         return
     print_table((result.tool, ""), _rows(result))
     for note in result.notes:

@@ -14,7 +14,7 @@ from benchkit.cli.console import print_json, say
 from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
 from benchkit.cli.progress import DelayedDisplay, SilentProgress
-from benchkit.cli.run_summary import say_not_restored
+from benchkit.cli.run_summary import outcome_document, say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
 from benchkit.models.design import Design, ResponsePart
@@ -133,7 +133,7 @@ def versus(
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.server_results import has_answer, server_results
     from benchkit.scenario.server_arguments import IMAGE
-    from benchkit.scenario.versus import ServerComparison, default_tool
+    from benchkit.scenario.versus import ServerComparison, compare_images_of, default_tool
     from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
 
@@ -160,26 +160,27 @@ def versus(
         **place_of(files or [], inventory, lab),
     )
     if dockerfile is not None:
-        make_fields = _image_refs(dockerfile, ref or [], is_alone=not servers and build is None and run is None)
+        if servers or build is not None or run is not None or len(set(ref or [])) < MIN_REFS:
+            raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
+        make_fields: MakeFields = partial(compare_images_of, dockerfile, ref or [], str(Path.cwd()))
     else:
         make_fields = _servers(servers, names, build, run, ref or [])
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
-    compare = partial(
-        _compare,
-        make_fields,
-        comparison,
-        stored_in,
-        settings=settings or (),
-        tags=tags,
-        save=save,
-        why=why,
-        quiet=quiet,
-    )
     with signals_interrupt():  # before the lab is started: a signal at any later time removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            outcome = compare(hosts)
+            outcome = _compare(
+                make_fields,
+                comparison,
+                stored_in,
+                hosts,
+                settings=settings or (),
+                tags=tags,
+                save=save,
+                why=why,
+                quiet=quiet,
+            )
         say_not_restored(outcome)
         is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
         data = read_run_data(stored_in, outcome.run)
@@ -193,22 +194,14 @@ def versus(
             if not is_interrupted:
                 print(f"report    {write_run_report(outcome, stored_in).resolve()}")
             if save is not None:
-                in_lab = (
-                    "" if comparison.cpus is None else "; `benchkit lab up --host host=sut,load` makes a lab for it"
+                how = (
+                    "; `benchkit lab up --host host=sut,load` makes a lab for it" if comparison.cpus is not None else ""
                 )
-                print(f"scenario  {save}{in_lab}")
+                print(f"scenario  {save}{how}")
     if is_interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     if outcome.failures or outcome.not_restored or not has_answer(results):
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _image_refs(dockerfile: str, refs: Sequence[str], *, is_alone: bool) -> MakeFields:
-    from benchkit.scenario.versus import compare_images_of
-
-    if not is_alone or len(set(refs)) < MIN_REFS:
-        raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
-    return partial(compare_images_of, dockerfile, refs, str(Path.cwd()))
 
 
 def _servers(
@@ -321,17 +314,13 @@ def _print_document(
     from benchkit.comparison.server_results import measure_server
 
     answer = answer_of_run(data)
-    alone = {"measured": measure_server(data).model_dump(mode="json")} if len(data.manifest.cells) == 1 else {}
+    alone = {"measured": measure_server(data)} if len(data.manifest.cells) == 1 else {}
     print_json(
         {
-            "run_id": outcome.run.run_id,
-            "status": outcome.status,
-            "store": store.path,
-            "servers": [result.model_dump(mode="json") for result in results],
+            **outcome_document(outcome, store),
+            "servers": results,
             **alone,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
-            "failures": outcome.failures,
-            "not_put_back": outcome.not_restored,
             "report": report,
             "scenario": save,
         }

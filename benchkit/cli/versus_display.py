@@ -16,13 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.progress import SilentProgress, without_block
+from benchkit.cli.progress import SilentProgress
 from benchkit.cli.terminal import Terminal
 from benchkit.comparison.cell_labels import UNWATCHED
 from benchkit.models.design import until_of
 
 if TYPE_CHECKING:
-    from benchkit.cli.progress import Positions
     from benchkit.comparison.runs.run_data import RunData
     from benchkit.comparison.server_results import MeasuredServer, ServerResult
     from benchkit.plan.model import RunPlan
@@ -45,17 +44,15 @@ def results_table(results: Sequence[ServerResult]) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True, overflow="ellipsis")
     for result in results:
-        table.add_row(
-            Text(result.label.removesuffix(UNWATCHED)),
-            _marked(units.rate(result.rps), is_unusable="rps" in result.unusable),
-            _ratio(result),
-            _marked(units.seconds(result.latency_p99_s), is_unusable="latency_p99_s" in result.unusable),
-            _marked(
-                units.seconds(result.server_cpu_s_per_request),
-                is_unusable="server_cpu_s_per_request" in result.unusable,
-            ),
-            _verdict(result),
-        )
+        texts = {
+            "rps": units.rate(result.rps),
+            "latency_p99_s": units.seconds(result.latency_p99_s),
+            "server_cpu_s_per_request": units.seconds(result.server_cpu_s_per_request),
+        }
+        rate, *costs = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
+        # Problems come first, as they decide if the row can be believed.
+        verdict = result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
+        table.add_row(Text(result.label.removesuffix(UNWATCHED)), rate, _ratio(result), *costs, verdict)
     if any(result.unusable for result in results):
         table.caption = UNUSABLE
         table.caption_justify = "left"
@@ -99,10 +96,6 @@ def print_measured(server: MeasuredServer) -> None:
     Terminal("stdout", WIDTH).print(table)
 
 
-def _marked(text: str, *, is_unusable: bool) -> str:
-    return f"({text})" if is_unusable else text
-
-
 def _ratio(result: ServerResult) -> str:
     ratio = result.ratio
     if ratio is None:
@@ -110,16 +103,11 @@ def _ratio(result: ServerResult) -> str:
     if ratio.ratio is None:
         return ""
     if ratio.is_unusable:
-        return _marked(f"{ratio.ratio:.2f}", is_unusable=True)
+        return f"({ratio.ratio:.2f})"
     if ratio.low is None or ratio.high is None:
         return f"{ratio.ratio:.2f}"
     digits = units.decimals_apart(ratio.low, ratio.high)
     return f"{ratio.ratio:.{digits}f} [{ratio.low:.{digits}f}, {ratio.high:.{digits}f}]"
-
-
-def _verdict(result: ServerResult) -> str:
-    """Return the verdict in few words: problems first, as they decide if the row can be believed."""
-    return result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
 
 
 class VersusProgress(SilentProgress):
@@ -130,16 +118,12 @@ class VersusProgress(SilentProgress):
         self._read_results, self._budget_s = read_results, budget_s
         self._planned = Counter(trial.block for trial in planned)
         self._finished: Counter[int] = Counter()
-        self._positions: Positions = frozenset()
         self._results: Sequence[ServerResult] = ()
         self._stage, self._blocks = "", 0
         self._began_s: float | None = None
         self._console = Terminal("stderr")
-        self._live = (
-            Live(console=self._console, get_renderable=self._draw, refresh_per_second=2)
-            if self._console.is_terminal
-            else None
-        )
+        live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=2)
+        self._live = live if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -190,7 +174,6 @@ class VersusProgress(SilentProgress):
     def block_interrupted(self, block: int) -> None:
         """Count the trials of the block from zero."""
         self._finished[block] = 0
-        self._positions = without_block(self._positions, block)
         super().block_interrupted(block)
 
     def _finish(self, planned_trial: PlannedTrial) -> None:
@@ -200,9 +183,8 @@ class VersusProgress(SilentProgress):
         self._blocks += 1
         self._results = self._read_results()
         if self._live is None:
-            results = [
-                f"{result.label} {_ratio(result) or 'no ratio yet'}" for result in self._results if result.ratio
-            ] or [units.requests_per_s(result.rps) for result in self._results]
+            ratios = [f"{each.label} {_ratio(each) or 'no ratio yet'}" for each in self._results if each.ratio]
+            results = ratios or [units.requests_per_s(each.rps) for each in self._results]
             self.print_line(f"block {self._blocks}: {', '.join(results)}")
 
     def _draw(self) -> RenderableType:

@@ -74,14 +74,8 @@ def why(
         if (reason := explanation(components.get(pair, ()), names, by_pair[pair])) is not None
     }
     if json:
-        print_json(
-            {
-                "run_id": folder.run_id,
-                "sentences": list(sentences.values()),
-                "causes": [each.model_dump(mode="json") for each in causes],
-                "components": [each.model_dump(mode="json") for each in (*found, *alone)],
-            }
-        )
+        document = {"run_id": folder.run_id, "sentences": list(sentences.values()), "causes": causes}
+        print_json({**document, "components": (*found, *alone)})
         return
     for pair in explained:
         if any(each.level == "rate" for each in components.get(pair, ())):
@@ -204,10 +198,6 @@ def _row(component: Component) -> tuple[str, ...]:
         name = sums[component.level] if component.is_sum else part_name(component)
     else:
         difference = signed(component.difference, shown)
-        interval = (
-            ""
-            if component.low is None or component.high is None
-            else f"{signed(component.low, shown)} to {signed(component.high, shown)}"
-        )
+        interval = " to ".join(signed(end, shown) for end in (component.low, component.high) if end is not None)
         name = "sum" if component.is_sum else part_name(component)
     return name, shown(component.baseline_value), shown(component.value), difference, interval

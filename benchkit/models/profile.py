@@ -83,6 +83,13 @@ class ValueType:
         per_second = PER_SECOND.get(self.unit)
         return None if per_second is None else value / per_second
 
+    def shown(self, value: int) -> str:
+        """Return a value as text: a time, a size, or a number of what is counted."""
+        time_s = self.seconds(value)
+        if time_s is not None:
+            return units.seconds(time_s)
+        return units.size(value) if self.unit == "bytes" else units.count(value)
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:

@@ -192,11 +192,6 @@ def _is_listening(service: Service, host: Host) -> bool:
     return True
 
 
-def holding_hosts(scenario: str, hosts: Hosts) -> tuple[str, ...]:
-    """Return the hosts that are held for the stack of the scenario of that name. Raises HostError."""
-    return tuple(host for host, is_held in held_hosts(holder_name(scenario), hosts).items() if is_held)
-
-
 def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
     """Take the stack of the scenario of that name down and restore its hosts; return the hosts on which it was up.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -26,14 +27,7 @@ from benchkit.models.request import Request
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.planner import draft_plan
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, save_bisection
-from benchkit.plugins.bisect.search import (
-    Compared,
-    continue_search,
-    count_steps,
-    describe_step,
-    search_of,
-    step_error_rate,
-)
+from benchkit.plugins.bisect.search import Compared, continue_search, count_steps, describe_step, step_error_rate
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import RunOptions
@@ -77,7 +71,7 @@ def comparison_of(record: BisectionRecord) -> ServerComparison:
     )
 
 
-def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: ServerComparison) -> dict[str, object]:
+def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: ServerComparison) -> dict[str, Any]:
     """Return the fields of a scenario with these commits as levels of a factor, the first of them the baseline.
 
     The time of a step is divided among two at most: more commits are only built together, never compared. Raises
@@ -98,9 +92,6 @@ def step_fields(
     """
     comparison = comparison_of(record)
     fields = commit_fields(record, (record.good.commit, commit), comparison)
-    load = fields["load"]
-    if not isinstance(load, dict):
-        raise TypeError("the load of a scenario is a mapping")
     until = StopCondition(
         precision=comparison.precision if threshold is None else STEP_PRECISION,
         metrics=(record.metric,),
@@ -109,17 +100,13 @@ def step_fields(
         alpha=error_rate,
         budget_s=comparison.budget_s,
     )
+    connections, tool = comparison.connections, comparison.tool
     window = window_s(
-        2,
-        comparison.budget_s,
-        USUAL_BLOCKS,
-        connections=comparison.connections,
-        tool=comparison.tool,
-        slice_s=comparison.slice_s,
+        2, comparison.budget_s, USUAL_BLOCKS, connections=connections, tool=tool, slice_s=comparison.slice_s
     )
     return {
         **fields,
-        "load": {**load, **load_times(window, warm_up_s(window), comparison.tool)},
+        "load": {**fields["load"], **load_times(window, warm_up_s(window), comparison.tool)},
         "design": design_of(window, comparison),
         "blocks": MAX_BLOCKS,
         "until": until.model_dump(mode="json", exclude_none=True),
@@ -145,16 +132,10 @@ class CommitComparison:
         if bad.unsupported is not None:
             raise BenchkitError("the bad end does not build", where=ends[1][:12], why=bad.unsupported)
         if bad.same_as is None:
-            make_fields = partial(commit_fields, self.record, ends)
-            found = calibrate(
-                make_fields,
-                comparison_of(self.record),
-                self._inventory,
-                self._store,
-                settings=self.record.options.settings,
-                quiet=quiet,
-            )
-            options = self.record.options.model_copy(update={name: getattr(found, name) for name in ADAPTED})
+            make_fields, options = partial(commit_fields, self.record, ends), self.record.options
+            comparison, settings = comparison_of(self.record), options.settings
+            found = calibrate(make_fields, comparison, self._inventory, self._store, settings=settings, quiet=quiet)
+            options = options.model_copy(update={name: getattr(found, name) for name in ADAPTED})
             self.record = self.record.model_copy(update={"options": options})
         return self.record
 
@@ -168,7 +149,9 @@ class CommitComparison:
         if built.unsupported is not None:
             return Compared(reason=built.unsupported)
         if built.same_as is not None:
-            return Compared(same_as=next(_commit(cell) for cell in cells if cell.cell_id == built.same_as))
+            return Compared(
+                same_as=next(str(cell.spec.levels["ref"]) for cell in cells if cell.cell_id == built.same_as)
+            )
         if threshold is not None and (reason := self._start_failure(commit)):
             return Compared(reason=reason)
         level = min(step_error_rate(len(self.record.commits)), ALPHA_PER_LOOK)
@@ -225,10 +208,6 @@ class CommitComparison:
             reasons = [*outcome.failures.values(), *([ratio.reason] if ratio is not None and ratio.reason else [])]
             return Compared(run_id=outcome.run.run_id, reason="; ".join(dict.fromkeys(reasons)))
         return Compared(ratio, outcome.run.run_id)
-
-
-def _commit(cell: PlannedCell) -> str:
-    return str(cell.spec.levels["ref"])
 
 
 def stored_requests(requests: Sequence[ServerRequest]) -> tuple[Request, ...]:
@@ -305,5 +284,5 @@ def _progress_line(record: BisectionRecord) -> str:
     total = max(len(steps), count_steps(len(record.commits)) + skipped)
     result = textwrap.shorten(describe_step(last), REASON_WIDTH, placeholder=" …")
     if record.end is not None and record.end.judgement == "bad":
-        result += f"; {units.counted(len(search_of(record).suspects), 'suspect')}"
+        result += f"; {units.counted(len(record.suspects), 'suspect')}"
     return f"{len(steps)} of about {total}: {last.commit[:12]} ({names[last.commit]}): {result}"

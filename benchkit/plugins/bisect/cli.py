@@ -6,28 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import (
-    MAX_TIMEOUT_S,
-    Body,
-    BuildCommand,
-    BuiltCommand,
-    Header,
-    HeaderEnv,
-    InventoryFileOrOwnLab,
-    Json,
-    LabNameOrOwnLab,
-    LoadConnections,
-    LoadTool,
-    Method,
-    Quiet,
-    ReadyWithin,
-    Requests,
-    Set,
-    StoreFolder,
-    UrlPath,
-    complete_metric,
-    finite,
-)
+from benchkit.cli import options
 
 if TYPE_CHECKING:
     from benchkit.plugins.bisect.record import BisectionRecord
@@ -45,30 +24,36 @@ def bisect(
         str | None, typer.Argument(metavar="BAD", help="Git ref of the slow version, a descendant.", show_default=False)
     ] = None,
     *,
-    build: BuildCommand = None,
-    run: BuiltCommand = None,
+    build: options.BuildCommand = None,
+    run: options.BuiltCommand = None,
     metric: Annotated[
-        str, typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=complete_metric)
+        str,
+        typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=options.complete_metric),
     ] = "rps",
-    path: UrlPath = None,
-    method: Method = None,
-    request: Requests = None,
-    body: Body = None,
-    header: Header = None,
-    header_env: HeaderEnv = None,
-    connections: LoadConnections = None,
-    tool: LoadTool = None,
-    ready_within: ReadyWithin = None,
+    path: options.UrlPath = None,
+    method: options.Method = None,
+    request: options.Requests = None,
+    body: options.Body = None,
+    header: options.Header = None,
+    header_env: options.HeaderEnv = None,
+    connections: options.LoadConnections = None,
+    tool: options.LoadTool = None,
+    ready_within: options.ReadyWithin = None,
     duration: Annotated[
         float,
-        typer.Option(min=1, max=MAX_TIMEOUT_S, callback=finite, help="Time that each comparison may take, in seconds."),
+        typer.Option(
+            min=1,
+            max=options.MAX_TIMEOUT_S,
+            callback=options.finite,
+            help="Time that each comparison may take, in seconds.",
+        ),
     ] = 180.0,
     precision: Annotated[
         float,
         typer.Option(
             min=0.001,
             max=0.5,
-            callback=finite,
+            callback=options.finite,
             help="How far the interval of the bad end may reach to either side when it is judged.",
         ),
     ] = 0.025,
@@ -76,12 +61,12 @@ def bisect(
         str | None,
         typer.Option(metavar="ID", help="Continue an interrupted search; `latest` is the newest.", show_default=False),
     ] = None,
-    settings: Set = None,
-    inventory: InventoryFileOrOwnLab = None,
-    lab: LabNameOrOwnLab = None,
-    store: StoreFolder = None,
-    quiet: Quiet = False,
-    json: Json = False,
+    settings: options.Set = None,
+    inventory: options.InventoryFileOrOwnLab = None,
+    lab: options.LabNameOrOwnLab = None,
+    store: options.StoreFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
 ) -> None:
     """Find the commit that made a server slower, among those after GOOD up to BAD, along first parents.
 
@@ -95,7 +80,6 @@ def bisect(
     from benchkit.cli.signals import signals_interrupt
     from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search, stored_requests
     from benchkit.plugins.bisect.record import SearchOptions, read_bisection
-    from benchkit.plugins.bisect.search import next_commit
     from benchkit.scenario.versus import default_tool
     from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
     from benchkit.store.store import Store, store_path
@@ -109,7 +93,7 @@ def bisect(
         if good is None or bad is None or build is None or run is None:
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
         requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
-        options = SearchOptions(
+        search_options = SearchOptions(
             requests=stored_requests(requests),
             ready_within_s=ready_within,
             tool=tool or default_tool(requests),
@@ -119,8 +103,8 @@ def bisect(
             precision=precision,
             settings=tuple(settings or ()),
         )
-        record = new_record(good, bad, build=build, run=run, metric=metric, options=options)
-    if record.end is None or next_commit(record) is not None:
+        record = new_record(good, bad, build=build, run=run, metric=metric, options=search_options)
+    if record.end is None or record.next_commit is not None:
         place = {"search_path": search_path(inventory), "cpus": split_cpus() if has_own_lab else None}
         record = record.model_copy(update={"options": record.options.model_copy(update=place)})
         require_valid(record)
@@ -151,7 +135,7 @@ def _print_answer(record: BisectionRecord, *, json: bool) -> None:
 
     answer = answer_of(record)
     if json:
-        print_json({"search": record.model_dump(mode="json"), "answer": answer.model_dump(mode="json")})
+        print_json({"search": record, "answer": answer})
         return
     for sentence in answer.sentences:
         print(sentence)

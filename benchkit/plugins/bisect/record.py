@@ -82,6 +82,34 @@ class BisectionRecord(Frozen):
     )
     steps: tuple[SearchStep, ...] = ()
 
+    @property
+    def suspects(self) -> tuple[Commit, ...]:
+        """Commits of which one is the first bad one: those after the last good commit, up to the first bad one."""
+        first, last = self._bounds
+        return self.commits[first : last + 1]
+
+    @property
+    def next_commit(self) -> str | None:
+        """The commit to compare next: the untested one nearest to the middle of the suspects.
+
+        None before the comparison of the bad end, and at the end of the search.
+        """
+        if self.end is None or self.end.judgement == "good":
+            return None
+        first, last = self._bounds
+        middle = (first + last - 1) / 2
+        skipped = {step.commit for step in self.steps if step.judgement == "skipped"}
+        untested = [i for i in range(first, last) if self.commits[i].commit not in skipped]
+        return self.commits[min(untested, key=lambda i: (abs(i - middle), i))].commit if untested else None
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        judged = {step.commit: step.judgement for step in self.steps}
+        bad = [i for i, each in enumerate(self.commits) if judged.get(each.commit) == "bad"]
+        last = min(bad, default=len(self.commits) - 1)
+        good = [i for i in range(last) if judged.get(self.commits[i].commit) == "good"]
+        return max(good, default=-1) + 1, last
+
 
 FOLDER = "bisections"
 _ID: TypeAdapter[str] = TypeAdapter(RunId)

@@ -27,37 +27,6 @@ ERROR_RATE = 0.05
 """Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
 
 
-@dataclass(frozen=True)
-class Bisection:
-    """State of a search: the commits after the good end, oldest first, the last of them bad, and the steps so far."""
-
-    commits: tuple[str, ...]
-    steps: tuple[SearchStep, ...] = ()
-
-    @property
-    def suspects(self) -> tuple[str, ...]:
-        """Commits of which one is the first bad one: those after the last good commit, up to the first bad one."""
-        first, last = self._bounds
-        return self.commits[first : last + 1]
-
-    @property
-    def next_commit(self) -> str | None:
-        """The commit to compare next: the untested one nearest to the middle of the suspects; None at the end."""
-        first, last = self._bounds
-        middle = (first + last - 1) / 2
-        skipped = {step.commit for step in self.steps if step.judgement == "skipped"}
-        untested = [i for i in range(first, last) if self.commits[i] not in skipped]
-        return self.commits[min(untested, key=lambda i: (abs(i - middle), i))] if untested else None
-
-    @property
-    def _bounds(self) -> tuple[int, int]:
-        judged = {step.commit: step.judgement for step in self.steps}
-        bad = [i for i, commit in enumerate(self.commits) if judged.get(commit) == "bad"]
-        last = min(bad, default=len(self.commits) - 1)
-        good = [i for i in range(last) if judged.get(self.commits[i]) == "good"]
-        return max(good, default=-1) + 1, last
-
-
 def count_steps(commits: int) -> int:
     """Return the number of comparisons of a search without skipped commits, the bad end's included."""
     return 1 + math.ceil(math.log2(max(commits, 1)))
@@ -73,18 +42,6 @@ def halfway(change: float) -> float:
     return math.sqrt(change)
 
 
-def is_worse(ratio: float, metric: str, than: float = 1.0) -> bool:
-    """Return True if a ratio to the good end is on the worse side of another ratio, in this metric."""
-    return ratio < than if metric_named(metric).better == "higher" else ratio > than
-
-
-def is_shown_worse(ratio: Ratio, error_rate: float) -> bool:
-    """Return True if the whole interval of the ratio is on the worse side of 1."""
-    low, high = ratio.interval(error_rate)
-    nearest = high if metric_named(ratio.metric).better == "higher" else low
-    return math.isfinite(nearest) and nearest > 0 and is_worse(nearest, ratio.metric)
-
-
 def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJudgement, bool] | None:
     """Return the judgement of a commit by its ratio to the good end, and True if it is decided; None without a ratio.
 
@@ -93,36 +50,9 @@ def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJud
     if ratio.ratio is None:
         return None
     low, high = ratio.interval(error_rate)
-    judgement: StepJudgement = "bad" if is_worse(ratio.ratio, ratio.metric, threshold) else "good"
-    return judgement, not low <= threshold <= high
-
-
-def describe(search: Bisection, names: Mapping[str, str]) -> str:
-    """Return the result of a finished search in one sentence; `names` are the commits' subjects."""
-    suspects = search.suspects
-    shown = [f"{commit[:12]} ({names[commit]})" for commit in suspects]
-    if len(suspects) == 1:
-        return f"{shown[0]} is the first bad commit."
-    return (
-        f"The first bad commit is one of {len(suspects)}, of which the others could not be tested: {', '.join(shown)}."
-    )
-
-
-def search_of(record: BisectionRecord) -> Bisection:
-    """Return the state of a stored search."""
-    return Bisection(tuple(commit.commit for commit in record.commits), record.steps)
-
-
-def next_commit(record: BisectionRecord) -> str | None:
-    """Return the commit to compare next, once the bad end is compared; None at the end of the search."""
-    if record.end is None or record.end.judgement == "good":
-        return None
-    return search_of(record).next_commit
-
-
-def undecided_steps(steps: Sequence[SearchStep]) -> tuple[SearchStep, ...]:
-    """Return the steps whose judgement is by the point of the ratio alone."""
-    return tuple(step for step in steps if step.judgement != "skipped" and not step.is_decided)
+    is_higher_better = metric_named(ratio.metric).better == "higher"
+    is_worse = ratio.ratio < threshold if is_higher_better else ratio.ratio > threshold
+    return "bad" if is_worse else "good", not low <= threshold <= high
 
 
 class BisectionAnswer(Frozen):
@@ -147,23 +77,21 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
     end = record.end
     if end is None:
         raise ValueError("the bad end is not compared yet")
-    is_slower, search = end.judgement == "bad", search_of(record)
-    names = {commit.commit: commit.subject for commit in record.commits}
-    suspects = search.suspects if is_slower else ()
+    is_slower, names = end.judgement == "bad", {commit.commit: commit.subject for commit in record.commits}
     skipped = tuple(step for step in record.steps if step.judgement == "skipped")
-    undecided = undecided_steps(record.steps)
+    undecided = tuple(step for step in record.steps if step.judgement != "skipped" and not step.is_decided)
     condition = ", if the undecided steps are right" if undecided else ""
     return BisectionAnswer(
         sentences=(
-            describe(search, names) if is_slower else "No slowdown is shown between the good and the bad end.",
+            _suspects_sentence(record) if is_slower else "No slowdown is shown between the good and the bad end.",
             _end_sentence(record, end),
-            *(f"Undecided, judged by its point alone: {_shown(step, names)}." for step in undecided),
-            *(f"Skipped: {_shown(step, names)}: {step.reason}." for step in skipped),
-            *(f"{_shown(step, names)}: {note}" for step in (end, *record.steps) for note in step.notes),
+            *(f"Undecided, judged by its point alone: {_shown(step.commit, names)}." for step in undecided),
+            *(f"Skipped: {_shown(step.commit, names)}: {step.reason}." for step in skipped),
+            *(f"{_shown(step.commit, names)}: {note}" for step in (end, *record.steps) for note in step.notes),
             f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
         ),
         is_slowdown_shown=is_slower,
-        first_bad=tuple(commit for commit in record.commits if commit.commit in suspects),
+        first_bad=record.suspects if is_slower else (),
         ratio=end.ratio,
         low=end.low,
         high=end.high,
@@ -182,6 +110,13 @@ def describe_step(step: SearchStep) -> str:
     return f"ratio {units.ratio(step.ratio)}{interval}, {judgement}"
 
 
+def _suspects_sentence(record: BisectionRecord) -> str:
+    shown = [f"{each.commit[:12]} ({each.subject})" for each in record.suspects]
+    if len(shown) == 1:
+        return f"{shown[0]} is the first bad commit."
+    return f"The first bad commit is one of {len(shown)}, of which the others could not be tested: {', '.join(shown)}."
+
+
 def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
     if end.ratio is None:
         return f"The bad end needs no comparison: {end.reason}."
@@ -192,8 +127,8 @@ def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
     )
 
 
-def _shown(step: SearchStep, names: Mapping[str, str]) -> str:
-    return f"{step.commit[:12]} ({names[step.commit]})"
+def _shown(commit: str, names: Mapping[str, str]) -> str:
+    return f"{commit[:12]} ({names[commit]})"
 
 
 @dataclass(frozen=True)
@@ -231,7 +166,7 @@ def continue_search(record: BisectionRecord, compare: Compare, save: SaveSearch)
     if record.end is None:
         record = record.model_copy(update={"end": _judge_end(record, compare)})
         save(record)
-    while (commit := next_commit(record)) is not None:
+    while (commit := record.next_commit) is not None:
         record = record.model_copy(update={"steps": (*record.steps, _judge(commit, record, compare))})
         save(record)
     return record
@@ -247,8 +182,8 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
     if ratio is None or ratio.ratio is None:
         why = found.reason if ratio is None else ratio.reason
         raise BenchkitError("the bad end cannot be compared with the good end", where=bad.commit[:12], why=why)
-    judgement: StepJudgement = "bad" if is_shown_worse(ratio, ALPHA_PER_LOOK) else "good"
-    return _step(bad.commit, found, ratio, ALPHA_PER_LOOK).model_copy(update={"judgement": judgement})
+    is_slower = classify(ratio, 1.0, ALPHA_PER_LOOK) == ("bad", True)
+    return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, ("bad" if is_slower else "good", True))
 
 
 def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep:
@@ -271,17 +206,18 @@ def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep
     if ratio is None or judged is None:
         why = found.reason if ratio is None else ratio.reason
         return SearchStep(commit=commit, judgement="skipped", run_id=found.run_id, reason=why)
-    judgement, is_decided = judged
-    step = _step(commit, found, ratio, error_rate)
-    return step.model_copy(update={"judgement": judgement, "is_decided": is_decided})
+    return _step(commit, found, ratio, error_rate, judged)
 
 
-def _step(commit: str, found: Compared, ratio: Ratio, error_rate: float) -> SearchStep:
+def _step(
+    commit: str, found: Compared, ratio: Ratio, error_rate: float, judged: tuple[StepJudgement, bool]
+) -> SearchStep:
     low, high = ratio.interval(error_rate)
     has_interval = ratio.log_error is not None
     return SearchStep(
         commit=commit,
-        judgement="good",
+        judgement=judged[0],
+        is_decided=judged[1],
         run_id=found.run_id,
         ratio=ratio.ratio,
         low=low if has_interval else None,

@@ -58,13 +58,13 @@ def status(*, inventory: InventoryFile = None, lab: LabName = None, json: Json =
     from benchkit.plugins.dask import cluster
 
     with connect_all(inventory_of(inventory, lab, quiet=json)) as hosts:
-        found = cluster.status(hosts)
+        held, address = cluster.status(hosts)
     if json:
-        print_json({"cluster": found.address, "up": found.is_up, "hosts": found.hosts})
+        print_json({"cluster": address, "up": address is not None, "hosts": held})
     else:
-        held = f", held: {', '.join(found.hosts)}" if found.hosts else ""
-        print(f"{found.address} is up{held}" if found.is_up else f"no cluster is up{held}")
-    if not found.is_up:
+        state = "no cluster is up" if address is None else f"{address} is up"
+        print(f"{state}, held: {', '.join(held)}" if held else state)
+    if address is None:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -76,10 +76,11 @@ def down(*, inventory: InventoryFile = None, lab: LabName = None, quiet: Quiet =
     from benchkit.cli.signals import signals_interrupt
     from benchkit.hosts.connections import connect_all
     from benchkit.plugins.dask import cluster
+    from benchkit.run.deployment import take_down
 
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
-        released = cluster.down(hosts)
+        released = take_down(cluster.HOLDER, hosts)
     if json:
         print_json({"up": False, "hosts": released})
     elif not quiet:

@@ -25,7 +25,7 @@ from benchkit.hosts.processes import HostProcess, ProcessSpec, StopSignal, ToFil
 from benchkit.hosts.sockets import Tcp
 from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.plugins.dask.executor import connect_client, version_differences, versions
-from benchkit.run.deployment import held_hosts, take_down
+from benchkit.run.deployment import held_hosts
 
 HOLDER = "cluster"
 """Name under which hosts are held for a cluster, which others see when a host is in use."""
@@ -55,21 +55,6 @@ class RunningCluster:
     """Worker processes by host."""
 
 
-@dataclass(frozen=True)
-class ClusterStatus:
-    """State of a cluster."""
-
-    hosts: tuple[str, ...]
-    """Hosts that are held for it."""
-    address: str | None
-    """Address of its scheduler; None where none accepts connections."""
-
-    @property
-    def is_up(self) -> bool:
-        """True if hosts are held for it and its scheduler accepts connections."""
-        return bool(self.hosts) and self.address is not None
-
-
 def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     """Start a cluster that ends after `lease_s` seconds unless it is taken down before.
 
@@ -89,17 +74,19 @@ def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     notify(f"starting the scheduler on {first.name}")
     listens = ("--host", at.address, "--port", str(at.port), "--dashboard-address", dashboard)
     scheduler = _start(first, "scheduler", pythons[first.name], *listens)
-    _wait_until_open(first, at, scheduler)
-    workers = {}
+    try:
+        first.sockets.wait_open(at, START_TIMEOUT_S, scheduler)
+    except HostError as error:
+        log = first.files.read(FOLDER / "scheduler.log").decode(errors="replace").strip()
+        raise HostError("the scheduler did not start", where=first.name, why=log or error.why or error.what) from error
+    workers = {host.name: len(host.facts.cpus) for host in machines}
     for host in machines:
-        number = len(host.facts.cpus)
-        notify(f"starting {number} workers on {host.name}")
+        notify(f"starting {workers[host.name]} workers on {host.name}")
         own = _address(host)
-        options = ["--nworkers", str(number), "--nthreads", "1", "--name", host.name]
+        options = ["--nworkers", str(workers[host.name]), "--nthreads", "1", "--name", host.name]
         options += ["--host", own, "--no-dashboard", "--dashboard-address", f"{own}:0"]  # else on all addresses
         folder = host.files.mkdir_temporary(FOLDER / "spilled")
         _start(host, "worker", pythons[host.name], address, *options, "--local-directory", str(folder))
-        workers[host.name] = number
     with connect_client(address, wait_for=sum(workers.values()), timeout_s=START_TIMEOUT_S):
         pass
     for host in machines:
@@ -107,19 +94,16 @@ def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     return RunningCluster(address, f"http://{dashboard}/status", workers)
 
 
-def status(hosts: Hosts) -> ClusterStatus:
-    """Return the state of the cluster on these hosts. Raises HostError where a host does not answer."""
+def status(hosts: Hosts) -> tuple[tuple[str, ...], str | None]:
+    """Return the hosts that are held for a cluster, and the address of its scheduler; None where none is up.
+
+    Raises HostError where a host does not answer.
+    """
     held = tuple(host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held)
     for name in held:
-        at = Tcp(_address(hosts[name]), SCHEDULER_PORT)
         if hosts[name].sockets.owners([SCHEDULER_PORT])[SCHEDULER_PORT]:
-            return ClusterStatus(held, f"tcp://{at.address}:{at.port}")
-    return ClusterStatus(held, None)
-
-
-def down(hosts: Hosts) -> tuple[str, ...]:
-    """Take the cluster down and restore its hosts; return those on which it was up. Idempotent. Raises HostError."""
-    return take_down(HOLDER, hosts)
+            return held, f"tcp://{_address(hosts[name])}:{SCHEDULER_PORT}"
+    return held, None
 
 
 def _python(host: Host) -> str:
@@ -157,23 +141,11 @@ def _start(host: Host, part: str, python: str, *options: str) -> HostProcess:
     return host.processes.start(
         ProcessSpec(
             (python, "-m", "dask", part, *options),
-            stdout=ToFile(_log(part), None),
+            stdout=ToFile(FOLDER / f"{part}.log", None),
             stderr="stdout",
             stop=StopSignal(signal.SIGTERM, STOP_S),
         )
     )
-
-
-def _wait_until_open(host: Host, at: Tcp, process: HostProcess) -> None:
-    try:
-        host.sockets.wait_open(at, START_TIMEOUT_S, process)
-    except HostError as error:
-        log = host.files.read(_log("scheduler")).decode(errors="replace").strip()
-        raise HostError("the scheduler did not start", where=host.name, why=log or error.why or error.what) from error
-
-
-def _log(part: str) -> PurePosixPath:
-    return FOLDER / f"{part}.log"
 
 
 def _address(host: Host) -> str:

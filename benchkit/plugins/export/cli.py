@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,17 +12,14 @@ from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchkit.comparison.runs.run_data import RunData
-    from benchkit.store.store import Store
-
-FORMATS = ("csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics")
-SERIES = ("raw", "corrected")
+Format = Literal["csv", "benchstat", "hgrm", "otava", "bmf", "conbench", "openmetrics"]
+HistogramSeries = Literal["raw", "corrected"]
 
 
 def export(
     run: RunId,
     *,
-    form: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "csv",
+    form: Annotated[Format, typer.Option("--format", help="Form of the output.")] = "csv",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -35,7 +32,7 @@ def export(
     ] = None,
     cell: Annotated[str | None, typer.Option(help="For hgrm: only this cell.")] = None,
     series: Annotated[
-        str, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
+        HistogramSeries, typer.Option(help="For hgrm: raw, or corrected for coordinated omission by the tool.")
     ] = "raw",
     invalid: Annotated[
         bool, typer.Option("--invalid", help="For all but csv and otava: include invalid values.")
@@ -52,9 +49,6 @@ def export(
     from benchkit.cli.console import print_json
     from benchkit.errors import InputError
 
-    for given, allowed, what in ((form, FORMATS, "format"), (series, SERIES, "series")):
-        if given not in allowed:
-            raise InputError(f"no {what} {given!r}", why=f"one of: {', '.join(allowed)}")
     if json and out is None:
         raise InputError("--json lists the files written, and none is written without -o", hint="add -o PATH")
     texts = _texts(run, form, cell, series, store, include_invalid=invalid)
@@ -73,9 +67,20 @@ def export(
 def _texts(
     run: str, form: str, cell: str | None, series: str, store: str | None, *, include_invalid: bool
 ) -> Mapping[str, str]:
+    from urllib.parse import quote
+
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.errors import InputError, suggestion
-    from benchkit.plugins.export.formats import benchstat, merged_by_cell, trials_csv
+    from benchkit.models.metrics import P99, RPS
+    from benchkit.plugins.export.formats import (
+        bencher_json,
+        benchstat,
+        conbench_json,
+        merged_by_cell,
+        openmetrics,
+        otava_csv,
+    )
+    from benchkit.run_history.series import history
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
@@ -89,13 +94,17 @@ def _texts(
         raise InputError("--cell selects one of several files, and only hgrm has several", where=f"--format {form}")
     trials = data.trials.sort_values("trial_id")
     if form == "csv":
-        return {f"{found.run_id}.csv": trials_csv(trials)}
+        return {f"{found.run_id}.csv": trials.to_csv(index=False, lineterminator="\r\n")}  # RFC 4180
     if form == "benchstat":
         return {f"{found.run_id}.txt": benchstat(data.manifest, trials, data.exclusions)}
     if form == "otava":
-        return {f"{data.manifest.scenario_name}.csv": _otava(data, where)}
-    if form in {"bmf", "conbench", "openmetrics"}:
-        return {f"{found.run_id}.{'txt' if form == 'openmetrics' else 'json'}": _exchanged(data, form)}
+        metrics = [name for name in (RPS, P99) if trials[name].notna().any()]
+        name = data.manifest.scenario_name
+        return {f"{name}.csv": otava_csv([history(name, metric=metric, store=where) for metric in metrics])}
+    if form == "openmetrics":
+        return {f"{found.run_id}.txt": openmetrics(data)}
+    if form in {"bmf", "conbench"}:
+        return {f"{found.run_id}.json": bencher_json(data) if form == "bmf" else conbench_json(data)}
     latency = load("latency", store=where, run_id=found.run_id)
     texts = merged_by_cell(trials, latency, series, [cell] if cell is not None else cells, data.exclusions)
     if not texts:
@@ -103,31 +112,8 @@ def _texts(
         if data.exclusions:
             hint += ", and some trials here are invalid: add --invalid"
         raise InputError(f"no {series} histogram in {found.run_id}", hint=hint)
-    return {f"{_file_name(name)}.{series}.hgrm": text for name, text in texts.items()}
-
-
-def _exchanged(data: RunData, form: str) -> str:
-    from benchkit.plugins.export.formats import bencher_json, conbench_json, openmetrics
-
-    return {"bmf": bencher_json, "conbench": conbench_json, "openmetrics": openmetrics}[form](data)
-
-
-def _otava(data: RunData, store: Store) -> str:
-    """Return the history of the run's scenario, of the metrics that the run has."""
-    from benchkit.models.metrics import P99, RPS
-    from benchkit.plugins.export.formats import otava_csv
-    from benchkit.run_history.series import history
-
-    metrics = [name for name in (RPS, P99) if data.trials[name].notna().any()]
-    name = data.manifest.scenario_name
-    return otava_csv([history(name, metric=metric, store=store) for metric in metrics])
-
-
-def _file_name(cell_id: str) -> str:
-    """Return a file name for a cell that stays in its folder and that no other cell shares."""
-    from urllib.parse import quote
-
-    return quote(cell_id, safe="=,+@:~").replace("..", "%2E%2E")
+    names = {cell: quote(cell, safe="=,+@:~").replace("..", "%2E%2E") for cell in texts}  # each stays in its folder
+    return {f"{names[cell]}.{series}.hgrm": text for cell, text in texts.items()}
 
 
 def _write(texts: Mapping[str, str], out: Path, *, folder: bool) -> list[str]:

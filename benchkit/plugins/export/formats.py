@@ -42,12 +42,6 @@ TICKS = 5
 _MS_PER_S = 1000.0
 
 
-def trials_csv(trials: pd.DataFrame) -> str:
-    """Return the trials as CSV (RFC 4180): the columns of the table, absent values empty."""
-    text: str = trials.to_csv(index=False, lineterminator="\r\n")
-    return text
-
-
 def benchstat(manifest: Manifest, trials: pd.DataFrame, exclusions: Iterable[Exclusion] = ()) -> str:
     """Return the trials in the Go benchmark format that benchstat reads: a line for each, a name for each cell.
 
@@ -170,6 +164,12 @@ def merged_by_cell(
     return found
 
 
+_PROMETHEUS_PARTS = {
+    "value": ("", ""),
+    "lower_value": ("_low", ", lower end of the interval"),
+    "upper_value": ("_high", ", upper end of the interval"),
+}
+"""Suffix of a name, and words of its description."""
 _PROMETHEUS_UNITS = {"sec": "seconds", "sec/req": "seconds", "req/s": "", "B": "bytes", "B/s": "bytes"}
 
 
@@ -180,7 +180,10 @@ def otava_csv(histories: Sequence[History]) -> str:
     `time_column: time`, `attributes: [run, commit]` and the others as `metrics`.
     """
     columns = [
-        (_slug(f"{found.metric} {series.title}"), {point.run_id: point for point in series.points if point.is_used})
+        (
+            re.sub(r"[^A-Za-z0-9]+", "_", f"{found.metric} {series.title}").strip("_"),
+            {point.run_id: point for point in series.points if point.is_used},
+        )
         for found in histories
         for series in found.series
     ]
@@ -251,7 +254,6 @@ def openmetrics(data: RunData) -> str:
     """
     manifest = data.manifest
     families: dict[str, list[str]] = {}
-    heads: dict[str, list[str]] = {}
     for metric, estimate in _estimates(data):
         described = metric_named(metric)
         unit = _PROMETHEUS_UNITS.get(described.unit, "") if estimate.baseline is None else "ratio"
@@ -265,18 +267,13 @@ def openmetrics(data: RunData) -> str:
         }
         shown = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
         for part, value in _with_interval(estimate, data.alpha).items():
-            suffix = {"value": "", "lower_value": "_low", "upper_value": "_high"}[part]
+            suffix, about = _PROMETHEUS_PARTS[part]
             name = "_".join(filter(None, (base + suffix, unit)))
-            about = {"": "", "_low": ", lower end of the interval", "_high": ", upper end of the interval"}[suffix]
-            heads[name] = [
-                f"# TYPE {name} gauge",
-                *([f"# UNIT {name} {unit}"] if unit else []),
-                f"# HELP {name} {_escape(described.description)}{about}",
-            ]
+            head = [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else [])]
+            head.append(f"# HELP {name} {_escape(described.description)}{about}")
             line = f"{name}{{{shown}}} {value:.9g} {manifest.started_at.timestamp():.3f}"
-            families.setdefault(name, []).append(line)
-    lines = [line for name, samples in families.items() for line in (*heads[name], *samples)]
-    return "\n".join([*lines, "# EOF"]) + "\n"
+            families.setdefault(name, head).append(line)
+    return "\n".join([*(line for lines in families.values() for line in lines), "# EOF"]) + "\n"
 
 
 def _estimates(data: RunData) -> Iterator[tuple[str, Estimate]]:
@@ -308,11 +305,6 @@ def _cluster(manifest: Manifest) -> dict[str, object]:
         for host in manifest.hosts
     }
     return {"name": "+".join(host.name for host in manifest.hosts), "info": info, "optional_info": {}}
-
-
-def _slug(text: str) -> str:
-    """Return a name that needs no quotes: letters, digits and underscores."""
-    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")
 
 
 def _escape(text: str) -> str:

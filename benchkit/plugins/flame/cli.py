@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from benchkit.cli.options import Json, StoreToRead, in_existing_folder
 from benchkit.cli.profile import CellOption, File, ServiceOption, Value, profile_of
+from benchkit.models.profile import PER_SECOND, Profile
 
-if TYPE_CHECKING:
-    from benchkit.models.profile import Profile
+SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
+_UNITS = frozenset({*PER_SECOND, "bytes"})
 
 
 def flame(
@@ -46,16 +47,20 @@ def flame(
     from benchkit.errors import InputError
 
     profile, index, name = profile_of(file, value, cell=cell, service=service, store=store)
-    before = _base(file, base, base_cell, cell=cell, service=service, store=store)
+    if base_cell is not None and (base is not None or cell is None):
+        raise InputError("--base-cell needs --cell and excludes --base")
+    before, before_name = None, ""
+    if base_cell is not None:
+        before, _, before_name = profile_of(file, None, cell=base_cell, service=service, store=store)
+    elif base is not None:
+        before, _, before_name = profile_of(base, None)
     out = out or Path(f"{Path(name).name if cell is None else cell.replace('/', '_')}.svg")
     if out.suffix == ".svg":
-        from benchkit.plugins.flame.figures import profile_svg
+        from benchkit.plugins.flame.figures import FlameGraph, profile_svg
 
-        content = profile_svg(profile, name, value=index, base=before)
+        content = profile_svg(FlameGraph(profile, name, before, before_name, index))
     elif out.suffix == ".json" and before is None:
         from json import dumps
-
-        from benchkit.plugins.flame.speedscope import speedscope
 
         content = dumps(speedscope(profile, name), ensure_ascii=False)
     else:
@@ -74,24 +79,39 @@ def flame(
         print(out)
 
 
-def _base(
-    file: str,
-    base: str | None,
-    base_cell: str | None,
-    *,
-    cell: str | None,
-    service: str | None,
-    store: str | None,
-) -> tuple[Profile, str] | None:
-    """Return the profile to compare with and its name. Raises InputError for options that contradict each other."""
-    from benchkit.errors import InputError
+def speedscope(profile: Profile, name: str) -> dict[str, Any]:
+    """Return the document of speedscope: one of its profiles for each value type, with the default one selected.
 
-    if base_cell is not None and (base is not None or cell is None):
-        raise InputError("--base-cell needs --cell and excludes --base")
-    if base_cell is not None:
-        profile, _, name = profile_of(file, None, cell=base_cell, service=service, store=store)
-        return profile, name
-    if base is not None:
-        profile, _, name = profile_of(base, None)
-        return profile, name
-    return None
+    The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts). Frames are stored once, and a
+    sampled profile is a list of stacks, outermost frame first, with a weight each. Times have their unit; counts none.
+    """
+    from benchkit.plugins.flame.call_tree import weighted_stacks
+    from benchkit.version import __version__
+
+    profiles = []
+    for i, value_type in enumerate(profile.value_types):
+        stacks = list(weighted_stacks(profile, i))
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": f"{name}: {value_type.kind}",
+                "unit": value_type.unit if value_type.unit in _UNITS else "none",
+                "startValue": 0,
+                "endValue": sum(weight for _, weight in stacks),
+                "samples": [stack[::-1] for stack, _ in stacks],
+                "weights": [weight for _, weight in stacks],
+            }
+        )
+    return {
+        "$schema": SPEEDSCOPE,
+        "name": name,
+        "exporter": f"benchkit@{__version__}",
+        "activeProfileIndex": profile.default_value,
+        "shared": {
+            "frames": [
+                {"name": frame.label, **({"file": where} if (where := frame.file or frame.module) else {})}
+                for frame in profile.frames
+            ]
+        },
+        "profiles": profiles,
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -13,10 +14,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from benchkit import units
-from benchkit.errors import InputError
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.call_tree import Call, CallTree, call_tree, self_shares
-from benchkit.plugins.flame.selection import SelectedProfile, baseline_profile, compared_profile
+from benchkit.plugins.flame.selection import selected_profiles
 from benchkit.report.figure import ReportFigure, provenance
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten
 from benchkit.report.rendering import render_figure
@@ -36,6 +36,11 @@ STEPS = (0.002, 0.01, 0.03)
 UNCHANGED = STEPS[0] / 4
 """Difference below which two shares are shown as the same."""
 
+_OMITTED = (
+    f"Calls below {MIN_SHARE:.1%} of the whole are not drawn, nor calls deeper than {MAX_DEPTH}; of the others the widest "
+    f"{MAX_CALLS:,} at most are."
+)
+
 _CPU_KINDS = {"samples", "cpu", "cpu-clock", "task-clock", "cycles"}
 _MAX_NAMED = 5
 _ROW_IN, _AXIS_IN = 0.155, 0.5
@@ -44,78 +49,99 @@ _MIN_CHARACTERS = 4
 """Characters that a label has at least; a shorter one says nothing."""
 
 
-@styled
-def draw_profile(tree: CallTree, *, title: str, name: str, source: str, has_kernel: bool) -> Figure:
-    """Draw the call tree of a profile, coloured by package; `name` says in the subtitle what it is of."""
-    amount = f"{_amount(tree.root.value, tree.value_type)} of {_measured(tree.value_type)}"
-    return _draw_icicle(
-        tree,
-        title=title,
-        subtitle=[f"{name}, {amount} \N{MIDDLE DOT} each function below its caller"],
-        source=source,
-        tone=lambda call: frame_tone(call.frame),
-        text=lambda call: _hover_text(tree, call),
-        legend={"kernel": KERNEL} if has_kernel else {},
-    )
-
-
-@styled
-def draw_difference(tree: CallTree, *, title: str, name: str, base: str, source: str) -> Figure:
-    """Draw the call tree of a profile that is compared with that of `base`, coloured by the change of each call."""
-    small, medium, large = (f"{100 * step:g}" for step in STEPS)
-    ranges = (f"below {small}", f"{small} to {medium}", f"{medium} to {large}", f"from {large}")
-    less = {f"\N{MINUS SIGN} {text}": tone for text, tone in zip(ranges, LESS, strict=True)}
-    more = {f"+ {text}": tone for text, tone in zip(ranges, MORE, strict=True)}
-
-    def text(call: Call) -> str:
-        before = units.share(tree.base_share(call.base))
-        return f"{_hover_text(tree, call)}; {before} in {base}: {100 * tree.change(call):+.2f} points"
-
-    return _draw_icicle(
-        tree,
-        title=title,
-        subtitle=[f"width: {name} \N{MIDDLE DOT} colour: its change from {base}, in percentage points"],
-        source=source,
-        tone=lambda call: change_tone(tree.change(call)),
-        text=text,
-        legend={**dict(reversed(less.items())), "same": EVERYTHING, **more},
-    )
-
-
-def describe_profile(tree: CallTree, name: str) -> str:
-    """Describe a flame graph: the functions with most time of their own."""
-    ranked = sorted(self_shares(tree).items(), key=lambda each: (-each[1][0], each[0]))[:_MAX_NAMED]
-    functions = "; ".join(f"{clean(label)} {units.share(share)}" for label, (share, _) in ranked)
-    return f"Flame graph of {name}; functions with most time of their own: {functions}."
-
-
-def describe_difference(tree: CallTree, name: str, base: str) -> str:
-    """Describe a differential flame graph: the functions whose own share changed most."""
-    ranked = sorted(self_shares(tree).items(), key=lambda each: (-abs(each[1][1]), each[0]))[:_MAX_NAMED]
-    functions = "; ".join(f"{clean(label)} {100 * change:+.1f} points" for label, (_, change) in ranked)
-    return f"Differential flame graph of {name} against {base}; own shares that changed most: {functions}."
-
-
-def profile_svg(
-    profile: Profile, name: str, *, value: int | None = None, base: tuple[Profile, str] | None = None
-) -> str:
-    """Return the flame graph of a profile as an SVG file, compared with `base` and its name if given.
+@dataclass(frozen=True)
+class FlameGraph:
+    """The flame graph of a profile, or with `base` of its difference from another profile.
 
     `value` is the index of the value type that gives the widths; the default one of the profile without it.
     """
-    tree = call_tree(profile, value=value, base=base[0] if base else None)
-    source = f"{name}, by {profile.profiler}"
-    if base is None:
-        title, alt = "Flame graph", describe_profile(tree, name)
-        drawn = draw_profile(tree, title=title, name=name, source=source, has_kernel=profile.has_kernel)
-    else:
-        title, alt = "Differential flame graph", describe_difference(tree, name, base[1])
-        drawn = draw_difference(tree, title=title, name=name, base=base[1], source=source)
-    return render_figure(drawn, title=title, alt=alt, key=name).svg.decode()
+
+    profile: Profile
+    name: str
+    base: Profile | None = None
+    base_name: str = ""
+    value: int | None = None
+
+    @cached_property
+    def tree(self) -> CallTree:
+        """Its calls, with the values of both profiles."""
+        return call_tree(self.profile, value=self.value, base=self.base)
+
+    @property
+    def alt(self) -> str:
+        """Description: the functions with most time of their own, or those whose own share changed most."""
+        if self.base is None:
+            ranked = sorted(self_shares(self.tree).items(), key=lambda each: (-each[1][0], each[0]))[:_MAX_NAMED]
+            functions = "; ".join(f"{clean(label)} {units.share(share)}" for label, (share, _) in ranked)
+            return f"Flame graph of {self.name}; functions with most time of their own: {functions}."
+        ranked = sorted(self_shares(self.tree).items(), key=lambda each: (-abs(each[1][1]), each[0]))[:_MAX_NAMED]
+        functions = "; ".join(f"{clean(label)} {100 * change:+.1f} points" for label, (_, change) in ranked)
+        between = f"{self.name} against {self.base_name}"
+        return f"Differential flame graph of {between}; own shares that changed most: {functions}."
+
+    @styled
+    def draw(self, *, title: str, source: str, note: str = "") -> Figure:
+        """Draw the calls, coloured by package, or by their change; `note` stands behind the name in the subtitle."""
+        if self.base is None:
+            root, kind = self.tree.root, self.tree.value_type
+            return _draw_icicle(
+                self.tree,
+                title=title,
+                subtitle=[
+                    f"{self.name}{note}, {kind.shown(root.value)} of {_measured(kind)} \N{MIDDLE DOT} each function below its caller"
+                ],
+                source=source,
+                tone=lambda call: frame_tone(call.frame),
+                text=self._hover_text,
+                legend={"kernel": KERNEL} if self.profile.has_kernel else {},
+            )
+        small, medium, large = (f"{100 * step:g}" for step in STEPS)
+        ranges = (f"below {small}", f"{small} to {medium}", f"{medium} to {large}", f"from {large}")
+        less = {f"\N{MINUS SIGN} {text}": tone for text, tone in zip(ranges, LESS, strict=True)}
+        more = {f"+ {text}": tone for text, tone in zip(ranges, MORE, strict=True)}
+        return _draw_icicle(
+            self.tree,
+            title=title,
+            subtitle=[
+                f"width: {self.name} \N{MIDDLE DOT} colour: its change from {self.base_name}, in percentage points"
+            ],
+            source=source,
+            tone=lambda call: change_tone(self.tree.change(call)),
+            text=self._hover_text,
+            legend={**dict(reversed(less.items())), "same": EVERYTHING, **more},
+        )
+
+    def _hover_text(self, call: Call) -> str:
+        """Return the share of a call, and of its own time: `handle (kernel): 12.3 %, itself 1.2 %`."""
+        tree, kernel = self.tree, " (kernel)" if call.frame.kernel else ""
+        itself = call.value - sum(each.value for each in call.calls.values())
+        shares = f"{units.share(tree.share(call.value))}, itself {units.share(tree.share(itself))}"
+        text = f"{call.frame.label}{kernel}: {shares}"
+        if self.base is None:
+            return text
+        before = units.share(tree.base_share(call.base))
+        return f"{text}; {before} in {self.base_name}: {100 * tree.change(call):+.2f} points"
+
+
+def profile_svg(graph: FlameGraph) -> str:
+    """Return a flame graph as an SVG file."""
+    title = "Flame graph" if graph.base is None else "Differential flame graph"
+    drawn = graph.draw(title=title, source=f"{graph.name}, by {graph.profile.profiler}")
+    return render_figure(drawn, title=title, alt=graph.alt, key=graph.name).svg.decode()
+
+
+def _of_baseline(run: StoredRun) -> FlameGraph:
+    selected = selected_profiles(run)[0]
+    return FlameGraph(selected.profile, selected.name)
+
+
+def _of_difference(run: StoredRun) -> FlameGraph:
+    base, selected = selected_profiles(run)
+    return FlameGraph(selected.profile, selected.name, base.profile, base.name)
 
 
 def _flame_caption(run: StoredRun) -> str:
-    selected = _selected(run)
+    selected = selected_profiles(run)[0]
     kernel = (
         "the kernel's functions are blue"
         if selected.profile.has_kernel
@@ -124,32 +150,21 @@ def _flame_caption(run: StoredRun) -> str:
     return (
         f"{selected.name}, {units.counted(selected.trials, 'profile')} merged. Each function stands below its caller, as "
         "wide as its share of the CPU samples; point at it to see its name and share. Colours distinguish packages; "
-        f"{kernel}. {_omission(call_tree(selected.profile))} `benchkit profile flame` with --cell draws any cell, or "
+        f"{kernel}. {_OMITTED} `benchkit profile flame` with --cell draws any cell, or "
         "writes its profile for speedscope, which has zoom and search."
     )
 
 
 def _draw_flame(run: StoredRun) -> Figure:
-    selected = _selected(run)
-    return draw_profile(
-        call_tree(selected.profile),
-        title=FLAME.title,
-        name=f"{selected.name} \N{MIDDLE DOT} {units.counted(selected.trials, 'profile')}",
-        source=provenance(run),
-        has_kernel=selected.profile.has_kernel,
-    )
-
-
-def _flame_alt(run: StoredRun) -> str:
-    selected = _selected(run)
-    return describe_profile(call_tree(selected.profile), selected.name)
+    trials = units.counted(selected_profiles(run)[0].trials, "profile")
+    return _of_baseline(run).draw(title=FLAME.title, source=provenance(run), note=f" \N{MIDDLE DOT} {trials}")
 
 
 FLAME = ReportFigure(
     name="flame",
     title="Flame graph of the baseline",
-    is_available=lambda run: baseline_profile(run) is not None,
-    alt=_flame_alt,
+    is_available=lambda run: bool(selected_profiles(run)),
+    alt=lambda run: _of_baseline(run).alt,
     caption=_flame_caption,
     see="The widest boxes are the functions that take most of the CPU, their callers above them.",
     draw=_draw_flame,
@@ -158,7 +173,7 @@ FLAME = ReportFigure(
 
 
 def _difference_caption(run: StoredRun) -> str:
-    selected, base = _compared(run)
+    base, selected = selected_profiles(run)
     share, base_share = (units.share(each.figures.waiting) for each in (selected, base))
     reason = (
         "Of the profiled cells with the same program it differs most from the baseline in the share of finding and waiting for "
@@ -169,45 +184,20 @@ def _difference_caption(run: StoredRun) -> str:
     return (
         f"Widths are shares of {selected.name}. Colours show by how much of all its CPU samples a function, with its calls, "
         f"takes more (red) or less (blue) than in {base.name}. {reason} Functions that only the baseline calls are not in "
-        f"it. {_omission(call_tree(selected.profile, base=base.profile))}"
+        f"it. {_OMITTED}"
     )
 
 
-def _difference_alt(run: StoredRun) -> str:
-    selected, base = _compared(run)
-    return describe_difference(call_tree(selected.profile, base=base.profile), selected.name, base.name)
-
-
-def _draw_run_difference(run: StoredRun) -> Figure:
-    selected, base = _compared(run)
-    tree = call_tree(selected.profile, base=base.profile)
-    return draw_difference(tree, title=DIFFERENCE.title, name=selected.name, base=base.name, source=provenance(run))
-
-
-DIFFERENCE = ReportFigure(
+DIFFERENCE: ReportFigure = ReportFigure(
     name="flame-difference",
     title="Difference from the baseline's flame graph",
-    is_available=lambda run: compared_profile(run) is not None,
-    alt=_difference_alt,
+    is_available=lambda run: len(selected_profiles(run)) > 1,
+    alt=lambda run: _of_difference(run).alt,
     caption=_difference_caption,
     see="Red boxes take more of the CPU than in the baseline cell, blue boxes less.",
-    draw=_draw_run_difference,
+    draw=lambda run: _of_difference(run).draw(title=DIFFERENCE.title, source=provenance(run)),
     data="profiles",
 )
-
-
-def _selected(run: StoredRun) -> SelectedProfile:
-    selected = baseline_profile(run)
-    if selected is None:
-        raise InputError(f"run {run.manifest.run_id} has no profiles with stacks")
-    return selected
-
-
-def _compared(run: StoredRun) -> tuple[SelectedProfile, SelectedProfile]:
-    selected, base = compared_profile(run), baseline_profile(run)
-    if selected is None or base is None:
-        raise InputError(f"run {run.manifest.run_id} has no two profiles to compare")
-    return selected, base
 
 
 @dataclass(frozen=True)
@@ -269,15 +259,6 @@ def package(label: str) -> str:
         return script[0]
     path, slash, name = label.partition("(")[0].rpartition("/")
     return path + slash + name.partition("." if "." in name else "_")[0]
-
-
-def _omission(tree: CallTree) -> str:
-    wide = [depth for depth, call in tree.calls() if call.value >= MIN_SHARE * tree.root.value]
-    deep = f", nor calls deeper than {MAX_DEPTH}" if max(wide, default=0) >= MAX_DEPTH else ""
-    many = (
-        f"; of the others the widest {MAX_CALLS:,} are" if sum(depth < MAX_DEPTH for depth in wide) > MAX_CALLS else ""
-    )
-    return f"Calls below {MIN_SHARE:.1%} of the whole are not drawn{deep}{many}."
 
 
 def _draw_icicle(
@@ -352,22 +333,5 @@ def _draw_label(axes: Axes, box: Box) -> None:
         written.set_in_layout(False)
 
 
-def _hover_text(tree: CallTree, call: Call) -> str:
-    """Return the share of a call, and of its own time: `handle (kernel): 12.3 %, itself 1.2 %`."""
-    kernel = " (kernel)" if call.frame.kernel else ""
-    itself = call.value - sum(each.value for each in call.calls.values())
-    return (
-        f"{call.frame.label}{kernel}: {units.share(tree.share(call.value))}, itself {units.share(tree.share(itself))}"
-    )
-
-
 def _measured(value_type: ValueType) -> str:
     return "CPU samples" if value_type.kind.partition(":")[0] in _CPU_KINDS else clean(value_type.kind)
-
-
-def _amount(value: int, value_type: ValueType) -> str:
-    """Return a value as text: a time, a size, or a number of what is counted."""
-    time_s = value_type.seconds(value)
-    if time_s is not None:
-        return units.seconds(time_s)
-    return units.size(value) if value_type.unit == "bytes" else units.count(value)

@@ -30,40 +30,35 @@ class SelectedProfile:
 
 
 @cached_per_run
-def baseline_profile(run: StoredRun) -> SelectedProfile | None:
-    """Return the profile of the baseline cell (else the first profiled one), of its service that took most of the CPU.
+def selected_profiles(run: StoredRun) -> tuple[SelectedProfile, ...]:
+    """Return the profile of the baseline cell, and that of the cell that is compared with it, as far as they exist.
 
-    None if no service was profiled, or the store has no raw files.
+    The first is the baseline's (else that of the first profiled cell), of its service that took most of the CPU. Of the
+    profiles of other cells that ran the same program, the second is the one whose share of waiting differs most. If
+    that is the same in all, it is the one whose categories differ most. Empty if no service was profiled, or the store
+    has no raw files.
     """
     if not run.service_profiles:
-        return None
+        return ()
     cells = {each.cell_id for each in run.service_profiles}
     levels = scenario_baseline(run.manifest.scenario, run.manifest.cells)
-    base = cells_with_levels(levels, run.manifest.cells)[0].cell_id
-    cell = base if base in cells else run.service_profiles[0].cell_id
-    services = [each for each in run.service_profiles if each.cell_id == cell]
-    return _selected(run, max(services, key=lambda each: _cpu_s(run, each)))
-
-
-@cached_per_run
-def compared_profile(run: StoredRun) -> SelectedProfile | None:
-    """Return the profile that is compared with that of the baseline, None if there is none.
-
-    Of the profiles of other cells that ran the same program it is the one whose share of waiting differs most. If that
-    is the same in all, it is the one whose categories differ most.
-    """
-    base = baseline_profile(run)
-    if base is None:
-        return None
-    functions = _functions(run, base.figures)
+    base_cell = cells_with_levels(levels, run.manifest.cells)[0].cell_id
+    cell = base_cell if base_cell in cells else run.service_profiles[0].cell_id
+    base = max(
+        (each for each in run.service_profiles if each.cell_id == cell),
+        key=lambda each: float(_rows(run, each)["flat_s"].sum()),
+    )
+    functions = _functions(run, base)
     others = [
         each
         for each in run.service_profiles
-        if each.cell_id != base.figures.cell_id
+        if each.cell_id != cell
         and max((share for name, share in _functions(run, each).items() if name not in functions), default=0)
         < OTHER_PROGRAM
     ]
-    return _selected(run, max(others, key=lambda each: _difference(each, base.figures))) if others else None
+    selected = _selected(run, base)
+    compared = _selected(run, max(others, key=lambda each: _difference(each, base))) if others else None
+    return () if selected is None else (selected,) if compared is None else (selected, compared)
 
 
 def _selected(run: StoredRun, figures: ServiceProfile) -> SelectedProfile | None:
@@ -89,10 +84,6 @@ def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
 def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
     rows = run.profiles[run.profiles["service"] == figures.service]
     return rows[rows["trial_id"].isin(_trials(run, figures))]
-
-
-def _cpu_s(run: StoredRun, figures: ServiceProfile) -> float:
-    return float(_rows(run, figures)["flat_s"].sum())
 
 
 def _functions(run: StoredRun, figures: ServiceProfile) -> Mapping[str, float]:

@@ -5,7 +5,6 @@ The controller keeps passwords as hashes and .netrc lines, and the certificate; 
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,7 +97,7 @@ def _create_password() -> bytes:
 
     text = secrets.token_urlsafe(PASSWORD_BYTES)
     hashed = bcrypt.hashpw(text.encode(), bcrypt.gensalt(BCRYPT_COST)).decode()
-    return json.dumps({"text": text, "hashed": hashed}).encode()
+    return Password(text=text, hashed=hashed).model_dump_json().encode()
 
 
 def access_rules(users: Mapping[Name, AccessRight], private: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -149,9 +148,15 @@ class SelfSignedCertificate(ControllerFile):
 
     def read(self) -> bytes:
         """Return the certificate, or its private key."""
-        pair = get_or_create(f"key of {_certificate_name(self.server)}", lambda: _create_pair(str(self.server.address)))
+        name, address = _certificate_name(self.server), str(self.server.address)
+
+        def create() -> bytes:
+            created = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
+            return created.key + created.certificate
+
+        pair = get_or_create(f"key of {name}", create)
         key, end, certificate = pair.partition(b"-----END PRIVATE KEY-----\n")
-        return save_copy(_certificate_name(self.server), certificate) if self.part == "certificate" else key + end
+        return save_copy(name, certificate) if self.part == "certificate" else key + end
 
 
 def certificate_path(server: Endpoint) -> Path:
@@ -161,8 +166,3 @@ def certificate_path(server: Endpoint) -> Path:
 
 def _certificate_name(server: Endpoint) -> str:
     return f"certificate {server.host} {server.authority}"
-
-
-def _create_pair(address: str) -> bytes:
-    pair = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
-    return pair.key + pair.certificate

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -21,16 +20,15 @@ from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.access import NetrcFile, SelfSignedCertificate
 from benchkit.plugins.go_modules.proxy import (
     GO_PROGRAMS,
-    PathPattern,
+    RepositoryOptions,
     Upstream,
     go_environment,
-    http_proxy_environment,
+    repository_access,
     upstream_service,
     upstream_url,
 )
-from benchkit.plugins.go_modules.ssh import git_reader
 from benchkit.plugins.go_modules.vanity import SOURCES
-from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
+from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
@@ -130,7 +128,7 @@ class ModuleProof(Frozen):
         return self.module or self.get.partition("@")[0]
 
 
-class DeveloperOptions(ServiceOptions):
+class DeveloperOptions(RepositoryOptions):
     """Options of a developer, who pulls modules through the company's proxy or directly from the repositories."""
 
     site: Name | None = Field(
@@ -139,11 +137,6 @@ class DeveloperOptions(ServiceOptions):
         examples=["site"],
     )
     user: Name | None = Field(default=None, description="user who logs in to the site", examples=["alice"])
-    private: tuple[PathPattern, ...] = Field(
-        min_length=1,
-        description="module paths without entries in the checksum database",
-        examples=[["mycompany.com/go"]],
-    )
     warm: Query = Field(
         description="module to pull that is in the proxy's cache after the first pull",
         examples=["mycompany.com/go/module1@v1.99.0"],
@@ -167,16 +160,7 @@ class DeveloperOptions(ServiceOptions):
     upstream: Upstream | None = Field(
         default=None, description="without a site: the proxy of public modules", examples=["upstream"]
     )
-    vanity: Name | None = Field(
-        default=None, description="without a site: the service that resolves import paths", examples=["names"]
-    )
-    vcs: Name | None = Field(default=None, description="without a site: the git server of the stack", examples=["vcs"])
     reader: Name = Field(default="developers", description="its name among the readers of the git server")
-    host_key: str | None = Field(
-        default=None,
-        description="the git server's public key, where benchkit did not create it",
-        examples=["ssh-ed25519 AAAA"],
-    )
 
     @model_validator(mode="after")
     def _require_one_source(self) -> Self:
@@ -279,20 +263,8 @@ def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[Servic
             ServiceFile(netrc, NetrcFile(site, options.user), PRIVATE_FILE),
             ServiceFile(certificate, SelfSignedCertificate(site, "certificate")),
         ), {"NETRC": str(netrc), "SSL_CERT_FILE": str(certificate)}
-    files: tuple[ServiceFile, ...] = ()
-    env: dict[str, str] = {}
-    if options.vcs is not None:
-        reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)
-        files, env["GIT_SSH_COMMAND"] = reader.files, reader.ssh_command
-    if options.vanity is not None:
-        env |= http_proxy_environment(peers[options.vanity], direct_host=_upstream_host(options.upstream, peers))
-    return files, env
-
-
-def _upstream_host(upstream: str | None, peers: Mapping[str, Endpoint]) -> str | None:
-    if upstream is None:
-        return None
-    return peers[upstream].address if upstream in peers else urlsplit(upstream).hostname
+    upstream = None if options.upstream is None else upstream_url(options.upstream, peers)
+    return repository_access(options, peers, folder, upstream)
 
 
 def proof_document(proofs: Sequence[ModuleProof]) -> dict[str, Any]:

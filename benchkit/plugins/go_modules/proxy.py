@@ -63,14 +63,13 @@ Upstream = Annotated[str, AfterValidator(_validate_upstream)]
 """A module proxy: the name of a service of the stack, or a URL."""
 
 
-class ProxyOptions(ServiceOptions):
-    """Options of a module proxy."""
+class RepositoryOptions(ServiceOptions):
+    """Options of a service whose go command gets private modules from their repositories."""
 
-    upstream: Upstream = Field(
-        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
-    )
     private: tuple[PathPattern, ...] = Field(
-        min_length=1, description="module paths that come from repositories", examples=[["mycompany.com/go"]]
+        min_length=1,
+        description="module paths that come from repositories, without entries in the checksum database",
+        examples=[["mycompany.com/go"]],
     )
     vanity: Name | None = Field(
         default=None,
@@ -90,15 +89,30 @@ class ProxyOptions(ServiceOptions):
     )
 
 
-@dataclass(frozen=True)
-class ProxySources:
-    """The sources of a proxy's modules, and its folder for them."""
+class ProxyOptions(RepositoryOptions):
+    """Options of a module proxy."""
 
-    upstream: str
-    """URL of the proxy of all other modules."""
-    private: str
-    """Comma-separated patterns of the modules that come from repositories."""
-    cache: PurePosixPath
+    upstream: Upstream = Field(
+        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
+    )
+
+
+def repository_access(
+    options: RepositoryOptions, peers: Mapping[str, Endpoint], folder: PurePosixPath, upstream: str | None
+) -> tuple[tuple[ServiceFile, ...], dict[str, str]]:
+    """Return the files and the environment with which a go command gets modules from repositories.
+
+    `upstream` is the URL of the proxy of all other modules, which is reached directly.
+    """
+    files: tuple[ServiceFile, ...] = ()
+    env: dict[str, str] = {}
+    if options.vanity is not None:
+        direct_host = None if upstream is None else urlsplit(upstream).hostname
+        env |= http_proxy_environment(peers[options.vanity], direct_host)
+    if options.vcs is not None:
+        reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)
+        files, env["GIT_SSH_COMMAND"] = reader.files, reader.ssh_command
+    return files, env
 
 
 @dataclass(frozen=True)
@@ -130,23 +144,18 @@ class ModuleProxy(Backend[ProxyOptions]):
         folder = place.folder
         cache, scratch = folder / CACHE, folder / "scratch"
         upstream = upstream_url(options.upstream, request.peers)
-        private = ",".join(options.private)
-        files = [ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")]
-        env = {**go_environment(place, folder / "home", scratch), "GOINSECURE": private, "TMPDIR": str(scratch)}
-        if options.vanity is not None:
-            env |= http_proxy_environment(request.peers[options.vanity], direct_host=urlsplit(upstream).hostname)
-        if options.vcs is not None:
-            reader = git_reader(request.peers[options.vcs], options.reader, folder, options.host_key)
-            files += reader.files
-            env["GIT_SSH_COMMAND"] = reader.ssh_command
-        command = self._command(request, ProxySources(upstream, private, cache), env)
+        telemetry = ServiceFile(folder / "home" / ".config" / "go" / "telemetry" / "mode", b"off")
+        files, access = repository_access(options, request.peers, folder, upstream)
+        env = go_environment(place, folder / "home", scratch)
+        env |= {"GOINSECURE": ",".join(options.private), "TMPDIR": str(scratch), **access}
+        command = self._command(request, upstream, env)
         process = go_process(request, command.argv, env={**env, **command.env})
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=folder,
-            files=(*files, *command.files),
+            files=(telemetry, *files, *command.files),
             process=process,
             endpoint=request.endpoint,
             forks_per_request=True,
@@ -155,10 +164,11 @@ class ModuleProxy(Backend[ProxyOptions]):
         )
 
     @abstractmethod
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
-        """Return the command of this proxy; `env` is the environment that all of them get."""
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
+        """Return the command of this proxy.
+
+        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all of them get.
+        """
 
 
 class Goproxy(ModuleProxy):
@@ -168,13 +178,12 @@ class Goproxy(ModuleProxy):
         self.name = name
         self._package = package
 
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         del env
         executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
-        listen = ("-listen", request.endpoint.authority, "-cacheDir", str(sources.cache))
-        argv = (str(executable.path), *listen, "-proxy", sources.upstream, "-exclude", sources.private)
+        cache, private = str(request.place.folder / CACHE), ",".join(request.options.private)
+        listen = ("-listen", request.endpoint.authority, "-cacheDir", cache)
+        argv = (str(executable.path), *listen, "-proxy", upstream, "-exclude", private)
         return ProxyCommand(argv, files=(executable,))
 
 
@@ -187,18 +196,16 @@ class Athens(ModuleProxy):
 
     name = "athens"
 
-    def _command(
-        self, request: RenderRequest[ProxyOptions], sources: ProxySources, env: Mapping[str, str]
-    ) -> ProxyCommand:
+    def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         place = request.place
         if self.name not in place.programs:
             named = f"the inventory may name one (hosts.{place.host}.programs: {{athens: /path/to/athens}})"
             raise UnsupportedError(f"{place.host} has no athens: {named}")
         of_go = {
-            "GOPROXY": sources.upstream,
-            "GONOPROXY": sources.private,
+            "GOPROXY": upstream,
+            "GONOPROXY": env["GOINSECURE"],
             "GOSUMDB": "off",
-            "GOINSECURE": sources.private,
+            "GOINSECURE": env["GOINSECURE"],
             **{name: value for name, value in env.items() if name in _PASSED_TO_GO},
         }
         settings = {
@@ -207,7 +214,7 @@ class Athens(ModuleProxy):
             "ATHENS_GO_BINARY_ENV_VARS": ";".join(f"{name}={value}" for name, value in of_go.items()),
             "ATHENS_PORT": request.endpoint.authority,
             "ATHENS_STORAGE_TYPE": "disk",
-            "ATHENS_DISK_STORAGE_ROOT": str(sources.cache),
+            "ATHENS_DISK_STORAGE_ROOT": str(place.folder / CACHE),
             "ATHENS_GOGET_DIR": env["TMPDIR"],
             "ATHENS_LOG_LEVEL": "error",
             "ATHENS_STATS_EXPORTER": "",

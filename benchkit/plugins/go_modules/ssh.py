@@ -66,11 +66,6 @@ def repository_url(server: Endpoint, path: str) -> str:
     return f"ssh://{server.user}@{server.authority}/{path}"
 
 
-def known_hosts_name(server: Endpoint) -> str:
-    """Return the name of a server in a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT)."""
-    return str(server.address) if server.port == SSH_PORT else f"[{server.address}]:{server.port}"
-
-
 @dataclass(frozen=True)
 class GitReader:
     """The files with which a service reads from a git server, and the SSH command for its git."""
@@ -98,7 +93,7 @@ def git_reader(server: Endpoint, reader: str, folder: PurePosixPath, host_key: s
         "ControlMaster no",
         "ForwardAgent no",
     ]
-    name = f"{known_hosts_name(server)} "
+    name = f"{server.address} " if server.port == SSH_PORT else f"[{server.address}]:{server.port} "  # sshd(8)
     key: bytes | SshKeyFile = SshKeyFile(host_key_name(server), "public", prefix=name)
     if host_key is not None:
         key = f"{name}{host_key}\n".encode()

@@ -6,8 +6,9 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
@@ -78,38 +79,40 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Result:
-    """Reading of a scenario's latest run that ended: its question, the answer, and the claims."""
-
-    run_id: str
-    question: str
-    sentences: tuple[str, ...]
-    trust: str
-    claims: tuple[tuple[str, str, str], ...]
-    """Text, state and figures of each claim."""
-
-    @property
-    def summary(self) -> str:
-        """Number of claims in each state."""
-        counts = Counter(state for _, state, _ in self.claims)
-        return ", ".join(f"{number} {state}" for state, number in counts.items())
-
-
-@dataclass(frozen=True)
 class _Scenario:
     name: str
     title: str
-    runs: int
-    latest: str
-    sentences: tuple[str, ...]
-    """The shifts of its series."""
-    result: _Result | None
-    """None where no run of it can be read."""
+    runs: Sequence[_Run]
+    history: History | None
+    latest: StoredRun | None
+    """The latest run that can be read and has a measured trial."""
+
+    @property
+    def question(self) -> str:
+        return " ".join(str(self.latest.manifest.scenario.get("question") or "").split()) if self.latest else ""
+
+    @property
+    def shifts(self) -> list[str]:
+        return [shift.sentence for series in (self.history.series if self.history else ()) for shift in series.shifts]
+
+    @property
+    def claims(self) -> str:
+        """Number of claims in each state."""
+        counts = Counter(claim.state for claim in (self.latest.claims if self.latest else ()))
+        return ", ".join(f"{number} {state}" for state, number in counts.items())
+
+    @property
+    def shown(self) -> list[object]:
+        """All that its page shows, from which the state of the page follows."""
+        result: list[object] = []
+        if self.latest is not None:
+            claims = [(claim.text, claim.state, claim.sentence) for claim in self.latest.claims]
+            result = [self.latest.manifest.run_id, self.question, self.latest.answer.model_dump(mode="json"), claims]
+        return [self.title, self.runs, self.history and self.history.model_dump(mode="json"), result]
 
 
 @dataclass(frozen=True)
 class _Chart:
-    number: int
     title: str
     caption: str
     element: Markup
@@ -136,25 +139,27 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
         written += is_new
         runs.append(_run(manifest, run.status(manifest), report))
     scenarios = []
-    figures = []
     for name in dict.fromkeys(run.scenario for run in runs):
         of_scenario = [run for run in runs if run.scenario == name]
-        history_of = _history(store, name) if len(of_scenario) >= MIN_HISTORY else None
-        view = _latest_view(store, [run for run, manifest in found if manifest.scenario_name == name])
-        result = None if view is None else _result(view)
-        title = next(str(m.scenario.get("title") or name) for _, m in reversed(found) if m.scenario_name == name)
-        scenarios.append(_scenario(name, title, of_scenario, history_of, result))
-        figures.append(view)
-        written += _write_scenario(folder, title, of_scenario, history_of, (view, result))
+        scenario = _Scenario(
+            name=name,
+            title=next(str(m.scenario.get("title") or name) for _, m in reversed(found) if m.scenario_name == name),
+            runs=of_scenario,
+            history=_history(store, name) if len(of_scenario) >= MIN_HISTORY else None,
+            latest=_latest_run(store, [run for run, manifest in found if manifest.scenario_name == name]),
+        )
+        scenarios.append(scenario)
+        written += _write_page(
+            folder / "scenarios" / f"{name}.html",
+            _digest(scenario.shown),
+            "site-scenario.html.j2",
+            scenario.title,
+            partial(_scenario_content, scenario),
+        )
     index = folder / "index.html"
-    state = _digest([scenarios, runs])
-    content = {
-        "scenarios": scenarios,
-        "charts": [] if _state_of(index) == state else list(_answer_charts(scenarios, figures)),
-        "runs": runs[: -LATEST - 1 : -1],
-        "count": len(runs),
-    }
-    written += _write_page(index, state, "site-index.html.j2", f"Results of {units.counted(len(runs), 'run')}", content)
+    title = f"Results of {units.counted(len(runs), 'run')}"
+    state = _digest([scenario.shown for scenario in scenarios])
+    written += _write_page(index, state, "site-index.html.j2", title, partial(_index_content, scenarios, runs))
     reports = sum(run.report is not None for run in runs)
     return WrittenSite(index, 1 + len(scenarios) + reports, written)
 
@@ -184,7 +189,7 @@ def _run(manifest: Manifest, status: str, report: str | None) -> _Run:
     )
 
 
-def _latest_view(store: Store, runs: Sequence[RunFolder]) -> StoredRun | None:
+def _latest_run(store: Store, runs: Sequence[RunFolder]) -> StoredRun | None:
     """Return the latest run that can be read and has a measured trial; None where there is none."""
     for run in reversed(runs):
         try:
@@ -197,34 +202,31 @@ def _latest_view(store: Store, runs: Sequence[RunFolder]) -> StoredRun | None:
     return None
 
 
-def _result(view: StoredRun) -> _Result:
-    return _Result(
-        run_id=view.manifest.run_id,
-        question=" ".join(str(view.manifest.scenario.get("question") or "").split()),
-        sentences=view.answer.sentences,
-        trust=view.answer.trust_sentence,
-        claims=tuple((" ".join(each.text.split()), each.state, each.sentence) for each in view.claims),
-    )
+def _index_content(scenarios: Sequence[_Scenario], runs: Sequence[_Run]) -> dict[str, object]:
+    charts = [chart for each in scenarios[:MAX_ANSWERS] for chart in _answer_chart(each.latest, each.title)]
+    return {"scenarios": scenarios, "charts": charts, "runs": runs[: -LATEST - 1 : -1], "count": len(runs)}
 
 
-def _answer_charts(scenarios: Sequence[_Scenario], views: Sequence[StoredRun | None]) -> Iterator[_Chart]:
-    """Yield the figure of each scenario's latest run, of the first few."""
-    for number, (scenario, view) in enumerate(zip(scenarios[:MAX_ANSWERS], views, strict=False)):
-        yield from () if view is None else _answer_chart(view, scenario.title, number)
+def _scenario_content(scenario: _Scenario) -> dict[str, object]:
+    found = scenario.history
+    charts = [] if found is None else [_chart(found, series) for series in found.series[:MAX_SERIES]]
+    return {
+        "scenario": scenario,
+        "answers": list(_answer_chart(scenario.latest, "The answer")),
+        "is_history": len(scenario.runs) >= MIN_HISTORY,
+        "charts": charts,
+        "omitted": 0 if found is None else len(found.series) - len(charts),
+        "metric": metric_named(METRIC).title,
+    }
 
 
-def _answer_chart(view: StoredRun, title: str, number: int) -> Iterator[_Chart]:
-    """Yield the figure that shows the answer: ratios with their claims, else the rates."""
+def _answer_chart(run: StoredRun | None, title: str) -> Iterator[_Chart]:
+    """Yield the figure that shows the answer of a run: ratios with their claims, else the rates."""
     for figure in map(get_figure, ("ratios", "rps")):
-        if figure.is_available(view):
-            element = Markup(render(figure, view).element)  # noqa: S704 - matplotlib has escaped its texts
-            yield _Chart(number=number, title=title, caption=figure.caption(view), element=element)
+        if run is not None and figure.is_available(run):
+            element = Markup(render(figure, run).element)  # noqa: S704 - matplotlib has escaped its texts
+            yield _Chart(title, figure.caption(run), element)
             return
-
-
-def _scenario(name: str, title: str, runs: Sequence[_Run], found: History | None, result: _Result | None) -> _Scenario:
-    shifts = () if found is None else tuple(shift.sentence for series in found.series for shift in series.shifts)
-    return _Scenario(name=name, title=title, runs=len(runs), latest=runs[-1].started, sentences=shifts, result=result)
 
 
 def _copy_report(run: RunFolder, folder: Path) -> tuple[str | None, bool]:
@@ -248,67 +250,32 @@ def _is_report(page: Path, run_id: str) -> bool:
     return f'<meta name="benchkit-run" content="{run_id}">' in _head(page)
 
 
-def _write_scenario(
-    folder: Path,
-    title: str,
-    runs: Sequence[_Run],
-    found: History | None,
-    latest: tuple[StoredRun | None, _Result | None],
-) -> bool:
-    name, (view, result) = runs[0].scenario, latest
-    page = folder / "scenarios" / f"{name}.html"
-    state = _digest([title, runs, None if found is None else found.model_dump(mode="json"), result])
-    if _state_of(page) == state:
-        return False
-    charts = [] if found is None else [_chart(found, series, i) for i, series in enumerate(found.series[:MAX_SERIES])]
-    omitted = 0 if found is None else len(found.series) - len(charts)
-    content: dict[str, object] = {
-        "name": name,
-        "result": result,
-        "answers": [] if view is None else list(_answer_chart(view, "The answer", 0)),
-        "is_history": len(runs) >= MIN_HISTORY,
-        "charts": charts,
-        "omitted": omitted,
-        "metric": metric_named(METRIC).title,
-        "notes": () if found is None else found.notes,
-        "runs": runs[::-1],
-    }
-    return _write_page(page, state, "site-scenario.html.j2", title, content)
-
-
-def _chart(found: History, series: HistorySeries, number: int) -> _Chart:
+def _chart(found: History, series: HistorySeries) -> _Chart:
     caption = " ".join(series.sentences)
     if len(series.segments) > 1:
         caption += f" Hosts or settings changed {units.counted(len(series.segments) - 1, 'time')}."
-    return _Chart(
-        number=number,
-        title=f"{series.title} ({series.scale} scale)",
-        caption=caption,
-        element=Markup(render_series(found, series).element),  # noqa: S704 - matplotlib has escaped its texts
-    )
+    element = Markup(render_series(found, series).element)  # noqa: S704 - matplotlib has escaped its texts
+    return _Chart(f"{series.title} ({series.scale} scale)", caption, element)
 
 
-def _write_page(path: Path, state: str, template: str, title: str, content: dict[str, object]) -> bool:
+def _write_page(path: Path, state: str, template: str, title: str, content: Callable[[], dict[str, object]]) -> bool:
     """Write a page, unless it has this state; return True if it was written."""
     if _state_of(path) == state:
         return False
     style, script = html.theme() + html.asset("report.css"), html.asset("report.js")
-    page = (
-        html.environment()
-        .get_template(template)
-        .render(
-            title=title,
-            state=state,
-            style=Markup(style),  # noqa: S704 - a file of this package, without data
-            script=Markup(script),  # noqa: S704 - a file of this package, without data
-            policy=html.policy(style, script),
-            version=__version__,
-            prefix="",
-            suffix="",
-            **content,
-        )
+    page = html.environment().get_template(template)
+    text = page.render(
+        title=title,
+        state=state,
+        style=Markup(style),  # noqa: S704 - a file of this package, without data
+        script=Markup(script),  # noqa: S704 - a file of this package, without data
+        policy=html.policy(style, script),
+        version=__version__,
+        prefix="",
+        suffix="",
+        **content(),
     )
-    write_file(path, page.encode())
+    write_file(path, text.encode())
     return True
 
 

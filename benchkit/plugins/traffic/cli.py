@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit.cli.options import Json, in_existing_folder
+from benchkit.plugins.traffic.cleaning import DEFAULT_HEADERS, Cleaner, Queries
 
 if TYPE_CHECKING:
     from benchkit.models.traffic import Traffic
-    from benchkit.plugins.traffic.cleaning import Queries
-
-QUERIES = ("keep", "hash", "drop")
 SHOWN_CLASSES = 15
 
 app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log or an API description.")
@@ -36,7 +35,9 @@ def from_file(
         typer.Option("-o", "--out", metavar="PATH", callback=in_existing_folder, help="File of the traffic."),
     ] = Path("traffic.json"),
     paths: Annotated[int, typer.Option("--paths", min=1, max=1000, help="Different requests of each class.")] = 20,
-    query: Annotated[str, typer.Option("--query", help=f"Query strings: {', '.join(QUERIES)}.")] = "keep",
+    query: Annotated[
+        Queries, typer.Option("--query", help="Query strings: kept, their values hashed, or dropped.")
+    ] = "keep",
     headers: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,14 +57,17 @@ def from_file(
     {}. Cookies, authorization, and tokens in paths and queries are removed and counted.
     """
     from benchkit.cli.console import input_name, print_json, read_input
-    from benchkit.errors import InputError
+    from benchkit.plugins.traffic.logs import read_log
+    from benchkit.plugins.traffic.openapi import read_description, traffic_of_description
+    from benchkit.plugins.traffic.requests import traffic_of
     from benchkit.report.pages.report_files import write_file
 
-    if query not in QUERIES:
-        raise InputError(f"no treatment {query!r} of queries", why=f"one of: {', '.join(QUERIES)}")
-    traffic = _read(
-        read_input(file), input_name(file), form, cast("Queries", query), headers, paths=paths, all_methods=all_methods
-    )
+    data, name = read_input(file), input_name(file)
+    description = read_description(data) if form is None else None
+    if description is not None:
+        traffic = traffic_of_description(description, name, safe_only=not all_methods)
+    else:
+        traffic = traffic_of(read_log(data, form), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
     write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
     if json:
         print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})
@@ -71,35 +75,13 @@ def from_file(
         _show(traffic, out)
 
 
-def _read(
-    data: bytes,
-    name: str,
-    form: str | None,
-    query: Queries,
-    headers: list[str] | None,
-    *,
-    paths: int,
-    all_methods: bool,
-) -> Traffic:
-    from benchkit.plugins.traffic.cleaning import DEFAULT_HEADERS, Cleaner
-    from benchkit.plugins.traffic.logs import read_log
-    from benchkit.plugins.traffic.openapi import read_description, traffic_of_description
-    from benchkit.plugins.traffic.requests import traffic_of
-
-    description = read_description(data) if form is None else None
-    if description is not None:
-        return traffic_of_description(description, name, safe_only=not all_methods)
-    cleaner = Cleaner(query, headers or DEFAULT_HEADERS)
-    return traffic_of(read_log(data, form), cleaner, name, paths=paths)
-
-
 def _show(traffic: Traffic, out: Path) -> None:
     from benchkit import units
     from benchkit.cli.console import print_table
 
-    shares: dict[str, float] = {}
+    shares: defaultdict[str, float] = defaultdict(float)
     for request in traffic.requests:
-        shares[request.kind] = shares.get(request.kind, 0.0) + request.weight
+        shares[request.kind] += request.weight
     total = sum(shares.values())
     rate = traffic.mean_rate
     mean = "" if rate is None else f", {units.requests_per_s(rate)} on average"

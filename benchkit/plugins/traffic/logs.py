@@ -91,6 +91,8 @@ class LoggedRequest:
     request_bytes: int | None = None
     """Size of its body."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""
+    """Its class, once that is known."""
 
 
 @dataclass
@@ -150,9 +152,8 @@ def _read_formatted(lines: Iterable[str], form: str) -> Log:
     for line in lines:
         match = pattern.match(line) if len(line) <= MAX_LINE else None
         fields = {} if match is None else {name: text for name, text in zip(names, match.groups(), strict=True) if name}
-        _add(
-            log, fields, {name[1:]: text for name, text in fields.items() if name[:1] == ":" and text not in ("", "-")}
-        )
+        headers = {name[1:]: text for name, text in fields.items() if name[:1] == ":" and text not in ("", "-")}
+        _add(log, fields, headers)
     return log
 
 
@@ -209,11 +210,7 @@ def _read_json(lines: Iterable[str]) -> Log:
         nested = fields.get("request")
         if isinstance(nested, dict):  # Caddy
             log.form = "Caddy"
-            fields = {
-                **fields,
-                **{name: nested.get(name) for name in ("method", "uri")},
-                "headers": nested.get("headers"),
-            }
+            fields |= {name: nested.get(name) for name in ("method", "uri", "headers")}
             del fields["request"]
         found = {
             meaning: str(fields[name])

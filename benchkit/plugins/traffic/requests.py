@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from benchkit import units
 from benchkit.models.load import MAX_CLASSES
@@ -27,12 +27,6 @@ _ID = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Arrival:
-    request: LoggedRequest
-    kind: str
-
-
 def traffic_of(log: Log, cleaner: Cleaner, source: str, *, paths: int) -> Traffic:
     """Return the traffic of a log, with at most `paths` different requests of each class.
 
@@ -42,19 +36,19 @@ def traffic_of(log: Log, cleaner: Cleaner, source: str, *, paths: int) -> Traffi
     targets = [cleaner.target(each.target) for each in log.requests]
     names = kinds_of([(each.method, target) for each, target in zip(log.requests, targets, strict=True)])
     cleaned = [
-        _Arrival(replace(each, target=target, headers=cleaner.headers(each.headers)), kind)
+        replace(each, target=target, headers=cleaner.headers(each.headers), kind=kind)
         for each, target, kind in zip(log.requests, targets, names, strict=True)
     ]
     kinds = [kind for kind, _ in Counter(each.kind for each in cleaned).most_common(MAX_CLASSES)]
     kept = [each for each in cleaned if each.kind in set(kinds)]
-    if all(each.request.at_s is not None for each in kept):
-        kept.sort(key=lambda each: each.request.at_s or 0.0)
+    times = sorted(each.at_s for each in kept if each.at_s is not None)
+    timed = len(times) == len(kept)
+    if timed:
+        kept.sort(key=lambda each: each.at_s or 0.0)
     by_kind: defaultdict[str, list[LoggedRequest]] = defaultdict(list)
     for each in kept:
-        by_kind[each.kind].append(each.request)
+        by_kind[each.kind].append(each)
     requests = [request for kind in kinds for request in _requests_of(kind, by_kind[kind], paths)]
-    times = [each.request.at_s for each in kept if each.request.at_s is not None]
-    timed = len(times) == len(kept)
     return Traffic(
         source=f"{source} ({log.form})",
         lines=len(kept),
@@ -132,7 +126,7 @@ def _size_class(size: int, sizes: Sequence[int]) -> int:
     return min(MAX_BODY_BYTES, max((each for each in sizes if low <= each < low * SIZE_FACTOR), default=size))
 
 
-def _order(kept: Sequence[_Arrival], requests: Sequence[TrafficRequest]) -> Iterator[int]:
+def _order(kept: Sequence[LoggedRequest], requests: Sequence[TrafficRequest]) -> Iterator[int]:
     """Yield the place of each logged request, by its own path, or else of others of its class in turn."""
     places = {(each.kind, each.path): place for place, each in enumerate(requests)}
     of_kind: defaultdict[str, list[int]] = defaultdict(list)
@@ -140,7 +134,7 @@ def _order(kept: Sequence[_Arrival], requests: Sequence[TrafficRequest]) -> Iter
         of_kind[request.kind].append(place)
     turn: Counter[str] = Counter()
     for each in kept:
-        own = places.get((each.kind, each.request.target))
+        own = places.get((each.kind, each.target))
         turn[each.kind] += own is None
         others = of_kind[each.kind]
         yield others[turn[each.kind] % len(others)] if own is None else own
@@ -154,17 +148,17 @@ def _times(times: Sequence[float], *, is_whole: bool) -> Iterator[float]:
 
 
 def _notes(
-    log: Log, cleaner: Cleaner, cleaned: Sequence[_Arrival], kept: Sequence[_Arrival], sent: int
+    log: Log, cleaner: Cleaner, cleaned: Sequence[LoggedRequest], kept: Sequence[LoggedRequest], sent: int
 ) -> Iterator[str]:
     if log.unread:
         yield f"{units.counted(log.unread, 'line')} had no request in this format"
     if missing := len(cleaned) - len(kept):
         yield f"{units.share(missing / len(cleaned))} of the requests are of rarer classes, and left out"
     yield from (f"removed, {what}: {number:,}" for what, number in sorted(cleaner.removed.items()) if number)
-    distinct = len({(each.kind, each.request.target) for each in kept})
+    distinct = len({(each.kind, each.target) for each in kept})
     if distinct > sent:
         yield f"{sent} of {distinct:,} different requests are sent: a cache answers more of them than in the log"
-    yield from _unknown([each.request for each in kept], log.form, is_whole=log.is_in_whole_seconds)
+    yield from _unknown(kept, log.form, is_whole=log.is_in_whole_seconds)
 
 
 def _unknown(requests: Sequence[LoggedRequest], form: str, *, is_whole: bool) -> Iterator[str]:

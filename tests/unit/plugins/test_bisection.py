@@ -12,21 +12,15 @@ from benchkit.models.request import Request
 from benchkit.plugins.bisect.bisection import commit_fields, comparison_of
 from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, StepJudgement
 from benchkit.plugins.bisect.search import (
-    Bisection,
     Compared,
     answer_of,
     classify,
     continue_search,
     count_steps,
-    describe,
     halfway,
-    is_shown_worse,
     step_error_rate,
-    undecided_steps,
 )
 from benchkit.services.git_source import Commit
-
-COMMITS = tuple(f"c{i}" for i in range(8))
 
 
 def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
@@ -35,58 +29,58 @@ def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
     return plain.with_point(math.log(point), 0.0).with_interval(math.log(point), error, 9, 0.05)
 
 
-def judged(search: Bisection, *judgements: tuple[str, StepJudgement]) -> Bisection:
-    for commit, judgement in judgements:
-        search = Bisection(search.commits, (*search.steps, SearchStep(commit=commit, judgement=judgement)))
-    return search
+GOOD = "g" * 40
+
+
+def search(commits: int, metric: str = "rps") -> BisectionRecord:
+    return BisectionRecord(
+        bisection_id="b1",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        repository="/src",
+        good=Commit(commit=GOOD, subject="good"),
+        commits=tuple(Commit(commit=f"c{i}", subject=f"subject {i}") for i in range(commits)),
+        metric=metric,
+        build="make",
+        run="./app {port}",
+        options=SearchOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
+    )
+
+
+def judged(commits: int, *judgements: tuple[str, StepJudgement]) -> BisectionRecord:
+    """Return a search whose bad end is slower, with these steps."""
+    steps = tuple(SearchStep(commit=commit, judgement=judgement) for commit, judgement in judgements)
+    end = SearchStep(commit=f"c{commits - 1}", judgement="bad")
+    return search(commits).model_copy(update={"end": end, "steps": steps})
+
+
+def suspects(found: BisectionRecord) -> list[str]:
+    return [each.commit for each in found.suspects]
 
 
 def test_all_commits_are_suspects_at_first_and_the_middle_is_tested() -> None:
-    search = Bisection(COMMITS)
-    assert search.suspects == COMMITS
-    assert search.next_commit == "c3"
+    assert suspects(judged(8)) == [f"c{i}" for i in range(8)]
+    assert judged(8).next_commit == "c3"
 
 
-def test_good_commit_clears_itself_and_those_before_it() -> None:
-    assert judged(Bisection(COMMITS), ("c3", "good")).suspects == ("c4", "c5", "c6", "c7")
-
-
-def test_bad_commit_clears_those_after_it() -> None:
-    search = judged(Bisection(COMMITS), ("c3", "bad"))
-    assert search.suspects == ("c0", "c1", "c2", "c3")
-    assert search.next_commit == "c1"
+def test_good_commit_clears_itself_and_those_before_it_and_a_bad_one_those_after_it() -> None:
+    assert suspects(judged(8, ("c3", "good"))) == ["c4", "c5", "c6", "c7"]
+    found = judged(8, ("c3", "bad"))
+    assert (suspects(found), found.next_commit) == (["c0", "c1", "c2", "c3"], "c1")
 
 
 def test_search_ends_at_the_first_bad_commit() -> None:
-    search = judged(Bisection(COMMITS), ("c3", "bad"), ("c1", "good"), ("c2", "good"))
-    assert search.next_commit is None
-    assert search.suspects == ("c3",)
-    assert describe(search, {"c3": "Copy the body twice"}) == "c3 (Copy the body twice) is the first bad commit."
-
-
-@pytest.mark.parametrize("first_bad", range(8))
-def test_every_place_is_found_in_the_stated_number_of_steps(first_bad: int) -> None:
-    search = Bisection(COMMITS)
-    while (commit := search.next_commit) is not None:
-        search = judged(search, (commit, "bad" if COMMITS.index(commit) >= first_bad else "good"))
-    assert search.suspects == (COMMITS[first_bad],)
-    assert len(search.steps) + 1 <= count_steps(len(COMMITS))
+    found = judged(8, ("c3", "bad"), ("c1", "good"), ("c2", "good"))
+    assert (suspects(found), found.next_commit) == (["c3"], None)
 
 
 def test_skipped_commit_is_replaced_by_its_neighbour_and_stays_a_suspect() -> None:
-    search = judged(Bisection(COMMITS), ("c3", "skipped"))
-    assert search.next_commit == "c2"
-    search = judged(search, ("c2", "good"), ("c5", "bad"), ("c4", "bad"))
-    assert search.next_commit is None
-    assert search.suspects == ("c3", "c4")
-    sentence = "The first bad commit is one of 2, of which the others could not be tested: c3 (One), c4 (Two)."
-    assert describe(search, {"c3": "One", "c4": "Two"}) == sentence
+    assert judged(8, ("c3", "skipped")).next_commit == "c2"
+    found = judged(8, ("c3", "skipped"), ("c2", "good"), ("c5", "bad"), ("c4", "bad"))
+    assert (suspects(found), found.next_commit) == (["c3", "c4"], None)
 
 
 def test_search_of_one_commit_needs_no_further_test() -> None:
-    search = Bisection(("only",))
-    assert search.next_commit is None
-    assert search.suspects == ("only",)
+    assert (suspects(judged(1)), judged(1).next_commit) == (["c0"], None)
     assert count_steps(1) == 1
 
 
@@ -107,44 +101,10 @@ def test_more_is_worse_for_a_cost() -> None:
     cost = "server_cpu_s_per_request"
     assert classify(ratio(1.1, 0.005, cost), halfway(1.1), 0.01) == ("bad", True)
     assert classify(ratio(1.0, 0.005, cost), halfway(1.1), 0.01) == ("good", True)
-    assert is_shown_worse(ratio(1.1, 0.01, cost), 0.05)
-    assert not is_shown_worse(ratio(0.9, 0.01, cost), 0.05)
-
-
-def test_slowdown_is_shown_by_the_whole_interval() -> None:
-    assert is_shown_worse(ratio(0.9, 0.01), 0.05)
-    assert not is_shown_worse(ratio(0.9, 0.1), 0.05)
-    assert not is_shown_worse(ratio(1.1, 0.01), 0.05)
 
 
 def test_commit_without_a_ratio_cannot_be_judged() -> None:
     assert classify(Ratio(metric="rps", cell_id="commit", baseline="good", blocks=0), 0.95, 0.01) is None
-
-
-def test_steps_decided_by_their_point_alone_are_listed() -> None:
-    steps = [
-        SearchStep(commit="a", judgement="good"),
-        SearchStep(commit="b", judgement="bad", is_decided=False),
-        SearchStep(commit="c", judgement="skipped", is_decided=False),
-    ]
-    assert undecided_steps(steps) == (steps[1],)
-
-
-GOOD = "g" * 40
-
-
-def search(commits: int, metric: str = "rps") -> BisectionRecord:
-    return BisectionRecord(
-        bisection_id="b1",
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        repository="/src",
-        good=Commit(commit=GOOD, subject="good"),
-        commits=tuple(Commit(commit=f"c{i}", subject=f"subject {i}") for i in range(commits)),
-        metric=metric,
-        build="make",
-        run="./app {port}",
-        options=SearchOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
-    )
 
 
 def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compared:
@@ -190,6 +150,7 @@ def test_first_slow_commit_is_found(first_bad: int) -> None:
     assert compare.thresholds[0] is None
     assert compare.thresholds[1:] == pytest.approx([0.9] * len(compare.thresholds[1:]))
     assert answer.undecided == answer.skipped == ()
+    assert len(compare.asked) <= count_steps(8)
 
 
 @pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(0.9, error=0.1)])
@@ -225,6 +186,10 @@ def test_skipped_commits_before_the_first_bad_one_stay_suspects() -> None:
     compare = Comparisons(lambda place: Compared(reason="no rule") if place in {2, 3} else slower_from(4)(place))
     answer = answer_of(continue_search(search(8), compare, ignore))
     assert [commit.commit for commit in answer.first_bad] == ["c2", "c3", "c4"]
+    assert answer.sentences[0] == (
+        "The first bad commit is one of 3, of which the others could not be tested: "
+        "c2 (subject 2), c3 (subject 3), c4 (subject 4)."
+    )
 
 
 def test_step_whose_time_is_spent_is_judged_by_its_point_and_said_to_be() -> None:

@@ -8,9 +8,8 @@ import pytest
 from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.call_tree import CallTree, call_tree
 from benchkit.plugins.flame.figures import (
+    FlameGraph,
     change_tone,
-    describe_difference,
-    describe_profile,
     frame_tone,
     package,
     profile_svg,
@@ -78,11 +77,11 @@ def test_compared_profiles_give_every_call_both_values() -> None:
 
 
 def test_deep_recursion_has_a_picture() -> None:
-    assert "<svg" in profile_svg(profile_of((" > ".join(["walk"] * 5000), 7)), "deep")
+    assert "<svg" in profile_svg(FlameGraph(profile_of((" > ".join(["walk"] * 5000), 7)), "deep"))
 
 
 def test_names_are_never_markup() -> None:
-    svg = profile_svg(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0])
+    svg = profile_svg(FlameGraph(profile_of(*((f"main > {name}", 10) for name in HOSTILE)), HOSTILE[0]))
     root = ET.fromstring(svg)  # noqa: S314 - drawn above
     assert not [element for element in root.iter() if element.tag.rpartition("}")[2] in {"script", "img"}]
     hovers = [str(element.text) for element in root.iter() if element.tag.endswith("title")]
@@ -91,28 +90,27 @@ def test_names_are_never_markup() -> None:
 
 
 def test_the_description_has_the_main_functions() -> None:
-    assert describe_profile(call_tree(SERVER), "server") == (
+    assert FlameGraph(SERVER, "server").alt == (
         "Flame graph of server; functions with most time of their own: "
         "sys_read 40.0 %; format 30.0 %; mark 15.0 %; handle 10.0 %; serve 5.0 %."
     )
-    assert "sys_read +40.0 points; format -20.0 points" in describe_difference(
-        call_tree(FASTER, base=SERVER), "after", "before"
-    )
+    assert "sys_read +40.0 points; format -20.0 points" in FlameGraph(FASTER, "after", SERVER, "before").alt
 
 
 def test_the_picture_of_a_difference_names_both_profiles() -> None:
-    svg = profile_svg(FASTER, "after", base=(SERVER, "before"))
+    svg = profile_svg(FlameGraph(FASTER, "after", SERVER, "before"))
     assert "its change from before, in percentage points" in svg
     assert "<title>sys_read (kernel): 80.0 %, itself 80.0 %; 40.0 % in before: +40.00 points</title>" in svg
 
 
 def test_the_same_profile_gives_the_same_picture() -> None:
-    assert profile_svg(SERVER, "x", base=(FASTER, "y")) == profile_svg(SERVER, "x", base=(FASTER, "y"))
+    graph = FlameGraph(SERVER, "x", FASTER, "y")
+    assert profile_svg(graph) == profile_svg(graph)
 
 
 def test_a_profile_without_samples_has_a_picture() -> None:
     nothing = Profile("pprof", (ValueType("cpu", "nanoseconds"),), 0, (), (), (), ((),))
-    assert "<svg" in profile_svg(nothing, "nothing")
+    assert "<svg" in profile_svg(FlameGraph(nothing, "nothing"))
 
 
 def test_colours_of_differences_have_steps() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchkit.models.profile import Profile
-from benchkit.plugins.flame.speedscope import speedscope
+from benchkit.plugins.flame.cli import speedscope
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 
