@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from matplotlib.figure import Figure
 
 from benchkit import units
+from benchkit.models.capacity import Objective
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
@@ -46,6 +47,12 @@ def more_in_table(count: int, what: str) -> str:
     """Return the sentence of a caption on what a figure omits; empty if it omits nothing."""
     shown = units.counted(count, f"more {what} is", f"more {what}s are")
     return f" {shown} not drawn; the table has all." if count > 0 else ""
+
+
+def limits_by_hue(objective: Objective | None, hues: Mapping[str, int]) -> dict[int, float]:
+    """Return the limits of an objective that are about drawn percentiles, by the hue of these."""
+    latencies = {} if objective is None else objective.latencies
+    return {hues[metric]: limit_s for metric, limit_s in latencies.items() if metric in hues}
 
 
 def name_extremes(ranked: Sequence[Ranked], most: int, things: str = "") -> tuple[Sequence[Ranked], str]:

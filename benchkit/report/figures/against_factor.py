@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean, median
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -319,31 +320,23 @@ def _scheduler_panels(run: StoredRun) -> list[_FactorPanel]:
     """Return the share from profiles, then the metrics of the measured trials, each with a row for each service."""
     shares = waiting_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
     goroutines = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
-    excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
+    excluded_profiles = {each.trial_id: each.reason for each in run.data.pass_exclusions if each.covers("rps")}
 
     def of_lines(rows: pd.DataFrame, exclusions: Mapping[str, str]) -> pd.DataFrame:
         return _by_service_line(run, rows.assign(exclusion=rows["trial_id"].map(exclusions)).dropna(subset="value"))
 
     def of_trials(metric: str, heading: str, text: Callable[[float], str]) -> _FactorPanel:
         rows = run.measured.assign(service=None, value=numbers(run.measured[metric]))
-        return _FactorPanel(metric, heading, text, _median, of_lines(rows, run.values(metric).exclusions))
+        return _FactorPanel(metric, heading, text, median, of_lines(rows, run.values(metric).exclusions))
 
     goroutines = of_lines(goroutines, run.values("rps").exclusions)
     return [
-        _FactorPanel("share", "finding and waiting for work", units.share, _mean, of_lines(shares, excluded_profiles)),
+        _FactorPanel("share", "finding and waiting for work", units.share, fmean, of_lines(shares, excluded_profiles)),
         of_trials(WAIT, "mean wait of goroutines", units.seconds),
-        _FactorPanel("goroutines", "goroutines", units.count, _median, goroutines),
+        _FactorPanel("goroutines", "goroutines", units.count, median, goroutines),
         of_trials("rps", "requests per second", units.rate),
         of_trials("server_cpu_s_per_request", "server CPU per request", units.seconds),
     ]
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(pd.Series(list(values)).mean())
-
-
-def _median(values: Iterable[float]) -> float:
-    return float(pd.Series(list(values)).median())
 
 
 @cached_per_run

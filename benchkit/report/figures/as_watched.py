@@ -97,7 +97,7 @@ def _cells(run: StoredRun) -> list[CellView]:
     """Return the drawn cells: those that differ in what the baseline names alone, at the last level of all else."""
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
     baseline = run.manifest.scenario.get("baseline") or {}
-    measured = _measured(run)
+    measured = run.measured_cells
     if not measured:
         return []
     last = {name: level for name, level in levels[measured[-1].cell_id].items() if name not in baseline}
@@ -105,11 +105,6 @@ def _cells(run: StoredRun) -> list[CellView]:
     measured = alike if len(alike) > 1 else measured
     places = np.linspace(0, len(measured) - 1, min(_MOST_CELLS, len(measured)))
     return [measured[round(place)] for place in places]
-
-
-def _measured(run: StoredRun) -> list[CellView]:
-    measured = set(run.measured["cell_id"])
-    return [view for view in run.cells if view.cell_id in measured]
 
 
 def _alt(run: StoredRun) -> str:
@@ -135,7 +130,7 @@ def _caption(run: StoredRun) -> str:
         "What dstat and expvarmon show of a server, one line per cell: the mean over its usable trials in each second, "
         "over all hosts of its servers. Second 0 is the start of the measured window, which is shaded. Disk and network are "
         "both directions together; the heap and its collections are those that the runtime reports."
-        + more_in_table(len(_measured(run)) - len(_cells(run)), "cell")
+        + more_in_table(len(run.measured_cells) - len(_cells(run)), "cell")
     )
 
 

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
 from benchkit.comparison.notes import latency_note
-from benchkit.models.capacity import Objective
+from benchkit.models.capacity import goal_of
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
@@ -161,8 +161,8 @@ PERCENTILE_CURVES = ReportFigure(
 
 
 def _cells_with_percentiles(run: StoredRun) -> list[CellView]:
-    cells = {cell for percentile in stored_percentiles(run.measured) for cell in run.values(percentile.name).by_cell}
-    return [view for view in run.cells if view.cell_id in cells]
+    stored = stored_percentiles(run.measured)
+    return run.cells_in({cell for percentile in stored for cell in run.values(percentile.name).by_cell})
 
 
 def _has_gaps(run: StoredRun) -> bool:
@@ -202,7 +202,7 @@ def _percentile_marks(run: StoredRun, cells: Sequence[CellView]) -> pd.DataFrame
 
 def _percentile_curves(run: StoredRun, marks: pd.DataFrame) -> pd.DataFrame:
     """Return the curve of each trial: its histogram, else a line through its marks; excluded if all its marks are."""
-    histograms = histogram_curves(run.latencies, set(marks["trial_id"]))
+    histograms = histogram_curves(run.table("latency"), set(marks["trial_id"]))
     parts = []
     for trial_id, of_trial in marks.groupby("trial_id", sort=False):
         x, y = histograms.get(str(trial_id), (of_trial["x"], of_trial["y"]))
@@ -317,8 +317,7 @@ def _series(run: StoredRun) -> pd.DataFrame:
 
 
 def _cells_with_series(run: StoredRun) -> list[str]:
-    with_series = set(_series(run)["cell_id"])
-    return [view.cell_id for view in run.cells if view.cell_id in with_series]
+    return [view.cell_id for view in run.cells_in(set(_series(run)["cell_id"]))]
 
 
 def _shape(run: StoredRun) -> tuple[int, int] | None:
@@ -329,8 +328,5 @@ def _shape(run: StoredRun) -> tuple[int, int] | None:
 
 
 def _objective_limits(run: StoredRun) -> dict[int, float]:
-    """Return the limits of the objective that are about drawn percentiles, by their hue."""
-    goal = run.manifest.scenario.get("load", {}).get("capacity") or {}
-    slo = goal.get("slo")
-    limits = Objective.model_validate(slo).latencies if isinstance(slo, dict) else {}
-    return {_TIME_HUES[metric]: limit_s for metric, limit_s in limits.items() if metric in _TIME_HUES}
+    goal = goal_of(run.manifest.scenario)
+    return limits_by_hue(None if goal is None else goal.slo, _TIME_HUES)

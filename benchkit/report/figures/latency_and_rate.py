@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from statistics import median
 
@@ -17,7 +16,7 @@ from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_
 from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
@@ -68,7 +67,7 @@ def _against_rate_caption(run: StoredRun) -> str:
             "The grey column is the interval of the capacity under the objective, found before the first block; at rates "
             "above it a queue may grow for as long as the window is, so that latencies there are of this window alone."
         )
-    if any(_curve_limits(curves) for curves in found):
+    if any(limits_by_hue(curves.objective, _RATE_HUES) for curves in found):
         parts.append("Dashed: limits of the objective, each in the colour of its percentile.")
     if any(curves.knee is not None for curves in found):
         parts.append("Dotted: the knee of the p99, the rate farthest below the line between its ends (Kneedle).")
@@ -82,7 +81,7 @@ def _draw_against_rate(run: StoredRun) -> Figure:
             shade(axes, curves.capacity.low, curves.capacity.high or curves.capacity.rps)
         if curves.knee is not None:
             draw_reference(axes, curves.knee, along="x", style=":")
-        for hue, limit_s in _curve_limits(curves).items():
+        for hue, limit_s in limits_by_hue(curves.objective, _RATE_HUES).items():
             draw_reference(axes, limit_s, hue=hue)
         averages = [
             (point.rate, point.value, point.low, point.high, _RATE_HUES[metric])
@@ -151,12 +150,6 @@ def _rate_curves(run: StoredRun) -> tuple[RateCurves, ...]:
 
 def _curves_name(curves: RateCurves) -> str:
     return ", ".join(level_name(name, level) for name, level in curves.levels.items()) or "all trials"
-
-
-def _curve_limits(curves: RateCurves) -> dict[int, float]:
-    """Return the limits of the objective that are about drawn percentiles, by their hue."""
-    limits: Mapping[str, float] = {} if curves.objective is None else curves.objective.latencies
-    return {_RATE_HUES[metric]: limit for metric, limit in limits.items() if metric in _RATE_HUES}
 
 
 def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
@@ -284,5 +277,4 @@ def _throughput_points(run: StoredRun) -> pd.DataFrame:
 
 
 def _cells_with_both(run: StoredRun) -> list[CellView]:
-    cells = set(_throughput_points(run)["cell_id"])
-    return [view for view in run.cells if view.cell_id in cells]
+    return run.cells_in(set(_throughput_points(run)["cell_id"]))

@@ -339,8 +339,7 @@ def _slices(run: StoredRun) -> pd.DataFrame:
 
 
 def _sliced_cells(run: StoredRun) -> list[str]:
-    with_slices = set(_slices(run)["cell_id"])
-    return [view.cell_id for view in run.cells if view.cell_id in with_slices]
+    return [view.cell_id for view in run.cells_in(set(_slices(run)["cell_id"]))]
 
 
 def _spread_within_rounds(run: StoredRun) -> float | None:

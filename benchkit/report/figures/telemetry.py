@@ -71,14 +71,14 @@ def _activity_caption(run: StoredRun) -> str:
         "line is interrupted where a host sent no samples. Requests are the server's own count, probes and warm-up "
         "included."
         + (" Dotted lines are of excluded trials." if run.values("rps").has_exclusions else "")
-        + more_in_table(len(_measured_cells(run)) - len(sample_evenly(_measured_cells(run))), "cell")
+        + more_in_table(len(run.measured_cells) - len(sample_evenly(run.measured_cells)), "cell")
     )
 
 
 @styled
 def _draw_activity(run: StoredRun) -> Figure:
     """Draw a row of panels for each cell, with a column for each activity."""
-    cells = sample_evenly(_measured_cells(run))
+    cells = sample_evenly(run.measured_cells)
     columns = [_activity_rates(run, activity) for activity in _ACTIVITIES]
     names = [str(name) for values in columns for name in sorted(values["name"].unique())]
     hues = {name: hue for hue, name in enumerate(dict.fromkeys(names))}
@@ -140,7 +140,7 @@ def host_activity_table(run: StoredRun) -> Table:
         values = _activity_rates(run, activity)
         inside = values[(values["t_s"] > 0) & (values["t_s"] <= numbers(values["trial_id"].map(windows)))]
         means = inside.groupby(["name", "trial_id"])["value"].mean().dropna()
-        for view in sample_evenly(_measured_cells(run)):
+        for view in sample_evenly(run.measured_cells):
             trials = list(run.trials_of(view.cell_id)["trial_id"])
             for name in dict.fromkeys(means.index.get_level_values(0)):
                 of_cell = means[name].reindex(trials).dropna()
@@ -190,7 +190,7 @@ def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
 
     The name is the host, or the service with its host if it has several.
     """
-    samples = pd.concat([run.telemetry_of(view.cell_id) for view in sample_evenly(_measured_cells(run))])
+    samples = pd.concat([run.telemetry_of(view.cell_id) for view in sample_evenly(run.measured_cells)])
     rows = samples[(samples["metric"] == activity.counter) & samples[activity.by].notna()]
     names = rows[activity.by].astype(str)
     if activity.by == "service":
@@ -198,11 +198,6 @@ def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
         names = names.where(is_single, names + " on " + rows["host"].astype(str))
     by = ["trial_id", "name"]
     return rates(counter_sums(rows.assign(name=names), [activity.counter], by), by)
-
-
-def _measured_cells(run: StoredRun) -> list[CellView]:
-    measured = set(run.measured["cell_id"])
-    return [view for view in run.cells if view.cell_id in measured]
 
 
 def _ends(values: pd.Series) -> tuple[float, float]:
@@ -328,8 +323,7 @@ def overflows(run: StoredRun) -> pd.Series[float]:
 
 @cached_per_run
 def _watched_cells(run: StoredRun) -> list[CellView]:
-    cells = _deepest(run)[QUEUE].dropna().index
-    return [view for view in run.cells if view.cell_id in cells]
+    return run.cells_in(_deepest(run)[QUEUE].dropna().index)
 
 
 @cached_per_run

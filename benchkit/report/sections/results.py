@@ -19,14 +19,8 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import interval, outcome, p_value
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.report.metric_values import known
-from benchkit.report.sections.section import (
-    ANSWER_FIGURE,
-    FigureContent,
-    ReportInput,
-    Section,
-    TableContent,
-    figure_content,
-)
+from benchkit.report.rendering import Drawing
+from benchkit.report.sections.section import ANSWER_FIGURE, ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import CellSummary, cell_names, describe_cell, summarise
 from benchkit.report.tables import Entry, Table, named, number, prose, table
@@ -43,18 +37,17 @@ class AnswerContent:
     sentences: tuple[str, ...]
     trust: Trust
     trust_sentence: str
-    figure: FigureContent | None
+    figure: Drawing | None
 
 
 def build_answer(report: ReportInput) -> AnswerContent:
     """Return the answer of the run."""
     answer = report.run.answer
-    drawn = [drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE]
     return AnswerContent(
         sentences=answer.sentences,
         trust=answer.trust,
         trust_sentence=answer.trust_sentence,
-        figure=figure_content(drawn[0], report.run) if drawn else None,
+        figure=next((drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE), None),
     )
 
 

@@ -52,7 +52,7 @@ def build_profiles(report: ReportInput) -> ProfilesContent | None:
             cost
             for kind in kinds
             for metric in COST_METRICS
-            for cost in profiler_costs(run.trials, metric, run.profile_exclusions, kind)
+            for cost in profiler_costs(run.trials, metric, run.data.pass_exclusions, kind)
         ]
     shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])
     notes = list(dict.fromkeys(map(str, run.notes["message"][shown])))
