@@ -21,7 +21,7 @@ from benchkit.report.figure import ReportFigure, provenance
 from benchkit.report.layout import WIDTH_IN, new_figure, shorten
 from benchkit.report.rendering import render_figure
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import drawable, hover, styled
+from benchkit.report.style import drawable, hover, style
 from benchkit.report.theme import EVERYTHING, INK, KERNEL, LESS, MORE, PACKAGES, SURFACE, Tone
 from benchkit.safe_text import clean
 
@@ -44,7 +44,7 @@ _MIN_CHARACTERS = 4
 """Characters that a label has at least; a shorter one says nothing."""
 
 
-@styled
+@style()
 def draw_profile(tree: CallTree, *, title: str, name: str, source: str, has_kernel: bool) -> Figure:
     """Draw the call tree of a profile, coloured by package; `name` says in the subtitle what it is of."""
     amount = f"{_amount(tree.root.value, tree.value_type)} of {_measured(tree.value_type)}"
@@ -59,7 +59,7 @@ def draw_profile(tree: CallTree, *, title: str, name: str, source: str, has_kern
     )
 
 
-@styled
+@style()
 def draw_difference(tree: CallTree, *, title: str, name: str, base: str, source: str) -> Figure:
     """Draw the call tree of a profile that is compared with that of `base`, coloured by the change of each call."""
     small, medium, large = (f"{100 * step:g}" for step in STEPS)

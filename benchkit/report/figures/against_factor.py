@@ -27,7 +27,7 @@ from benchkit.report.panels import (
     notes,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Table
 from benchkit.report.trends import (
     PREFERRED,
@@ -167,7 +167,7 @@ def _load_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_load(run: StoredRun) -> Figure:
     """Draw a panel for the rate and, where they are known, for CPU and memory."""
     panels = _load_panels(run, MAX_LINES)
@@ -263,10 +263,6 @@ class _ServiceLine:
     """True for the service whose line shows the whole trial in panels without services."""
 
 
-def _scheduler_available(run: StoredRun) -> bool:
-    return numeric_factor(run) is not None and not run.profile_shares.empty and _scheduler_panels(run)[0].is_line()
-
-
 def _scheduler_alt(run: StoredRun) -> str:
     ends = _scheduler_panels(run)[0].ends("too few included profiles")
     return f"Line charts against {numeric_factor(run)}; share of finding and waiting for work: {ends}."
@@ -287,7 +283,7 @@ def _scheduler_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_scheduler(run: StoredRun) -> Figure:
     panels = _scheduler_panels(run)
     shown = [replace(panel, trials=panel.trials[panel.trials["hue"] < MAX_LINES]) for panel in panels]
@@ -306,7 +302,7 @@ def _draw_scheduler(run: StoredRun) -> Figure:
 SCHEDULER = ReportFigure(
     name="scheduler",
     title="Finding and waiting for work: share of the CPU against load",
-    is_available=_scheduler_available,
+    is_available=lambda run: not run.profile_shares.empty and _scheduler_panels(run)[0].is_line(),
     alt=_scheduler_alt,
     caption=_scheduler_caption,
     see="A line that rises in the first panel is a server that spends more of its CPU on finding work as connections are added.",

@@ -19,7 +19,7 @@ from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import Declaration, Panel, Scale, draw_averages, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Table, named, number, table
 
 _MOST_CELLS = 4
@@ -134,7 +134,7 @@ def _caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw(run: StoredRun) -> Figure:
     series, cells = _series(run), _cells(run)
     hues = {view.cell_id: hue for hue, view in enumerate(cells)}

@@ -30,7 +30,7 @@ from benchkit.report.panels import (
     spread_over_bar,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.stats.cell_pairs import cells_with_levels
 
 MAX_CELLS = 40
@@ -75,7 +75,7 @@ def _cost_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_cost(run: StoredRun) -> Figure:
     """Draw a panel for each cost, with a row for each cell, below the levels that it shares with others."""
     costs, placed = _drawn_costs(run), list(_cost_rows(_cost_cells(run)[:MAX_CELLS]))
@@ -177,10 +177,6 @@ class _ResponseTime:
         return sum(self.parts.values())
 
 
-def _has_response_times(run: StoredRun) -> bool:
-    return bool(_response_times(run))
-
-
 def _times_alt(run: StoredRun) -> str:
     ranked = sorted(
         ((row.parts["connecting"] / row.mean_s, row) for row in _response_times(run)), key=lambda each: -each[0]
@@ -200,7 +196,7 @@ def _times_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_times(run: StoredRun) -> Figure:
     """Draw two panels with a row for each cell, followed by one for its published figures."""
     rows = _response_times(run)
@@ -247,7 +243,7 @@ def _draw_times(run: StoredRun) -> Figure:
 RESPONSE_TIMES = ReportFigure(
     name="connection-times",
     title="Mean response time by part, and percentiles",
-    is_available=_has_response_times,
+    is_available=lambda run: bool(_response_times(run)),
     alt=_times_alt,
     caption=_times_caption,
     see="The first part of a bar is the kernel's time for opening connections, which no server can shorten.",

@@ -35,7 +35,7 @@ from benchkit.report.panels import (
     shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 
 Reals = npt.NDArray[np.float64]
@@ -116,7 +116,7 @@ def _percentiles_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_percentiles(run: StoredRun) -> Figure:
     """Draw one panel, or one for each combination of the factors that colour does not show."""
     cells, percentiles = _cells_with_percentiles(run), stored_percentiles(run.measured)
@@ -219,10 +219,6 @@ MIN_SECONDS = 3
 _TIME_HUES = {P50: 0, P99: 1}
 
 
-def _has_series(run: StoredRun) -> bool:
-    return not _series(run).empty
-
-
 def _over_time_alt(run: StoredRun) -> str:
     series = _series(run)
     worst = series.iloc[int(series[P99].astype(float).argmax())]
@@ -245,7 +241,7 @@ def _over_time_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_over_time(run: StoredRun) -> Figure:
     cells, series = sample_evenly(_cells_with_series(run)), _series(run)
     shown = series[series["cell_id"].isin(cells)]
@@ -297,7 +293,7 @@ def _over_time_table(run: StoredRun) -> Table:
 OVER_TIME = ReportFigure(
     name="latency-over-time",
     title="Latency over time",
-    is_available=_has_series,
+    is_available=lambda run: not _series(run).empty,
     alt=_over_time_alt,
     caption=_over_time_caption,
     see="A second far above the others is a stall; lines that rise to the end show a queue that grows.",

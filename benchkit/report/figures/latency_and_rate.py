@@ -32,15 +32,11 @@ from benchkit.report.panels import (
     shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, prose, table
 
 _MAX_NAMED = 8
 _RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
-
-
-def _has_rate_curves(run: StoredRun) -> bool:
-    return any(any(curves.points.values()) for curves in _rate_curves(run))
 
 
 def _against_rate_alt(run: StoredRun) -> str:
@@ -74,7 +70,7 @@ def _against_rate_caption(run: StoredRun) -> str:
     return " ".join(parts) + more_in_table(len(found) - len(sample_evenly(found)), "panel")
 
 
-@styled
+@style()
 def _draw_against_rate(run: StoredRun) -> Figure:
     def draw_curves(axes: Axes, curves: RateCurves) -> None:
         if curves.capacity is not None:
@@ -128,7 +124,7 @@ def _against_rate_table(run: StoredRun) -> Table:
 AGAINST_RATE = ReportFigure(
     name="latency-against-rate",
     title="Latency against rate",
-    is_available=_has_rate_curves,
+    is_available=lambda run: any(any(curves.points.values()) for curves in _rate_curves(run)),
     alt=_against_rate_alt,
     caption=_against_rate_caption,
     see="Left of the knee a server answers a little more load nearly as fast; right of it every request waits for others.",
@@ -185,10 +181,6 @@ def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> dict[str, En
     }
 
 
-def _has_throughput(run: StoredRun) -> bool:
-    return not _throughput_points(run).empty
-
-
 def _throughput_alt(run: StoredRun) -> str:
     points, medians = _throughput_points(run), []
     for view in _cells_with_both(run)[:_MAX_NAMED]:
@@ -212,7 +204,7 @@ def _throughput_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_throughput(run: StoredRun) -> Figure:
     """Draw one panel, or one for each combination of the factors that colour does not show."""
     cells, percentile, points = _cells_with_both(run), _percentile(run), _throughput_points(run)
@@ -252,7 +244,7 @@ def _draw_throughput(run: StoredRun) -> Figure:
 THROUGHPUT = ReportFigure(
     name="throughput",
     title="Latency against throughput",
-    is_available=_has_throughput,
+    is_available=lambda run: not _throughput_points(run).empty,
     alt=_throughput_alt,
     caption=_throughput_caption,
     see="The cells at the lower right are the best: more requests at a lower latency.",

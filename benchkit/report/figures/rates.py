@@ -34,7 +34,7 @@ from benchkit.report.panels import (
     spread_over_bar,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import SERIES
@@ -81,7 +81,7 @@ def _rates_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_rates(run: StoredRun) -> Figure:
     """Draw a row for each cell; a row without a rate says why."""
     cells = summarise(run)
@@ -182,16 +182,12 @@ def _rate_rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[tu
 
 def _mean_bars(rows: Mapping[float, CellSummary]) -> pd.DataFrame:
     """Return the bars of the means, faint for a cell without any usable trial."""
-    bars = [
-        (y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, _mean_text(cell, rps))
-        for y, cell in rows.items()
-        if (rps := cell.mean_rps) is not None
-    ]
+    bars = []
+    for y, cell in rows.items():
+        if (rps := cell.mean_rps) is not None:
+            text = f"{cell.cell.label}: mean {units.requests_per_s(rps)}"
+            bars.append((y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, text))
     return pd.DataFrame(bars, columns=["y", "low", "high", "hue", "opacity", "is_usable", "text"])
-
-
-def _mean_text(cell: CellSummary, rps: float) -> str:
-    return f"{cell.cell.label}: mean {units.requests_per_s(rps)}"
 
 
 def _trial_points(run: StoredRun, rows: Mapping[float, CellSummary]) -> pd.DataFrame:
@@ -234,10 +230,6 @@ MAX_SLICED_CELLS = len(SERIES)
 """Cells that differ in colour; of more, the first are drawn."""
 
 
-def _has_slices(run: StoredRun) -> bool:
-    return not _slices(run).empty
-
-
 def _slices_alt(run: StoredRun) -> str:
     """Describe how much rates vary over the slices of a block, and how much the cells vary against each other."""
     slices, common = _slices(run), _spread_within_rounds(run)
@@ -260,7 +252,7 @@ def _slices_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_slices(run: StoredRun) -> Figure:
     exclusions = run.values("rps").exclusions
     hues = {cell_id: hue for hue, cell_id in enumerate(_sliced_cells(run)[:MAX_SLICED_CELLS])}
@@ -319,7 +311,7 @@ def _slices_table(run: StoredRun) -> Table:
 SLICES = ReportFigure(
     name="slices",
     title="Rates of slices over a block",
-    is_available=_has_slices,
+    is_available=lambda run: not _slices(run).empty,
     alt=_slices_alt,
     caption=_slices_caption,
     see="Lines that rise and fall together show drift of the machine; a line that leaves the others shows a cell of its own.",

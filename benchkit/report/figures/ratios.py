@@ -33,7 +33,7 @@ from benchkit.report.panels import (
     notes,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import MarkStyle, styled
+from benchkit.report.style import MarkStyle, style
 from benchkit.report.summary import cell_names, ratio_with_interval
 from benchkit.report.theme import INK
 from benchkit.safe_text import clean
@@ -60,10 +60,6 @@ class _RatioRow:
     hue: int | None = None
     expected: tuple[float | None, float | None] | None = None
     published: float | None = None
-
-
-def _has_intervals(run: StoredRun) -> bool:
-    return any(row.ratio is not None and row.ratio.low is not None for row in _ratio_rows(run))
 
 
 def _ratios_alt(run: StoredRun) -> str:
@@ -94,7 +90,7 @@ def _ratios_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_ratios(run: StoredRun) -> Figure:
     ratio_rows = _ratio_rows(run)
     rows = [
@@ -122,7 +118,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
 RATIOS = ReportFigure(
     name="ratios",
     title="Ratios to the baseline, with their intervals",
-    is_available=_has_intervals,
+    is_available=lambda run: any(row.ratio is not None and row.ratio.low is not None for row in _ratio_rows(run)),
     alt=_ratios_alt,
     caption=_ratios_caption,
     see="A cell whose line does not touch 1 differs from the baseline: left of 1 its value is smaller, right of 1 larger.",
@@ -260,7 +256,7 @@ def _tools_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_tools(run: StoredRun) -> Figure:
     tool_rows = list(_tool_rows(run))
     tools = {y: row for y, row in enumerate(tool_rows) if isinstance(row, _ToolRow)}

@@ -28,7 +28,7 @@ from benchkit.report.panels import (
     shade_window,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 
@@ -75,7 +75,7 @@ def _activity_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_activity(run: StoredRun) -> Figure:
     """Draw a row of panels for each cell, with a column for each activity."""
     cells = sample_evenly(run.measured_cells)
@@ -240,7 +240,7 @@ def _queues_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_queues(run: StoredRun) -> Figure:
     cells = sample_evenly(_watched_cells(run))
     times = run.telemetry["t_s"][run.telemetry["metric"] == QUEUE]

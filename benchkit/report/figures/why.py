@@ -26,7 +26,7 @@ from benchkit.report.panels import (
     draw_rows,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -141,7 +141,7 @@ def _caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw(run: StoredRun) -> Figure:
     """Draw a row for each cell and each part between the two."""
     bars = _bars(run)
@@ -186,35 +186,28 @@ def _lengths(bars: Sequence[_Bar]) -> pd.DataFrame:
 
 def _table(run: StoredRun) -> Table | None:
     """Return all components, level by level."""
-    rows = [
-        {
-            "cells": named(f"{run.labels[each.cell_id]} against {run.labels[each.baseline_id]}"),
-            "level": Entry(each.level),
-            "part": Entry("sum" if each.is_sum else part_name(each)),
-            "baseline": number(each.baseline_value, "{:.4g}".format),
-            "cell": number(each.value, "{:.4g}".format),
-            "difference": number(each.difference, "{:.4g}".format),
-            "low": number(each.low, "{:.4g}".format),
-            "high": number(each.high, "{:.4g}".format),
-            "unit": Entry(each.unit),
-        }
-        for each in _components(run)
-    ]
-    rows += [
-        {
-            "cells": named(run.labels[each.cell_id]),
-            "level": Entry(each.level),
-            "part": Entry("sum" if each.is_sum else part_name(each)),
-            "baseline": number(None, "{:.4g}".format),
-            "cell": number(each.value, "{:.4g}".format),
-            "difference": number(None, "{:.4g}".format),
-            "low": number(each.low, "{:.4g}".format),
-            "high": number(each.high, "{:.4g}".format),
-            "unit": Entry(each.unit),
-        }
-        for each in cell_parts_of(run.data)
-    ]
+    rows = [_table_row(run, each) for each in (*_components(run), *cell_parts_of(run.data))]
     return table("why", "What differences and CPU times consist of", rows) if rows else None
+
+
+def _table_row(run: StoredRun, part: Component | CellPart) -> dict[str, Entry]:
+    """Return the row of a part of a difference, or of the CPU time of a cell that is compared with nothing."""
+    compared = part if isinstance(part, Component) else None
+    against = f" against {run.labels[compared.baseline_id]}" if compared else ""
+    numbers = {
+        "baseline": compared and compared.baseline_value,
+        "cell": part.value,
+        "difference": compared and compared.difference,
+        "low": part.low,
+        "high": part.high,
+    }
+    return {
+        "cells": named(f"{run.labels[part.cell_id]}{against}"),
+        "level": Entry(part.level),
+        "part": Entry("sum" if part.is_sum else part_name(part)),
+        **{name: number(value, "{:.4g}".format) for name, value in numbers.items()},
+        "unit": Entry(part.unit),
+    }
 
 
 WHY = ReportFigure(
