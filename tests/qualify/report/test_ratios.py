@@ -125,11 +125,6 @@ def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
     assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
 
 
-def test_a_run_without_claims_or_a_second_cell_has_no_section(make_run: MakeRun) -> None:
-    assert build_claims(ReportInput(make_run(STACKS), ())) is None
-    assert build_ratios(ReportInput(make_run({"stack": ["go"]}), ())) is None
-
-
 def drawn_marks(axes: Axes) -> list[float]:
     """Return the ratios of all marks."""
     marks = [each for each in axes.collections if isinstance(each, PathCollection)]

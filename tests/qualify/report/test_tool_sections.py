@@ -56,11 +56,6 @@ def test_each_cell_has_its_own_comparison_of_tools(make_run: MakeRun) -> None:
     assert len({cell.table.name for cell in shown}) == 2
 
 
-def test_a_run_with_one_tool_has_no_section(run: StoredRun) -> None:
-    assert build_agreement(ReportInput(run, ())) is None
-    assert "Do the tools agree?" not in page((run, ()))
-
-
 def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun) -> None:
     ids = run.trials["trial_id"].tolist()
     rows = [{"trial_id": i, "code": "timeouts", "message": f"{n} answers came late"} for n, i in enumerate(ids[:3], 1)]
@@ -75,10 +70,6 @@ def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun
     html = page((replace(run, notes=pd.DataFrame(rows)), ()))
     assert "<b>added" not in html
     assert re.search(r"&lt;b&gt;added", html)
-
-
-def test_a_run_without_notes_has_no_section(run: StoredRun) -> None:
-    assert build_notes(ReportInput(run, ())) is None
 
 
 def _points(figure: Figure) -> dict[float, list[float]]:

@@ -114,10 +114,6 @@ def test_table_and_alt_state_the_spread(run: StoredRun) -> None:
     assert len(rows.rows) == len(shown.measured)
 
 
-def test_other_designs_have_no_such_figure(run: StoredRun) -> None:
-    assert not get_figure("slices").is_available(run)
-
-
 @pytest.mark.parametrize("is_sliced", [True, False])
 def test_results_name_the_design(run: StoredRun, *, is_sliced: bool) -> None:
     text = build_results(ReportInput(sliced(run) if is_sliced else run, ())).design
@@ -153,7 +149,3 @@ def test_bars_are_shares_of_the_mean_and_published_rows_follow_their_cell(divide
     assert "published 61.9 % of 517 ms" in figure.alt(divided)
     assert "Pale bars and hollow points are what the study published." in figure.caption(divided)
     assert render(figure, divided).png.startswith(b"\x89PNG")
-
-
-def test_times_that_do_not_include_connecting_have_no_figure(run: StoredRun) -> None:
-    assert not get_figure("connection-times").is_available(run)

@@ -182,13 +182,6 @@ def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
     assert [row[1:3] for row in found if row[0] != found[-1][0]] == [["1", "interrupted"], ["4", "retried"]]
 
 
-def test_a_run_without_failures_has_no_section(make_run: MakeRun) -> None:
-    run = make_run()
-    cell = run.manifest.cells[0].cell_id
-    assert rows(run, RunProgress()) == []
-    assert rows(run, read_progress([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []
-
-
 ENTRIES: list[dict[str, Any]] = [
     {"cell": {"stack": "go"}, "figures": {"rps": 128403, "latency_mean_s": 0.039}},
     {"cell": {"stack": "nginx-go"}, "figures": {"rps": 74443, "errors_timeout": 0}, "note": "on 8 <threads>"},
@@ -291,10 +284,6 @@ def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun)
     assert elsewhere[3] == ABSENT
 
 
-def test_a_run_without_published_figures_has_no_section(run: StoredRun) -> None:
-    assert build_published(ReportInput(run, ())) is None
-
-
 def columns(run: StoredRun) -> dict[str, set[str]]:
     """Return the texts of each column of the section."""
     content = build_trials(ReportInput(run, ()))
@@ -355,10 +344,6 @@ def test_workers_have_a_table(make_run: MakeRun) -> None:
     assert doubtful.table.rows[0][4].text == "1.50, invalid"
 
 
-def test_a_run_without_several_workers_has_no_section(run: StoredRun) -> None:
-    assert build_workers(ReportInput(run, ())) is None
-
-
 MIB = 1 << 20
 
 
@@ -384,10 +369,6 @@ def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<proxy>", "sut", "cache", "3.00 MiB", "4.00 MiB", "2"]]
     assert "&lt;proxy&gt;" in page((run, ()))
-
-
-def test_a_run_without_service_folders_has_no_section(run: StoredRun) -> None:
-    assert build_disk_usage(ReportInput(run, ())) is None
 
 
 @pytest.mark.parametrize(
