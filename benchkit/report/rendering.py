@@ -67,7 +67,7 @@ def render_figure(drawn: Figure, *, title: str, alt: str, key: str) -> RenderedF
         raw, png = io.StringIO(), io.BytesIO()
         # The canvases draw once; `Figure.savefig` draws each format twice, to find the layout again.
         FigureCanvasSVG(drawn).print_svg(raw, metadata=_NO_DATES | {"Title": title})  # type: ignore[no-untyped-call]
-        drawn.set_dpi(_resolution(drawn))
+        drawn.set_dpi(min(_DPI, _TALLEST_PX / drawn.get_figheight()))
         options = {"compress_level": _COMPRESSION}
         FigureCanvasAgg(drawn).print_png(png, metadata={"Software": None}, pil_kwargs=options)  # type: ignore[no-untyped-call]
     file = svg_file(raw.getvalue(), alt)
@@ -82,10 +82,6 @@ def _lay_out(figure: Figure) -> None:
         FigureCanvasAgg(figure)
         engine.execute(figure)
     figure.set_layout_engine("none")
-
-
-def _resolution(figure: Figure) -> float:
-    return min(_DPI, _TALLEST_PX / figure.get_figheight())
 
 
 FONTS = "'DejaVu Sans', sans-serif"

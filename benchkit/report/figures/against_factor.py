@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import line_legend
+from benchkit.report.layout import Declaration, line_legend
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     HOLLOW,
-    Declaration,
     Panel,
     Scale,
     draw_averages,

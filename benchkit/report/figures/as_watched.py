@@ -15,9 +15,9 @@ from benchkit import units
 from benchkit.comparison.cell_labels import CellView
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.figures.telemetry import WINDOW_SECONDS, counter_sums, rates, scale_over
-from benchkit.report.layout import line_legend
+from benchkit.report.layout import Declaration, line_legend
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import Declaration, Panel, Scale, draw_averages, draw_panels, notes, shade_window
+from benchkit.report.panels import Panel, Scale, draw_averages, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
 from benchkit.report.tables import Table, named, number, table

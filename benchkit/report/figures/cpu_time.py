@@ -14,10 +14,9 @@ from benchkit.comparison.cell_labels import CellView
 from benchkit.models.base import level_texts
 from benchkit.models.claims import published_of
 from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import part_legend, row_text_size, write_beside
+from benchkit.report.layout import Declaration, part_legend, row_text_size, write_beside
 from benchkit.report.panels import (
     HOLLOW,
-    Declaration,
     FigureRow,
     Panel,
     Scale,

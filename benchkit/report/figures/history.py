@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.models.metrics import metric_named
-from benchkit.report.layout import mark_legend
+from benchkit.report.layout import Declaration, mark_legend
 from benchkit.report.panels import (
-    Declaration,
     Panel,
     Scale,
     draw_averages,

@@ -20,11 +20,10 @@ from benchkit.models.capacity import goal_of
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
-from benchkit.report.layout import line_legend, sample_evenly
+from benchkit.report.layout import Declaration, line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     DOTTED,
-    Declaration,
     Panel,
     Scale,
     draw_lines,
@@ -78,9 +77,7 @@ def histogram_curves(buckets: pd.DataFrame, trials: Collection[str]) -> dict[str
 
 def _has_percentiles(run: StoredRun) -> bool:
     """Return True if any measured trial has a percentile above 0, which a logarithmic axis needs."""
-    return any(
-        value > 0 for percentile in stored_percentiles(run.measured) for value in known(run.measured[percentile.name])
-    )
+    return any(_positive(run, percentile) for percentile in stored_percentiles(run.measured))
 
 
 def _percentiles_alt(run: StoredRun) -> str:

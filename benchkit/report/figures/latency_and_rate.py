@@ -17,11 +17,10 @@ from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
 from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
-from benchkit.report.layout import line_legend, sample_evenly
+from benchkit.report.layout import Declaration, line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     HOLLOW,
-    Declaration,
     Panel,
     Scale,
     draw_averages,

@@ -13,13 +13,12 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import line_legend, row_text_size, sample_evenly, write_beside
+from benchkit.report.layout import Declaration, line_legend, row_text_size, sample_evenly, write_beside
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
     BAR,
     DOTTED,
     HOLLOW,
-    Declaration,
     FigureRow,
     Panel,
     Scale,
@@ -38,7 +37,7 @@ from benchkit.report.style import style
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import SERIES
-from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import take_samples
 
 _MAX_WRITTEN = 60
@@ -148,8 +147,7 @@ def rate_intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
         logs = samples.of(view.cell_id)
         logs = logs[~np.isnan(logs)]
         if len(logs) >= MIN_BLOCKS:
-            (mean,), (error,) = t_statistics(logs[None, :])
-            reach = t_quantile(1 - run.data.alpha, len(logs) - 1) * error
+            mean, reach = mean_interval(logs, run.data.alpha)
             ranges[view.cell_id] = math.exp(mean - reach), math.exp(min(mean + reach, _LARGEST_LOG))
     return ranges
 

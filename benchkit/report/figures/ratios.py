@@ -17,10 +17,9 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
 from benchkit.report.figure import ReportFigure, name_extremes, provenance
-from benchkit.report.layout import row_text_size
+from benchkit.report.layout import Declaration, row_text_size
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
-    Declaration,
     FigureRow,
     Panel,
     Scale,

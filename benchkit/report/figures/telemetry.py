@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import line_legend, sample_evenly, write_corner
+from benchkit.report.layout import Declaration, line_legend, sample_evenly, write_corner
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
     DOTTED,
-    Declaration,
     Panel,
     Scale,
     draw_lines,

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.judge.verdicts.summary import count_verdicts
 from benchkit.report.figure import ReportFigure, provenance
-from benchkit.report.layout import WIDTH_IN, mark_legend, row_text_size, rows_height, text_width
-from benchkit.report.panels import Declaration, FigureRow, Panel, Scale, draw_marks, draw_rows, notes
+from benchkit.report.layout import WIDTH_IN, Declaration, mark_legend, row_text_size, rows_height, text_width
+from benchkit.report.panels import FigureRow, Panel, Scale, draw_marks, draw_rows, notes
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import MarkStyle, style
 from benchkit.report.theme import INK, MUTED, SERIES

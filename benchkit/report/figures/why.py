@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
-from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.layout import Declaration
 from benchkit.report.panels import (
     BAR,
-    Declaration,
     FigureRow,
     Panel,
     Scale,
@@ -67,11 +66,6 @@ def _alone(run: StoredRun) -> list[list[CellPart]]:
     return [
         finest_parts([each for each in parts if each.cell_id == cell_id]) for cell_id in {p.cell_id: 0 for p in parts}
     ]
-
-
-@cached_per_run
-def _causes(run: StoredRun) -> tuple[Cause, ...]:
-    return causes_of(run.data)
 
 
 def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
@@ -136,7 +130,8 @@ def _caption(run: StoredRun) -> str:
         + more_in_table(len(pairs) - MAX_PAIRS, "pair")
         + more_in_table(len(_alone(run)) - MAX_PAIRS, "cell")
         + "".join(
-            f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}" for each in _causes(run)[:MAX_CAUSES]
+            f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}"
+            for each in causes_of(run.data)[:MAX_CAUSES]
         )
     )
 

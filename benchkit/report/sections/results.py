@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.answer import Trust
+from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import factors, level_name
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.classes import ClassResult, class_results
@@ -32,23 +32,16 @@ from benchkit.units import ABSENT
 
 @dataclass(frozen=True)
 class AnswerContent:
-    """The sentences, and the forest plot of ratios; None where no ratio has an interval."""
+    """The answer, and the forest plot of ratios; None where no ratio has an interval."""
 
-    sentences: tuple[str, ...]
-    trust: Trust
-    trust_sentence: str
+    answer: Answer
     figure: Drawing | None
 
 
 def build_answer(report: ReportInput) -> AnswerContent:
     """Return the answer of the run."""
-    answer = report.run.answer
-    return AnswerContent(
-        sentences=answer.sentences,
-        trust=answer.trust,
-        trust_sentence=answer.trust_sentence,
-        figure=next((drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE), None),
-    )
+    figure = next((drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE), None)
+    return AnswerContent(report.run.answer, figure)
 
 
 ANSWER = Section("answer", "Answer", "answer.html.j2", build_answer)

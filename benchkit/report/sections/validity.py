@@ -236,9 +236,6 @@ def _agreement_rows(agreement: Agreement) -> list[dict[str, Entry]]:
     ]
 
 
-BLOCK_REPEATED = "its block was repeated; excluded"
-
-
 def build_failures(report: ReportInput) -> TableContent | None:
     """Return a row for each such trial, by cell; None if every trial succeeded at once."""
     labels, progress = report.run.labels, report.run.progress
@@ -260,7 +257,8 @@ def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
     yield from ((trial, "failed", reason) for trial, reason in progress.failed.items())
     yield from ((trial, "skipped", reason) for trial, reason in progress.skipped.items())
     yield from ((trial, "retried", reason) for trial, reasons in progress.retries.items() for reason in reasons)
-    yield from ((trial, "interrupted", BLOCK_REPEATED) for trial in progress.interrupted & progress.ended.keys())
+    repeated = "its block was repeated; excluded"
+    yield from ((trial, "interrupted", repeated) for trial in progress.interrupted & progress.ended.keys())
 
 
 FAILURES = Section("failures", "Trials that failed or were repeated", "table.html.j2", build_failures)
