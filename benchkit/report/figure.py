@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.models.capacity import Objective
+from benchkit.report.layout import Declaration
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
@@ -35,6 +37,10 @@ class ReportFigure:
     draw: Callable[[StoredRun], Figure] = field(repr=False)
     data: str | None = "trials"
     table: Callable[[StoredRun], Table | None] | None = field(default=None, repr=False)
+
+    def declaration(self, run: StoredRun, *notes: str, legend: Sequence[tuple[Artist, str]] = ()) -> Declaration:
+        """Return the declaration of the figure for a run, with the lines of its subtitle."""
+        return Declaration(self.title, notes, provenance(run), legend)
 
 
 def provenance(run: StoredRun) -> str:

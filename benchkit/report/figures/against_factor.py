@@ -16,15 +16,7 @@ from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
 from benchkit.report.layout import Declaration, line_legend
 from benchkit.report.metric_values import known, numbers
-from benchkit.report.panels import (
-    HOLLOW,
-    Panel,
-    Scale,
-    draw_averages,
-    draw_panels,
-    draw_points,
-    notes,
-)
+from benchkit.report.panels import HOLLOW, Panel, Scale, draw_averages, draw_panels, draw_points, notes
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
 from benchkit.report.tables import Table

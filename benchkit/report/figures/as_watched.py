@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table
 from benchkit.report.figures.telemetry import WINDOW_SECONDS, counter_sums, rates, scale_over
-from benchkit.report.layout import Declaration, line_legend
+from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import Panel, Scale, draw_averages, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
@@ -143,10 +143,9 @@ def _draw(run: StoredRun) -> Figure:
         shade_window(axes, numbers(run.measured["duration_s"]))
         draw_averages(axes, lines.assign(x=lines["second"], y=lines["value"], hue=lines["cell_id"].map(hues)))
 
-    declaration = Declaration(
-        title=AS_WATCHED.title,
-        notes=[notes("hosts of servers", "one line per cell", "mean over usable trials")],
-        source=provenance(run),
+    declaration = AS_WATCHED.declaration(
+        run,
+        notes("hosts of servers", "one line per cell", "mean over usable trials"),
         legend=line_legend({hue: view.label for hue, view in enumerate(cells)}),
     )
     panels = [

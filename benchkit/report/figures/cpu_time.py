@@ -13,8 +13,8 @@ from benchkit import units
 from benchkit.comparison.cell_labels import CellView
 from benchkit.models.base import level_texts
 from benchkit.models.claims import published_of
-from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import Declaration, part_legend, row_text_size, write_beside
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes
+from benchkit.report.layout import part_legend, row_text_size, write_beside
 from benchkit.report.panels import (
     HOLLOW,
     FigureRow,
@@ -81,10 +81,9 @@ def _draw_cost(run: StoredRun) -> Figure:
     rows = [FigureRow(y, name, is_heading=cell is None) for y, (name, cell) in enumerate(placed)]
     cells = {y: cell for y, (_, cell) in enumerate(placed) if cell is not None}
     has_exclusions = any(run.values(_COSTS[per]).has_exclusions for per in costs)
-    declaration = Declaration(
-        title=COST.title,
-        notes=[notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None)],
-        source=provenance(run),
+    declaration = COST.declaration(
+        run,
+        notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None),
     )
     return draw_rows(declaration, rows, [_cost_panel(run, per, cells, len(rows)) for per in costs])
 
@@ -217,15 +216,12 @@ def _draw_times(run: StoredRun) -> Figure:
         draw_intervals(axes, spans, width=0.8)
         draw_points(axes, points, area=16, rim=0.4)
 
-    declaration = Declaration(
-        title=RESPONSE_TIMES.title,
-        notes=[
-            notes(
-                "points: p50, p90, p99, maximum",
-                "pale, hollow: published" if any(row.is_published for row in rows) else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = RESPONSE_TIMES.declaration(
+        run,
+        notes(
+            "points: p50, p90, p99, maximum",
+            "pale, hollow: published" if any(row.is_published for row in rows) else None,
+        ),
         legend=part_legend(_TIME_HUES),
     )
     panels = [

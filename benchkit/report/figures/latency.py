@@ -19,8 +19,8 @@ from benchkit.comparison.notes import latency_note
 from benchkit.models.capacity import goal_of
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
-from benchkit.report.layout import Declaration, line_legend, sample_evenly
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table
+from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     DOTTED,
@@ -129,13 +129,10 @@ def _draw_percentiles(run: StoredRun) -> Figure:
         draw_lines(axes, curves[curves["panel"] == panel])
         draw_points(axes, marks[marks["panel"] == panel])
 
-    declaration = Declaration(
-        title=PERCENTILE_CURVES.title,
-        notes=[
-            notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
-            latency_note(run.measured),
-        ],
-        source=provenance(run),
+    declaration = PERCENTILE_CURVES.declaration(
+        run,
+        notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
+        latency_note(run.measured),
         legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
     scale = Scale(units.seconds, "latency", low / widen, high * widen, kind="log")
@@ -255,10 +252,9 @@ def _draw_over_time(run: StoredRun) -> Figure:
             draw_reference(axes, limit_s, hue=hue)
         draw_lines(axes, lines[lines["cell_id"] == cell_id])
 
-    declaration = Declaration(
-        title=OVER_TIME.title,
-        notes=[notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None)],
-        source=provenance(run),
+    declaration = OVER_TIME.declaration(
+        run,
+        notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None),
         legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _TIME_HUES.items()}),
     )
     low, high = float(lines["y"].min()) / 1.3, float(lines["y"].max()) * 1.3

@@ -16,8 +16,8 @@ from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_
 from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table, provenance
-from benchkit.report.layout import Declaration, line_legend, sample_evenly
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table
+from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     HOLLOW,
@@ -86,16 +86,13 @@ def _draw_against_rate(run: StoredRun) -> Figure:
         draw_averages(axes, pd.DataFrame(averages, columns=["x", "y", "low", "high", "hue"]))
         draw_points(axes, _rate_points(run, curves))
 
-    declaration = Declaration(
-        title=AGAINST_RATE.title,
-        notes=[
-            notes(
-                "line: mean over blocks",
-                "point: one trial",
-                HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = AGAINST_RATE.declaration(
+        run,
+        notes(
+            "line: mean over blocks",
+            "point: one trial",
+            HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
+        ),
         legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _RATE_HUES.items()}),
     )
     scale = Scale(units.seconds, "latency", kind="log")
@@ -222,13 +219,10 @@ def _draw_throughput(run: StoredRun) -> Figure:
     def draw_panel(axes: Axes, panel: str) -> None:
         draw_points(axes, marks[marks["panel"] == panel], area=20)
 
-    declaration = Declaration(
-        title=THROUGHPUT.title,
-        notes=[
-            notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
-            latency_note(run.measured),
-        ],
-        source=provenance(run),
+    declaration = THROUGHPUT.declaration(
+        run,
+        notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
+        latency_note(run.measured),
         legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
     low, high = float(points["y"].min()) / 1.6, float(points["y"].max()) * 1.6

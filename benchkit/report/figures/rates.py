@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
-from benchkit.report.layout import Declaration, line_legend, row_text_size, sample_evenly, write_beside
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes
+from benchkit.report.layout import line_legend, row_text_size, sample_evenly, write_beside
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
     BAR,
@@ -105,17 +105,14 @@ def _draw_rates(run: StoredRun) -> Figure:
                 _, high = intervals.get(cell.cell.cell_id, (0.0, 0.0))
                 write_beside(axes, y, _result_text(cell), lines, x=min(max([high, *cell.rps]), reach))
 
-    declaration = Declaration(
-        title=RATES.title,
-        notes=[
-            notes(
-                "bar: mean of the trials",
-                "point: one trial",
-                f"line: {1 - run.data.alpha:.0%} interval" if intervals else None,
-                HOLLOW if run.values("rps").has_exclusions else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = RATES.declaration(
+        run,
+        notes(
+            "bar: mean of the trials",
+            "point: one trial",
+            f"line: {1 - run.data.alpha:.0%} interval" if intervals else None,
+            HOLLOW if run.values("rps").has_exclusions else None,
+        ),
         legend=line_legend(legend),
     )
     scale = Scale(units.rate, "requests per second", low=0, high=1.14 * reach, ticks=6)
@@ -273,10 +270,9 @@ def _draw_slices(run: StoredRun) -> Figure:
         draw_lines(axes, of_block)
         draw_points(axes, of_block.assign(exclusion=None), area=5.0)
 
-    declaration = Declaration(
-        title=SLICES.title,
-        notes=[notes("point: one slice of one cell", DOTTED if run.values("rps").has_exclusions else None)],
-        source=provenance(run),
+    declaration = SLICES.declaration(
+        run,
+        notes("point: one slice of one cell", DOTTED if run.values("rps").has_exclusions else None),
         legend=line_legend({hue: run.labels[cell_id] for cell_id, hue in hues.items()}),
     )
     scale = Scale(units.rate, "requests per second", 0, 1.05 * float(_slices(run)["rps"].max()))

@@ -16,8 +16,8 @@ from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_tria
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
-from benchkit.report.figure import ReportFigure, name_extremes, provenance
-from benchkit.report.layout import Declaration, row_text_size
+from benchkit.report.figure import ReportFigure, name_extremes
+from benchkit.report.layout import row_text_size
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
     FigureRow,
@@ -110,7 +110,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
         draw_points(axes, ratios, area=4.5 * size, rim=0.06 * size)
         draw_marks(axes, published, _PUBLISHED, area=3 * size)
 
-    declaration = Declaration(title=RATIOS.title, notes=[_relation(run)], source=provenance(run))
+    declaration = RATIOS.declaration(run, _relation(run))
     return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
@@ -276,10 +276,9 @@ def _draw_tools(run: StoredRun) -> Figure:
             draw_points(axes, of_row, area=2 * size, rim=0.06 * size)
         draw_intervals(axes, medians, along="y")
 
-    declaration = Declaration(
-        title=TOOLS.title,
-        notes=[notes("point: one trial", "line: median of the tool", "1: median of the tools")],
-        source=provenance(run),
+    declaration = TOOLS.declaration(
+        run,
+        notes("point: one trial", "line: median of the tool", "1: median of the tools"),
     )
     scale = _ratio_scale("relative to the median of the tools, logarithmic", points["x"])
     return draw_rows(declaration, rows, [Panel(draw, scale)])

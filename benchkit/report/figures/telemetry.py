@@ -13,19 +13,10 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import Declaration, line_legend, sample_evenly, write_corner
+from benchkit.report.figure import ReportFigure, more_in_table
+from benchkit.report.layout import line_legend, sample_evenly, write_corner
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import (
-    DOTTED,
-    Panel,
-    Scale,
-    draw_lines,
-    draw_panels,
-    draw_reference,
-    notes,
-    shade_window,
-)
+from benchkit.report.panels import DOTTED, Panel, Scale, draw_lines, draw_panels, draw_reference, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
@@ -96,13 +87,10 @@ def _draw_activity(run: StoredRun) -> Figure:
             ),
         )
 
-    declaration = Declaration(
-        title=HOST_ACTIVITY.title,
-        notes=[
-            notes(*(activity.heading for activity in _ACTIVITIES)),
-            notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
-        ],
-        source=provenance(run),
+    declaration = HOST_ACTIVITY.declaration(
+        run,
+        notes(*(activity.heading for activity in _ACTIVITIES)),
+        notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
         legend=line_legend({hue: name for name, hue in hues.items()}),
     )
     panels = [
@@ -256,13 +244,10 @@ def _draw_queues(run: StoredRun) -> Figure:
             draw_reference(axes, float(limits[view.cell_id]))
         write_corner(axes, _overflow_text(run, view))
 
-    declaration = Declaration(
-        title=ACCEPT_QUEUES.title,
-        notes=[
-            "depth of the deepest queue over time, one line per trial",
-            notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
-        ],
-        source=provenance(run),
+    declaration = ACCEPT_QUEUES.declaration(
+        run,
+        "depth of the deepest queue over time, one line per trial",
+        notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
     )
     highest = 1.6 * max(1.0, float(np.nanmax(deepest)))
     scale = Scale(units.count, "connections waiting", 0, highest, kind="symlog")

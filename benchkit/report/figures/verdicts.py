@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.judge.verdicts.summary import count_verdicts
-from benchkit.report.figure import ReportFigure, provenance
-from benchkit.report.layout import WIDTH_IN, Declaration, mark_legend, row_text_size, rows_height, text_width
+from benchkit.report.figure import ReportFigure
+from benchkit.report.layout import WIDTH_IN, mark_legend, row_text_size, rows_height, text_width
 from benchkit.report.panels import FigureRow, Panel, Scale, draw_marks, draw_rows, notes
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import MarkStyle, style
@@ -85,10 +85,9 @@ def _draw(run: StoredRun) -> Figure:
             draw_marks(axes, marks[marks["state"] == state], look, area=size_pt**2)
 
     states = _states(matrix)
-    declaration = Declaration(
-        title=VERDICTS.title,
-        notes=[notes("row: a cell", "column: a block", "mark: one trial")],
-        source=provenance(run),
+    declaration = VERDICTS.declaration(
+        run,
+        notes("row: a cell", "column: a block", "mark: one trial"),
         legend=mark_legend(
             [(look, f"{units.count(states[state])} {state}") for state, look in _MARK_STYLES.items() if states[state]]
         ),

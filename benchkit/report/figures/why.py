@@ -13,17 +13,8 @@ from benchkit import units
 from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import Declaration
-from benchkit.report.panels import (
-    BAR,
-    FigureRow,
-    Panel,
-    Scale,
-    draw_bars,
-    draw_intervals,
-    draw_rows,
-)
+from benchkit.report.figure import ReportFigure, more_in_table
+from benchkit.report.panels import BAR, FigureRow, Panel, Scale, draw_bars, draw_intervals, draw_rows
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
@@ -152,7 +143,7 @@ def _draw(run: StoredRun) -> Figure:
         joints = steps.assign(x=steps["end"], low=steps["y"] + BAR / 2, high=steps["y"] + 1 - BAR / 2, hue=None)
         draw_intervals(axes, joints, along="y", width=0.7)
 
-    declaration = Declaration(title=WHY.title, notes=["CPU time of all servers"], source=provenance(run))
+    declaration = WHY.declaration(run, "CPU time of all servers")
     least, most = min(0.0, float(lengths["low"].min())), max(0.0, float(lengths["high"].max()))
     low = least - 0.05 * (most - least) if least < 0 else 0.0
     scale = Scale(units.seconds, "CPU time per request", low, most + 0.05 * (most - least), ticks=6)

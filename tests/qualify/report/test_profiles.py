@@ -18,9 +18,7 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
 from tests.support.report.reading import cells, records
-from tests.support.report.variants import (
-    with_profiles,
-)
+from tests.support.report.variants import with_profiles
 
 MakeRun = Callable[..., StoredRun]
 

@@ -17,10 +17,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.results import build_results
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import StoredRun
-from tests.support.report.variants import (
-    sliced,
-    with_series,
-)
+from tests.support.report.variants import sliced, with_series
 
 
 def trials(run: StoredRun, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns

@@ -30,12 +30,7 @@ from benchkit.store.parquet_files import empty_frame
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.units import ABSENT
 from tests.support.report.reading import cells, records
-from tests.support.report.variants import (
-    ids,
-    judged,
-    trial,
-    with_profiles,
-)
+from tests.support.report.variants import ids, judged, trial, with_profiles
 from tests.unit.comparison.test_worker_balance import watched
 
 if TYPE_CHECKING:
