@@ -72,7 +72,8 @@ def _caption(run: StoredRun) -> str:
 @style()
 def _draw(run: StoredRun) -> Figure:
     matrix = trial_matrix(run)
-    cells, blocks = _drawn(matrix), matrix.blocks[:MAX_BLOCKS]
+    cells = matrix.cells if len(matrix.cells) <= MAX_CELLS else _worst_first(matrix)[:MAX_CELLS]
+    blocks = matrix.blocks[:MAX_BLOCKS]
     rows = [FigureRow(y, run.labels[cell], _text(_alarms(matrix, cell))) for y, cell in enumerate(cells)]
     texts = max(len(row.name) for row in rows) + max(len(row.beside) for row in rows)
     labels_in = min(_MOST_LABELS_IN, 0.5 + text_width(texts, row_text_size(len(rows))))
@@ -134,10 +135,6 @@ def _worst_first(matrix: TrialMatrix) -> list[str]:
     """Return the cells, those with the worst outcomes first, otherwise in the order of the plan."""
     alarms = {cell: _alarms(matrix, cell) for cell in matrix.cells}
     return sorted(matrix.cells, key=lambda cell: [-alarms[cell][state] for state in ALARMS])
-
-
-def _drawn(matrix: TrialMatrix) -> Sequence[str]:
-    return matrix.cells if len(matrix.cells) <= MAX_CELLS else _worst_first(matrix)[:MAX_CELLS]
 
 
 def _block_number(place: float, blocks: Sequence[int]) -> str:

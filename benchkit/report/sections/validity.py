@@ -178,26 +178,17 @@ class AgreementOfCell:
 
 def build_agreement(report: ReportInput) -> tuple[AgreementOfCell, ...] | None:
     """Return the agreement on each cell; None for a run with one tool."""
-    by_cell = _agreements_by_cell(report.run.agreements)
-    return tuple(_agreement_content(place, same) for place, same in enumerate(by_cell, 1)) or None
+    by_cell: dict[str, list[Agreement]] = {}
+    for each in report.run.agreements:
+        label = clean(", ".join(f"{name} {level}" for name, level in each.levels.items()))
+        by_cell.setdefault(label, []).append(each)
+    return tuple(_agreement_content(place, *cell) for place, cell in enumerate(by_cell.items(), 1)) or None
 
 
 TOOL_AGREEMENT = Section("tool-agreement", "Do the tools agree?", "tool_agreement.html.j2", build_agreement)
 
 
-def _agreements_by_cell(agreements: Sequence[Agreement]) -> list[list[Agreement]]:
-    cells: dict[str, list[Agreement]] = {}
-    for each in agreements:
-        cells.setdefault(_agreement_label(each), []).append(each)
-    return list(cells.values())
-
-
-def _agreement_label(agreement: Agreement) -> str:
-    return clean(", ".join(f"{name} {level}" for name, level in agreement.levels.items()))
-
-
-def _agreement_content(place: int, agreements: Sequence[Agreement]) -> AgreementOfCell:
-    label = _agreement_label(agreements[0])
+def _agreement_content(place: int, label: str, agreements: Sequence[Agreement]) -> AgreementOfCell:
     return AgreementOfCell(
         label=label,
         sentences=tuple(clean(sentence(each)) for each in agreements),

@@ -12,12 +12,11 @@ from matplotlib.collections import PathCollection
 
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.pages.page import page
-from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
-from tests.support.report.reading import cells, records
+from tests.support.report.reading import built, cells, records
 from tests.support.report.variants import with_profiles
 
 MakeRun = Callable[..., StoredRun]
@@ -79,8 +78,7 @@ def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredR
 
 
 def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -> None:
-    content = build_profiles(ReportInput(profiled, ()))
-    assert content is not None
+    content = built(build_profiles, profiled)
     row = records(content.scheduler)[0]
     assert row["Cell"] == "nethttp, connections 200"
     assert (row["Profiles"], row["Waiting"], row["Samples"]) == ("2", "20.0 %", "4")
@@ -98,8 +96,7 @@ def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: Sto
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
-    content = build_profiles(ReportInput(blind, ()))
-    assert content is not None
+    content = built(build_profiles, blind)
     assert (content.notes, content.scheduler) == (("front on sut: there is no <perf>",), None)
     written = page((blind, []))
     assert "front on sut: there is no &lt;perf&gt;" in written
