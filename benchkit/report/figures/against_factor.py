@@ -254,6 +254,10 @@ class _ServiceLine:
     """True for the service whose line shows the whole trial in panels without services."""
 
 
+def _scheduler_available(run: StoredRun) -> bool:
+    return numeric_factor(run) is not None and not run.profile_shares.empty and _scheduler_panels(run)[0].is_line()
+
+
 def _scheduler_alt(run: StoredRun) -> str:
     ends = _scheduler_panels(run)[0].ends("too few included profiles")
     return f"Line charts against {numeric_factor(run)}; share of finding and waiting for work: {ends}."
@@ -293,7 +297,7 @@ def _draw_scheduler(run: StoredRun) -> Figure:
 SCHEDULER = ReportFigure(
     name="scheduler",
     title="Finding and waiting for work: share of the CPU against load",
-    is_available=lambda run: not run.profile_shares.empty and _scheduler_panels(run)[0].is_line(),
+    is_available=_scheduler_available,
     alt=_scheduler_alt,
     caption=_scheduler_caption,
     see="A line that rises in the first panel is a server that spends more of its CPU on finding work as connections are added.",

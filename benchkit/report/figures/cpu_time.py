@@ -175,6 +175,10 @@ class _ResponseTime:
         return sum(self.parts.values())
 
 
+def _has_response_times(run: StoredRun) -> bool:
+    return bool(_response_times(run))
+
+
 def _times_alt(run: StoredRun) -> str:
     ranked = sorted(
         ((row.parts["connecting"] / row.mean_s, row) for row in _response_times(run)), key=lambda each: -each[0]
@@ -238,7 +242,7 @@ def _draw_times(run: StoredRun) -> Figure:
 RESPONSE_TIMES = ReportFigure(
     name="connection-times",
     title="Mean response time by part, and percentiles",
-    is_available=lambda run: bool(_response_times(run)),
+    is_available=_has_response_times,
     alt=_times_alt,
     caption=_times_caption,
     see="The first part of a bar is the kernel's time for opening connections, which no server can shorten.",

@@ -213,6 +213,10 @@ MIN_SECONDS = 3
 _TIME_HUES = {P50: 0, P99: 1}
 
 
+def _has_series(run: StoredRun) -> bool:
+    return not _series(run).empty
+
+
 def _over_time_alt(run: StoredRun) -> str:
     series = _series(run)
     worst = series.iloc[int(series[P99].astype(float).argmax())]
@@ -286,7 +290,7 @@ def _over_time_table(run: StoredRun) -> Table:
 OVER_TIME = ReportFigure(
     name="latency-over-time",
     title="Latency over time",
-    is_available=lambda run: not _series(run).empty,
+    is_available=_has_series,
     alt=_over_time_alt,
     caption=_over_time_caption,
     see="A second far above the others is a stall; lines that rise to the end show a queue that grows.",

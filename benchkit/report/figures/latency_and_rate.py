@@ -38,6 +38,10 @@ _MAX_NAMED = 8
 _RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
 
 
+def _has_rate_curves(run: StoredRun) -> bool:
+    return any(any(curves.points.values()) for curves in _rate_curves(run))
+
+
 def _against_rate_alt(run: StoredRun) -> str:
     ends = []
     for curves in _rate_curves(run):
@@ -120,7 +124,7 @@ def _against_rate_table(run: StoredRun) -> Table:
 AGAINST_RATE = ReportFigure(
     name="latency-against-rate",
     title="Latency against rate",
-    is_available=lambda run: any(any(curves.points.values()) for curves in _rate_curves(run)),
+    is_available=_has_rate_curves,
     alt=_against_rate_alt,
     caption=_against_rate_caption,
     see="Left of the knee a server answers a little more load nearly as fast; right of it every request waits for others.",
@@ -175,6 +179,10 @@ def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> dict[str, En
         "Blocks": number(point.blocks, units.count),
         "Notes": prose("knee" if is_knee else ""),
     }
+
+
+def _has_throughput(run: StoredRun) -> bool:
+    return not _throughput_points(run).empty
 
 
 def _throughput_alt(run: StoredRun) -> str:
@@ -237,7 +245,7 @@ def _draw_throughput(run: StoredRun) -> Figure:
 THROUGHPUT = ReportFigure(
     name="throughput",
     title="Latency against throughput",
-    is_available=lambda run: not _throughput_points(run).empty,
+    is_available=_has_throughput,
     alt=_throughput_alt,
     caption=_throughput_caption,
     see="The cells at the lower right are the best: more requests at a lower latency.",

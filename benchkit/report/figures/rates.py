@@ -225,6 +225,10 @@ MAX_SLICED_CELLS = len(SERIES)
 """Cells that differ in colour; of more, the first are drawn."""
 
 
+def _has_slices(run: StoredRun) -> bool:
+    return not _slices(run).empty
+
+
 def _slices_alt(run: StoredRun) -> str:
     """Describe how much rates vary over the slices of a block, and how much the cells vary against each other."""
     slices, common = _slices(run), _spread_within_rounds(run)
@@ -305,7 +309,7 @@ def _slices_table(run: StoredRun) -> Table:
 SLICES = ReportFigure(
     name="slices",
     title="Rates of slices over a block",
-    is_available=lambda run: not _slices(run).empty,
+    is_available=_has_slices,
     alt=_slices_alt,
     caption=_slices_caption,
     see="Lines that rise and fall together show drift of the machine; a line that leaves the others shows a cell of its own.",

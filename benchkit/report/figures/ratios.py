@@ -61,6 +61,10 @@ class _RatioRow:
     published: float | None = None
 
 
+def _has_intervals(run: StoredRun) -> bool:
+    return any(row.ratio is not None and row.ratio.low is not None for row in _ratio_rows(run))
+
+
 def _ratios_alt(run: StoredRun) -> str:
     ratios = [
         (row.text, row.ratio) for row in _ratio_rows(run) if row.ratio is not None and row.ratio.ratio is not None
@@ -117,7 +121,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
 RATIOS = ReportFigure(
     name="ratios",
     title="Ratios to the baseline, with their intervals",
-    is_available=lambda run: any(row.ratio is not None and row.ratio.low is not None for row in _ratio_rows(run)),
+    is_available=_has_intervals,
     alt=_ratios_alt,
     caption=_ratios_caption,
     see="A cell whose line does not touch 1 differs from the baseline: left of 1 its value is smaller, right of 1 larger.",

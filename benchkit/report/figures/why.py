@@ -181,9 +181,9 @@ def _table_row(run: StoredRun, part: Component | CellPart) -> dict[str, Entry]:
     compared = part if isinstance(part, Component) else None
     against = f" against {run.labels[compared.baseline_id]}" if compared else ""
     numbers = {
-        "baseline": compared and compared.baseline_value,
+        "baseline": compared.baseline_value if compared else None,
         "cell": part.value,
-        "difference": compared and compared.difference,
+        "difference": compared.difference if compared else None,
         "low": part.low,
         "high": part.high,
     }
