@@ -12,7 +12,7 @@ Names come from Go 1.16 to 1.26, fasthttp 1.62, gnet 2.7, netpoll 0.7, hertz 0.1
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -253,12 +253,6 @@ def shares(profile: Profile, *, value: int | None = None, kernel: Kernel = "call
         categories={category: part / total for category, part in sums.items()} if total else {},
         cumulative={name: part / total for name, part in cumulative.items()} if total else {},
     )
-
-
-def categories(profile: Profile, kernel: Kernel = "call") -> Iterator[Category]:
-    """Iterate over the category of each stack of a profile."""
-    classifier = _Classifier(profile.frames, rules(kernel))
-    return map(classifier.category, profile.stacks)
 
 
 class _Classifier:

@@ -111,17 +111,8 @@ def _node(frame: Frame) -> _Node:
 def _sort_key(
     flat: Mapping[_Node, int], cum: Mapping[_Node, int], order: Order
 ) -> Callable[[_Node], tuple[object, ...]]:
-    def by_flat(node: _Node) -> tuple[object, ...]:
-        return (-abs(flat.get(node, 0)), _label(node), -abs(cum[node]), node)
-
-    def by_cum(node: _Node) -> tuple[object, ...]:
-        return (-abs(cum[node]), _label(node), -abs(flat.get(node, 0)), node)
-
-    return by_flat if order == "flat" else by_cum
-
-
-def _label(node: _Node) -> str:
-    return Frame(*node).label
+    first, second = (flat, cum) if order == "flat" else (cum, flat)
+    return lambda node: (-abs(first.get(node, 0)), Frame(*node).label, -abs(second.get(node, 0)), node)
 
 
 def _inline_marks(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from benchkit import units
+from benchkit.models.capacity import Objective
+from benchkit.report.layout import Declaration
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
@@ -35,6 +38,10 @@ class ReportFigure:
     data: str | None = "trials"
     table: Callable[[StoredRun], Table | None] | None = field(default=None, repr=False)
 
+    def declaration(self, run: StoredRun, *notes: str, legend: Sequence[tuple[Artist, str]] = ()) -> Declaration:
+        """Return the declaration of the figure for a run, with the lines of its subtitle."""
+        return Declaration(self.title, notes, provenance(run), legend)
+
 
 def provenance(run: StoredRun) -> str:
     """Return the source of a figure's data, for its last line."""
@@ -46,6 +53,12 @@ def more_in_table(count: int, what: str) -> str:
     """Return the sentence of a caption on what a figure omits; empty if it omits nothing."""
     shown = units.counted(count, f"more {what} is", f"more {what}s are")
     return f" {shown} not drawn; the table has all." if count > 0 else ""
+
+
+def limits_by_hue(objective: Objective | None, hues: Mapping[str, int]) -> dict[int, float]:
+    """Return the limits of an objective that are about drawn percentiles, by the hue of these."""
+    latencies = {} if objective is None else objective.latencies
+    return {hues[metric]: limit_s for metric, limit_s in latencies.items() if metric in hues}
 
 
 def name_extremes(ranked: Sequence[Ranked], most: int, things: str = "") -> tuple[Sequence[Ranked], str]:

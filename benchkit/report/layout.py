@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from matplotlib.artist import Artist
@@ -31,23 +32,27 @@ _EM = 0.62
 Sampled = TypeVar("Sampled")
 
 
-def new_figure(
-    height_in: float,
-    *,
-    title: str,
-    subtitle: Sequence[str],
-    source: str,
-    legend: Sequence[tuple[Artist, str]] = (),
-    used_width: float = 1.0,
-) -> Figure:
+@dataclass(frozen=True)
+class Declaration:
+    """Declaration of a figure: all that is neither in its data nor in its panels."""
+
+    title: str
+    notes: Sequence[str]
+    """Subtitle, line by line."""
+    source: str
+    """Source of the data, for the last line."""
+    legend: Sequence[tuple[Artist, str]] = ()
+
+
+def new_figure(declaration: Declaration, height_in: float, *, used_width: float = 1.0) -> Figure:
     """Return a figure of the standard width with `height_in` inches for axes and their labels, which it has not yet.
 
     Axes with their labels take the share `used_width` of the width, from the left.
     """
-    keys = [(handle, drawable(name)) for handle, name in legend]
+    keys = [(handle, drawable(name)) for handle, name in declaration.legend]
     longest = max((len(name) for _, name in keys), default=0)
     columns = max(1, min(_LEGEND_COLUMNS, len(keys), _LEGEND_CHARACTERS // (longest + 6)))
-    lines = [line for text in subtitle for line in textwrap.wrap(drawable(text), _SUBTITLE_CHARACTERS)]
+    lines = [line for text in declaration.notes for line in textwrap.wrap(drawable(text), _SUBTITLE_CHARACTERS)]
     legend_top_in = 2 * _EDGE_IN + _TITLE_IN + _LINE_IN * len(lines)
     top_in = legend_top_in + _KEY_IN * math.ceil(len(keys) / columns)
     height = top_in + height_in + _SOURCE_IN
@@ -57,7 +62,7 @@ def new_figure(
         figsize=(WIDTH_IN, height),
         layout=ConstrainedLayoutEngine(rect=room, w_pad=_EDGE_IN, h_pad=_EDGE_IN, wspace=0.03, hspace=0.03),
     )
-    figure.text(left, 1 - _EDGE_IN / height, drawable(title), size=12, weight="bold", va="top")
+    figure.text(left, 1 - _EDGE_IN / height, drawable(declaration.title), size=12, weight="bold", va="top")
     for i, line in enumerate(lines):
         figure.text(left, 1 - (_EDGE_IN + _TITLE_IN + _LINE_IN * i) / height, line, color=MUTED.light, va="top")
     if keys:
@@ -71,7 +76,7 @@ def new_figure(
             borderaxespad=0,
             columnspacing=1.4,
         )
-    figure.text(left, _EDGE_IN / height, drawable(source), size=7, color=MUTED.light, va="bottom")
+    figure.text(left, _EDGE_IN / height, drawable(declaration.source), size=7, color=MUTED.light, va="bottom")
     return figure
 
 

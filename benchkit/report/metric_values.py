@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from benchkit.stats.samples import Exclusion, geometric_mean
+from benchkit.stats.samples import Exclusion
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +40,6 @@ class MetricValues:
     def medians(self) -> Mapping[str, float]:
         """Median of the included values of each cell that has any."""
         return {cell_id: float(pd.Series(values).median()) for cell_id, values in self._included.items()}
-
-    @cached_property
-    def means(self) -> Mapping[str, float]:
-        """Geometric mean of the included values of each cell that has any."""
-        return {cell_id: geometric_mean(values) for cell_id, values in self._included.items()}
 
     @cached_property
     def has_exclusions(self) -> bool:

@@ -15,7 +15,6 @@ from typing import Literal
 
 import matplotlib as mpl
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection, LineCollection, PolyCollection
 from matplotlib.figure import Figure
@@ -33,6 +32,7 @@ from matplotlib.ticker import (
 from benchkit import units
 from benchkit.report.layout import (
     WIDTH_IN,
+    Declaration,
     label_rows,
     new_figure,
     rows_height,
@@ -110,18 +110,6 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Declaration:
-    """Declaration of a figure: all that is neither in its data nor in its panels."""
-
-    title: str
-    notes: Sequence[str]
-    """Subtitle, line by line."""
-    source: str
-    """Source of the data, for the last line."""
-    legend: Sequence[tuple[Artist, str]] = ()
-
-
-@dataclass(frozen=True)
 class Panel:
     """A panel: the function that draws its marks, the scale of its values, and its heading.
 
@@ -149,9 +137,7 @@ def draw_panels(
     """Draw a figure of panels side by side, `columns` in a row of `height_in` inches; all share the scale of x."""
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _new_figure(
-        declaration, _SINGLE_PANEL_IN if len(panels) == 1 else height_in * rows + _AXIS_IN, used_width=1.0
-    )
+    figure = new_figure(declaration, _SINGLE_PANEL_IN if len(panels) == 1 else height_in * rows + _AXIS_IN)
     grid = figure.add_gridspec(rows, columns)
     are_alike = all(panel.scale == panels[0].scale for panel in panels)
     room_in = WIDTH_IN / columns if all(panel.heading for panel in panels) else WIDTH_IN
@@ -177,7 +163,7 @@ def draw_rows(
 ) -> Figure:
     """Draw a figure of rows with one or several panels, which take the share `used_width` of the width."""
     count = count_rows(rows)
-    figure = _new_figure(declaration, rows_height(count), used_width=used_width)
+    figure = new_figure(declaration, rows_height(count), used_width=used_width)
     places = list(figure.subplots(1, len(panels), sharey=True, squeeze=False).flat)
     for axes, panel in zip(places, panels, strict=True):
         label_rows(axes, {row.y: row.name for row in rows if row.name and not row.is_heading}, count)
@@ -196,17 +182,6 @@ def draw_rows(
 def count_rows(rows: Sequence[FigureRow]) -> int:
     """Return the number of rows down to the last one, gaps included."""
     return math.ceil(max(row.y for row in rows) + 1)
-
-
-def _new_figure(declaration: Declaration, height_in: float, *, used_width: float) -> Figure:
-    return new_figure(
-        height_in,
-        title=declaration.title,
-        subtitle=declaration.notes,
-        source=declaration.source,
-        legend=declaration.legend,
-        used_width=used_width,
-    )
 
 
 def notes(*parts: str | None) -> str:
@@ -301,9 +276,9 @@ def draw_bars(axes: Axes, bars: pd.DataFrame, *, height: float = BAR) -> None:
     """Draw bars along rows: y, low, high, hue, opacity, and if known text; `height` in rows."""
     if bars.empty:
         return
-    ends = bars[["y", "low", "high"]].to_numpy(dtype=float)
+    half, ends = height / 2, bars[["y", "low", "high"]].to_numpy(dtype=float)
     drawn = PolyCollection(
-        [_bar(y, low, high, height) for y, low, high in ends],
+        [[(low, y - half), (low, y + half), (high, y + half), (high, y - half)] for y, low, high in ends],
         facecolors=[
             mpl.colors.to_rgba(tone, opacity)
             for tone, opacity in zip(_colours(bars), numbers(bars["opacity"]), strict=True)
@@ -356,12 +331,6 @@ def draw_reference(
     """Draw a line across a panel at a value of an axis, muted or in the colour of a level."""
     draw = axes.axhline if along == "y" else axes.axvline
     draw(value, color=MUTED.light if hue is None else colour(hue), linestyle=style, linewidth=0.9, zorder=1)
-
-
-def _bar(y: float, low: float, high: float, height: float) -> list[tuple[float, float]]:
-    """Return the corners of a bar along a row."""
-    top, bottom = y - height / 2, y + height / 2
-    return [(low, top), (low, bottom), (high, bottom), (high, top)]
 
 
 def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:

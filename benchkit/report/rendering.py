@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from xml.sax.saxutils import escape, quoteattr
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -21,6 +22,7 @@ from matplotlib.figure import Figure
 from benchkit.report.figure import ReportFigure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import HOVER, style
+from benchkit.report.tables import Table
 from benchkit.report.theme import FLAME_TONES, TONES
 
 _DPI = 150
@@ -37,22 +39,25 @@ class RenderedFigure:
 
     svg: bytes
     png: bytes
-    element: str
+    element: Markup
 
 
 @dataclass(frozen=True)
 class Drawing(RenderedFigure):
-    """A rendered figure of a report."""
+    """A rendered figure of a report, with its words about the run, and the table of its data if no section has it."""
 
     figure: ReportFigure
+    alt: str
+    caption: str
+    table: Table | None
 
 
 def render(figure: ReportFigure, run: StoredRun) -> Drawing:
-    """Return the figure of a run as SVG file, PNG file and SVG element of a page."""
-    files = render_figure(
-        figure.draw(run), title=figure.title, alt=figure.alt(run), key=f"{run.manifest.run_id} {figure.name}"
-    )
-    return Drawing(files.svg, files.png, files.element, figure)
+    """Return the figure of a run as SVG file, PNG file and SVG element of a page, with its words."""
+    alt, key = figure.alt(run), f"{run.manifest.run_id} {figure.name}"
+    files = render_figure(figure.draw(run), title=figure.title, alt=alt, key=key)
+    table = figure.table(run) if figure.table is not None else None
+    return Drawing(files.svg, files.png, files.element, figure, alt, figure.caption(run), table)
 
 
 def render_figure(drawn: Figure, *, title: str, alt: str, key: str) -> RenderedFigure:
@@ -62,11 +67,12 @@ def render_figure(drawn: Figure, *, title: str, alt: str, key: str) -> RenderedF
         raw, png = io.StringIO(), io.BytesIO()
         # The canvases draw once; `Figure.savefig` draws each format twice, to find the layout again.
         FigureCanvasSVG(drawn).print_svg(raw, metadata=_NO_DATES | {"Title": title})  # type: ignore[no-untyped-call]
-        drawn.set_dpi(_resolution(drawn))
+        drawn.set_dpi(min(_DPI, _TALLEST_PX / drawn.get_figheight()))
         options = {"compress_level": _COMPRESSION}
         FigureCanvasAgg(drawn).print_png(png, metadata={"Software": None}, pil_kwargs=options)  # type: ignore[no-untyped-call]
     file = svg_file(raw.getvalue(), alt)
-    return RenderedFigure(file.encode(), png.getvalue(), page_element(file, alt))
+    element = Markup(page_element(file, alt))  # noqa: S704 - matplotlib has escaped the texts in it
+    return RenderedFigure(file.encode(), png.getvalue(), element)
 
 
 def _lay_out(figure: Figure) -> None:
@@ -76,10 +82,6 @@ def _lay_out(figure: Figure) -> None:
         FigureCanvasAgg(figure)
         engine.execute(figure)
     figure.set_layout_engine("none")
-
-
-def _resolution(figure: Figure) -> float:
-    return min(_DPI, _TALLEST_PX / figure.get_figheight())
 
 
 FONTS = "'DejaVu Sans', sans-serif"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -24,7 +24,6 @@ from benchkit.comparison.runs.run_data import RunData, read_table, run_data_from
 from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
-from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import read_merged_profile
 from benchkit.store.progress import RunProgress, read_progress
@@ -33,10 +32,6 @@ from benchkit.store.store import Store
 from benchkit.store.tables import load, load_trials
 
 PerRun = TypeVar("PerRun")
-
-
-def _no_profile(_trials: tuple[str, ...], _service: str) -> None:
-    """Return no profile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +52,7 @@ class StoredRun:
     """Folder with its raw files, which may be missing."""
     progress: RunProgress = field(default_factory=RunProgress)
     """Failed, skipped and repeated trials, from the journal."""
-    merged_profile: Callable[[tuple[str, ...], str], Profile | None] = field(default=_no_profile, repr=False)
+    merged_profile: Callable[[tuple[str, ...], str], Profile | None] = field(default=lambda *_: None, repr=False)
     """Merges the profiles of a service over these trials, with stacks; gives None if the store has no raw files."""
 
     @cached_property
@@ -71,19 +66,9 @@ class StoredRun:
         return self.table("telemetry")
 
     @cached_property
-    def latencies(self) -> pd.DataFrame:
-        """Buckets of histograms, by trial_id and series."""
-        return self.table("latency")
-
-    @cached_property
     def profile_shares(self) -> pd.DataFrame:
         """Shares of profiles by category; empty for a run without profile trials."""
         return self.table("profile_share")
-
-    @cached_property
-    def profiles(self) -> pd.DataFrame:
-        """Functions in profiles; empty for a run without profile trials."""
-        return self.table("profile")
 
     @cached_property
     def cells(self) -> tuple[CellView, ...]:
@@ -132,11 +117,6 @@ class StoredRun:
         return agreements(self.trials, self.data.findings)
 
     @cached_property
-    def profile_exclusions(self) -> tuple[Exclusion, ...]:
-        """Excluded trials of the profile pass."""
-        return self.data.pass_exclusions
-
-    @cached_property
     def service_profiles(self) -> tuple[ServiceProfile, ...]:
         """Profiled services, cell by cell; empty for a run without profiles."""
         return () if self.profile_shares.empty else service_profiles(self.data)
@@ -146,9 +126,14 @@ class StoredRun:
         """Function that gives the values of a metric in the measured trials, each metric computed once."""
         return functools.cache(functools.partial(metric_values, self.measured, self.data.exclusions))
 
-    def exclusions(self, metric: str) -> dict[str, str]:
-        """Return the reason by trial for every trial that is excluded for a metric."""
-        return dict(self.values(metric).exclusions)
+    def cells_in(self, cell_ids: Container[str]) -> list[CellView]:
+        """Return those of these cells, in the order of the plan."""
+        return [view for view in self.cells if view.cell_id in cell_ids]
+
+    @cached_property
+    def measured_cells(self) -> list[CellView]:
+        """Cells with a measured trial, in the order of the plan."""
+        return self.cells_in(set(self.measured["cell_id"]))
 
     def trials_of(self, cell_id: str) -> pd.DataFrame:
         """Return the measured trials of a cell, in the order of their blocks."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec
+from typing import Any
 from urllib.parse import quote
 
 import matplotlib.style
 from matplotlib.artist import Artist
 from matplotlib.collections import Collection
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 
 from benchkit.report.theme import GRID, INK, MUTED, SERIES, SURFACE
 from benchkit.safe_text import REPLACEMENT, clean
-
-Params = ParamSpec("Params")
 
 MARKERS = "osD^vPX"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
@@ -63,20 +60,9 @@ _RC: dict[str, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Apply the style of benchkit over matplotlib's defaults, for drawing and for saving."""
+    """Apply the style of benchkit over matplotlib's defaults, for drawing and for saving; also as `@style()`."""
     with matplotlib.style.context(["default", _RC]):
         yield
-
-
-def styled(draw: Callable[Params, Figure]) -> Callable[Params, Figure]:
-    """Return the drawing function with the style applied while it runs."""
-
-    @functools.wraps(draw)
-    def drawn(*args: Params.args, **kwargs: Params.kwargs) -> Figure:
-        with style():
-            return draw(*args, **kwargs)
-
-    return drawn
 
 
 def colour(hue: int | None) -> str:

@@ -86,17 +86,22 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
     energies = {energy.cell_id: energy for energy in cell_energies(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
+    rates, excluded = run.values(RPS), run.values(RPS).exclusions
     return tuple(
-        _summarise_cell(
-            run,
-            view,
-            ratios.get(view.cell_id),
-            errors=_count(totals["errors"].get(view.cell_id, math.nan)),
-            non_2xx=_count(totals["non_2xx"].get(view.cell_id, math.nan)),
-            capacity=capacities.get(view.cell_id),
-            taken=tuple(each[view.cell_id] for each in (costs, energies) if view.cell_id in each),
+        CellSummary(
+            cell=view,
+            trials=len(run.trials_of(cell)),
+            rps=tuple(rates.included_or_all(cell)),
+            exclusions=tuple(excluded[trial] for trial in run.trials_of(cell)["trial_id"] if trial in excluded),
+            ratio=ratios.get(cell),
+            errors=_count(totals["errors"].get(cell, math.nan)),
+            non_2xx=_count(totals["non_2xx"].get(cell, math.nan)),
+            headline=_headline(run, cell),
+            capacity=capacities.get(cell),
+            taken=tuple(each[cell] for each in (costs, energies) if cell in each),
         )
         for view in run.cells
+        for cell in [view.cell_id]
     )
 
 
@@ -152,33 +157,6 @@ def _ratios(run: StoredRun) -> dict[str, Ratio]:
         for ratio in comparison.ratios
         if ratio.ratio is not None and not ratio.is_unusable and not ratio.control
     }
-
-
-def _summarise_cell(
-    run: StoredRun,
-    view: CellView,
-    ratio: Ratio | None,
-    *,
-    errors: int | None,
-    non_2xx: int | None,
-    capacity: CellCapacity | None,
-    taken: tuple[CellCost | CellEnergy, ...],
-) -> CellSummary:
-    trials, values = run.trials_of(view.cell_id), run.values("rps")
-    return CellSummary(
-        cell=view,
-        trials=len(trials),
-        rps=tuple(values.included_or_all(view.cell_id)),
-        exclusions=tuple(
-            reason for trial_id in trials["trial_id"] if (reason := values.exclusions.get(str(trial_id))) is not None
-        ),
-        ratio=ratio,
-        errors=errors,
-        non_2xx=non_2xx,
-        headline=_headline(run, view.cell_id),
-        capacity=capacity,
-        taken=taken,
-    )
 
 
 def _headline(run: StoredRun, cell_id: str) -> Headline | None:

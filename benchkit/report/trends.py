@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from benchkit import units
 from benchkit.comparison.cell_labels import level_name
@@ -85,10 +85,7 @@ def laws_along(run: StoredRun, factor: str) -> dict[str, Scalability]:
 
     None in a sequential design, whose drift between levels would be taken for the law.
     """
-    if run.data.design == "sequential":
-        return {}
-    laws = _fits_by_line(run, factor, lambda: scalability_of(run.data, factor))
-    return {name: law for name, law in laws.items() if law.reason is None}
+    return _known_fits_by_line(run, factor, lambda: scalability_of(run.data, factor))
 
 
 def connection_memory_along(run: StoredRun) -> dict[str, ConnectionMemory]:
@@ -96,21 +93,16 @@ def connection_memory_along(run: StoredRun) -> dict[str, ConnectionMemory]:
 
     None in a sequential design, whose drift between levels would be taken for the slope.
     """
+    return _known_fits_by_line(run, CONNECTIONS, lambda: connection_memory_of(run.data))
+
+
+Fit = TypeVar("Fit", Trend, Scalability, ConnectionMemory)
+
+
+def _known_fits_by_line(run: StoredRun, factor: str, fits: Callable[[], Sequence[Fit]]) -> dict[str, Fit]:
     if run.data.design == "sequential":
         return {}
-    memory = _fits_by_line(run, CONNECTIONS, lambda: connection_memory_of(run.data))
-    return {name: found for name, found in memory.items() if found.reason is None}
-
-
-class _Fitted(Protocol):
-    """A fit to the cells that differ in a factor alone."""
-
-    @property
-    def levels(self) -> Mapping[str, str]:
-        """Levels of the other factors."""
-
-
-Fit = TypeVar("Fit", bound=_Fitted)
+    return {line: fit for line, fit in _fits_by_line(run, factor, fits).items() if fit.reason is None}
 
 
 def _fits_by_line(run: StoredRun, factor: str, fits: Callable[[], Sequence[Fit]]) -> dict[str, Fit]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+import pandas as pd
 
 from benchkit.judge.verdicts.summary import checks_by_trial, verdict_label
 from benchkit.report.stored_run import StoredRun, cached_per_run
@@ -12,11 +14,11 @@ from benchkit.safe_text import clean
 
 TrialState = Literal["valid", "suspect", "invalid", "failed", "missing", "not judged"]
 
-TRIAL_STATES: tuple[TrialState, ...] = ("valid", "suspect", "invalid", "failed", "missing", "not judged")
+TRIAL_STATES: tuple[TrialState, ...] = get_args(TrialState)
 
-_VERDICTS: Mapping[object, TrialState] = {"valid": "valid", "suspect": "suspect", "invalid": "invalid"}
-
-_WORST_FIRST: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect", "not judged", "valid")
+ALARMS: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect")
+"""Outcomes that count against a cell, the worst first."""
+_WORST_FIRST: tuple[TrialState, ...] = (*ALARMS, "not judged", "valid")
 """Order in which one of several trials of a cell in a block is shown for all of them."""
 
 
@@ -61,7 +63,7 @@ def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
     checks = checks_by_trial(run.verdicts)
     columns = (run.measured[name] for name in ("cell_id", "block", "verdict", "trial_id"))
     for cell_id, block, verdict, trial_id in zip(*columns, strict=True):
-        state = _VERDICTS.get(verdict, "not judged")
+        state: TrialState = "not judged" if pd.isna(verdict) else verdict
         yield (str(cell_id), int(block)), TrialOutcome(state, verdict_label(state, checks.get(str(trial_id), ())))
 
 

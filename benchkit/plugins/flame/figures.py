@@ -18,10 +18,10 @@ from benchkit.models.profile import Frame, Profile, ValueType
 from benchkit.plugins.flame.call_tree import Call, CallTree, call_tree, self_shares
 from benchkit.plugins.flame.selection import selected_profiles
 from benchkit.report.figure import ReportFigure, provenance
-from benchkit.report.layout import WIDTH_IN, new_figure, shorten
+from benchkit.report.layout import WIDTH_IN, Declaration, new_figure, shorten
 from benchkit.report.rendering import render_figure
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import drawable, hover, styled
+from benchkit.report.style import drawable, hover, style
 from benchkit.report.theme import EVERYTHING, INK, KERNEL, LESS, MORE, PACKAGES, SURFACE, Tone
 from benchkit.safe_text import clean
 
@@ -79,7 +79,7 @@ class FlameGraph:
         between = f"{self.name} against {self.base_name}"
         return f"Differential flame graph of {between}; own shares that changed most: {functions}."
 
-    @styled
+    @style()
     def draw(self, *, title: str, source: str, note: str = "") -> Figure:
         """Draw the calls, coloured by package, or by their change; `note` stands behind the name in the subtitle."""
         if self.base is None:
@@ -274,13 +274,8 @@ def _draw_icicle(
     """Draw the tree, its root at the top; `tone` and `text` give the colour and the hover text of a call."""
     drawn = boxes(tree)
     rows = max((box.depth for box in drawn), default=0) + 1
-    figure = new_figure(
-        _ROW_IN * rows + _AXIS_IN,
-        title=title,
-        subtitle=subtitle,
-        source=source,
-        legend=[(Patch(facecolor=each.light), name) for name, each in legend.items()],
-    )
+    handles = [(Patch(facecolor=each.light), name) for name, each in legend.items()]
+    figure = new_figure(Declaration(title, subtitle, source, handles), _ROW_IN * rows + _AXIS_IN)
     axes = figure.subplots()
     axes.set_xlim(0, 1)
     axes.set_ylim(rows, 0)

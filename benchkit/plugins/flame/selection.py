@@ -77,12 +77,13 @@ def _trials(run: StoredRun, figures: ServiceProfile) -> tuple[str, ...]:
     profiled = set(shares["trial_id"][shares["service"] == figures.service])
     of_cell = run.trials["trial_id"][run.trials["cell_id"] == figures.cell_id]
     trials = tuple(str(trial_id) for trial_id in of_cell if trial_id in profiled)
-    excluded = excluded_ids(run.profile_exclusions, "rps")
+    excluded = excluded_ids(run.data.pass_exclusions, "rps")
     return tuple(trial_id for trial_id in trials if trial_id not in excluded) or trials
 
 
 def _rows(run: StoredRun, figures: ServiceProfile) -> pd.DataFrame:
-    rows = run.profiles[run.profiles["service"] == figures.service]
+    rows = run.table("profile")
+    rows = rows[rows["service"] == figures.service]
     return rows[rows["trial_id"].isin(_trials(run, figures))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean, median
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,20 +14,11 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.cpu_profiles import goroutines_of, waiting_shares
 from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.layout import line_legend
+from benchkit.report.layout import Declaration, line_legend
 from benchkit.report.metric_values import known, numbers
-from benchkit.report.panels import (
-    HOLLOW,
-    Declaration,
-    Panel,
-    Scale,
-    draw_averages,
-    draw_panels,
-    draw_points,
-    notes,
-)
+from benchkit.report.panels import HOLLOW, Panel, Scale, draw_averages, draw_panels, draw_points, notes
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Table
 from benchkit.report.trends import (
     PREFERRED,
@@ -166,7 +158,7 @@ def _load_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_load(run: StoredRun) -> Figure:
     """Draw a panel for the rate and, where they are known, for CPU and memory."""
     panels = _load_panels(run, MAX_LINES)
@@ -286,7 +278,7 @@ def _scheduler_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_scheduler(run: StoredRun) -> Figure:
     panels = _scheduler_panels(run)
     shown = [replace(panel, trials=panel.trials[panel.trials["hue"] < MAX_LINES]) for panel in panels]
@@ -319,31 +311,23 @@ def _scheduler_panels(run: StoredRun) -> list[_FactorPanel]:
     """Return the share from profiles, then the metrics of the measured trials, each with a row for each service."""
     shares = waiting_shares(run.trials, run.profile_shares).rename(columns={"share": "value"})
     goroutines = goroutines_of(run.measured, run.telemetry).rename(columns={"count": "value"})
-    excluded_profiles = {each.trial_id: each.reason for each in run.profile_exclusions if each.covers("rps")}
+    excluded_profiles = {each.trial_id: each.reason for each in run.data.pass_exclusions if each.covers("rps")}
 
     def of_lines(rows: pd.DataFrame, exclusions: Mapping[str, str]) -> pd.DataFrame:
         return _by_service_line(run, rows.assign(exclusion=rows["trial_id"].map(exclusions)).dropna(subset="value"))
 
     def of_trials(metric: str, heading: str, text: Callable[[float], str]) -> _FactorPanel:
         rows = run.measured.assign(service=None, value=numbers(run.measured[metric]))
-        return _FactorPanel(metric, heading, text, _median, of_lines(rows, run.values(metric).exclusions))
+        return _FactorPanel(metric, heading, text, median, of_lines(rows, run.values(metric).exclusions))
 
     goroutines = of_lines(goroutines, run.values("rps").exclusions)
     return [
-        _FactorPanel("share", "finding and waiting for work", units.share, _mean, of_lines(shares, excluded_profiles)),
+        _FactorPanel("share", "finding and waiting for work", units.share, fmean, of_lines(shares, excluded_profiles)),
         of_trials(WAIT, "mean wait of goroutines", units.seconds),
-        _FactorPanel("goroutines", "goroutines", units.count, _median, goroutines),
+        _FactorPanel("goroutines", "goroutines", units.count, median, goroutines),
         of_trials("rps", "requests per second", units.rate),
         of_trials("server_cpu_s_per_request", "server CPU per request", units.seconds),
     ]
-
-
-def _mean(values: Iterable[float]) -> float:
-    return float(pd.Series(list(values)).mean())
-
-
-def _median(values: Iterable[float]) -> float:
-    return float(pd.Series(list(values)).median())
 
 
 @cached_per_run

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table
 from benchkit.report.figures.telemetry import WINDOW_SECONDS, counter_sums, rates, scale_over
 from benchkit.report.layout import line_legend
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import Declaration, Panel, Scale, draw_averages, draw_panels, notes, shade_window
+from benchkit.report.panels import Panel, Scale, draw_averages, draw_panels, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Table, named, number, table
 
 _MOST_CELLS = 4
@@ -97,7 +97,7 @@ def _cells(run: StoredRun) -> list[CellView]:
     """Return the drawn cells: those that differ in what the baseline names alone, at the last level of all else."""
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
     baseline = run.manifest.scenario.get("baseline") or {}
-    measured = _measured(run)
+    measured = run.measured_cells
     if not measured:
         return []
     last = {name: level for name, level in levels[measured[-1].cell_id].items() if name not in baseline}
@@ -105,11 +105,6 @@ def _cells(run: StoredRun) -> list[CellView]:
     measured = alike if len(alike) > 1 else measured
     places = np.linspace(0, len(measured) - 1, min(_MOST_CELLS, len(measured)))
     return [measured[round(place)] for place in places]
-
-
-def _measured(run: StoredRun) -> list[CellView]:
-    measured = set(run.measured["cell_id"])
-    return [view for view in run.cells if view.cell_id in measured]
 
 
 def _alt(run: StoredRun) -> str:
@@ -135,11 +130,11 @@ def _caption(run: StoredRun) -> str:
         "What dstat and expvarmon show of a server, one line per cell: the mean over its usable trials in each second, "
         "over all hosts of its servers. Second 0 is the start of the measured window, which is shaded. Disk and network are "
         "both directions together; the heap and its collections are those that the runtime reports."
-        + more_in_table(len(_measured(run)) - len(_cells(run)), "cell")
+        + more_in_table(len(run.measured_cells) - len(_cells(run)), "cell")
     )
 
 
-@styled
+@style()
 def _draw(run: StoredRun) -> Figure:
     series, cells = _series(run), _cells(run)
     hues = {view.cell_id: hue for hue, view in enumerate(cells)}
@@ -148,10 +143,9 @@ def _draw(run: StoredRun) -> Figure:
         shade_window(axes, numbers(run.measured["duration_s"]))
         draw_averages(axes, lines.assign(x=lines["second"], y=lines["value"], hue=lines["cell_id"].map(hues)))
 
-    declaration = Declaration(
-        title=AS_WATCHED.title,
-        notes=[notes("hosts of servers", "one line per cell", "mean over usable trials")],
-        source=provenance(run),
+    declaration = AS_WATCHED.declaration(
+        run,
+        notes("hosts of servers", "one line per cell", "mean over usable trials"),
         legend=line_legend({hue: view.label for hue, view in enumerate(cells)}),
     )
     panels = [

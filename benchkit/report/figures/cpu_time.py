@@ -13,11 +13,10 @@ from benchkit import units
 from benchkit.comparison.cell_labels import CellView
 from benchkit.models.base import level_texts
 from benchkit.models.claims import published_of
-from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes
 from benchkit.report.layout import part_legend, row_text_size, write_beside
 from benchkit.report.panels import (
     HOLLOW,
-    Declaration,
     FigureRow,
     Panel,
     Scale,
@@ -30,7 +29,7 @@ from benchkit.report.panels import (
     spread_over_bar,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.stats.cell_pairs import cells_with_levels
 
 MAX_CELLS = 40
@@ -75,17 +74,16 @@ def _cost_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_cost(run: StoredRun) -> Figure:
     """Draw a panel for each cost, with a row for each cell, below the levels that it shares with others."""
     costs, placed = _drawn_costs(run), list(_cost_rows(_cost_cells(run)[:MAX_CELLS]))
     rows = [FigureRow(y, name, is_heading=cell is None) for y, (name, cell) in enumerate(placed)]
     cells = {y: cell for y, (_, cell) in enumerate(placed) if cell is not None}
     has_exclusions = any(run.values(_COSTS[per]).has_exclusions for per in costs)
-    declaration = Declaration(
-        title=COST.title,
-        notes=[notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None)],
-        source=provenance(run),
+    declaration = COST.declaration(
+        run,
+        notes("bar: median of the trials", "point: one trial", HOLLOW if has_exclusions else None),
     )
     return draw_rows(declaration, rows, [_cost_panel(run, per, cells, len(rows)) for per in costs])
 
@@ -200,7 +198,7 @@ def _times_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_times(run: StoredRun) -> Figure:
     """Draw two panels with a row for each cell, followed by one for its published figures."""
     rows = _response_times(run)
@@ -222,15 +220,12 @@ def _draw_times(run: StoredRun) -> Figure:
         draw_intervals(axes, spans, width=0.8)
         draw_points(axes, points, area=16, rim=0.4)
 
-    declaration = Declaration(
-        title=RESPONSE_TIMES.title,
-        notes=[
-            notes(
-                "points: p50, p90, p99, maximum",
-                "pale, hollow: published" if any(row.is_published for row in rows) else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = RESPONSE_TIMES.declaration(
+        run,
+        notes(
+            "points: p50, p90, p99, maximum",
+            "pale, hollow: published" if any(row.is_published for row in rows) else None,
+        ),
         legend=part_legend(_TIME_HUES),
     )
     panels = [

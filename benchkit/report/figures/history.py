@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.models.metrics import metric_named
-from benchkit.report.layout import mark_legend
+from benchkit.report.layout import Declaration, mark_legend
 from benchkit.report.panels import (
-    Declaration,
     Panel,
     Scale,
     draw_averages,
@@ -25,7 +24,7 @@ from benchkit.report.panels import (
     notes,
 )
 from benchkit.report.rendering import RenderedFigure, render_figure
-from benchkit.report.style import MarkStyle, colour, marker, styled
+from benchkit.report.style import MarkStyle, colour, marker, style
 from benchkit.report.theme import MUTED
 from benchkit.run_history.series import History, HistorySeries
 
@@ -51,7 +50,7 @@ def alt(history: History, series: HistorySeries) -> str:
     return f"Series of {name} over {runs}. {' '.join(series.sentences)}"
 
 
-@styled
+@style()
 def draw_series(history: History, series: HistorySeries) -> Figure:
     """Draw the runs of a series in their order, used ones with intervals, and the levels between its steps."""
     metric = metric_named(history.metric)

@@ -16,15 +16,14 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView, panels_of
 from benchkit.comparison.notes import latency_note
-from benchkit.models.capacity import Objective
+from benchkit.models.capacity import goal_of
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P50, P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     DOTTED,
-    Declaration,
     Panel,
     Scale,
     draw_lines,
@@ -35,7 +34,7 @@ from benchkit.report.panels import (
     shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 
 Reals = npt.NDArray[np.float64]
@@ -78,9 +77,7 @@ def histogram_curves(buckets: pd.DataFrame, trials: Collection[str]) -> dict[str
 
 def _has_percentiles(run: StoredRun) -> bool:
     """Return True if any measured trial has a percentile above 0, which a logarithmic axis needs."""
-    return any(
-        value > 0 for percentile in stored_percentiles(run.measured) for value in known(run.measured[percentile.name])
-    )
+    return any(_positive(run, percentile) for percentile in stored_percentiles(run.measured))
 
 
 def _percentiles_alt(run: StoredRun) -> str:
@@ -116,7 +113,7 @@ def _percentiles_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_percentiles(run: StoredRun) -> Figure:
     """Draw one panel, or one for each combination of the factors that colour does not show."""
     cells, percentiles = _cells_with_percentiles(run), stored_percentiles(run.measured)
@@ -132,13 +129,10 @@ def _draw_percentiles(run: StoredRun) -> Figure:
         draw_lines(axes, curves[curves["panel"] == panel])
         draw_points(axes, marks[marks["panel"] == panel])
 
-    declaration = Declaration(
-        title=PERCENTILE_CURVES.title,
-        notes=[
-            notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
-            latency_note(run.measured),
-        ],
-        source=provenance(run),
+    declaration = PERCENTILE_CURVES.declaration(
+        run,
+        notes("one curve per trial", f"hollow, {DOTTED}" if _excludes_percentiles(run) else None),
+        latency_note(run.measured),
         legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
     scale = Scale(units.seconds, "latency", low / widen, high * widen, kind="log")
@@ -161,8 +155,8 @@ PERCENTILE_CURVES = ReportFigure(
 
 
 def _cells_with_percentiles(run: StoredRun) -> list[CellView]:
-    cells = {cell for percentile in stored_percentiles(run.measured) for cell in run.values(percentile.name).by_cell}
-    return [view for view in run.cells if view.cell_id in cells]
+    stored = stored_percentiles(run.measured)
+    return run.cells_in({cell for percentile in stored for cell in run.values(percentile.name).by_cell})
 
 
 def _has_gaps(run: StoredRun) -> bool:
@@ -202,7 +196,7 @@ def _percentile_marks(run: StoredRun, cells: Sequence[CellView]) -> pd.DataFrame
 
 def _percentile_curves(run: StoredRun, marks: pd.DataFrame) -> pd.DataFrame:
     """Return the curve of each trial: its histogram, else a line through its marks; excluded if all its marks are."""
-    histograms = histogram_curves(run.latencies, set(marks["trial_id"]))
+    histograms = histogram_curves(run.table("latency"), set(marks["trial_id"]))
     parts = []
     for trial_id, of_trial in marks.groupby("trial_id", sort=False):
         x, y = histograms.get(str(trial_id), (of_trial["x"], of_trial["y"]))
@@ -245,7 +239,7 @@ def _over_time_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_over_time(run: StoredRun) -> Figure:
     cells, series = sample_evenly(_cells_with_series(run)), _series(run)
     shown = series[series["cell_id"].isin(cells)]
@@ -262,10 +256,9 @@ def _draw_over_time(run: StoredRun) -> Figure:
             draw_reference(axes, limit_s, hue=hue)
         draw_lines(axes, lines[lines["cell_id"] == cell_id])
 
-    declaration = Declaration(
-        title=OVER_TIME.title,
-        notes=[notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None)],
-        source=provenance(run),
+    declaration = OVER_TIME.declaration(
+        run,
+        notes("line: one trial", DOTTED if run.values(P99).has_exclusions else None),
         legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _TIME_HUES.items()}),
     )
     low, high = float(lines["y"].min()) / 1.3, float(lines["y"].max()) * 1.3
@@ -317,8 +310,7 @@ def _series(run: StoredRun) -> pd.DataFrame:
 
 
 def _cells_with_series(run: StoredRun) -> list[str]:
-    with_series = set(_series(run)["cell_id"])
-    return [view.cell_id for view in run.cells if view.cell_id in with_series]
+    return [view.cell_id for view in run.cells_in(set(_series(run)["cell_id"]))]
 
 
 def _shape(run: StoredRun) -> tuple[int, int] | None:
@@ -329,8 +321,5 @@ def _shape(run: StoredRun) -> tuple[int, int] | None:
 
 
 def _objective_limits(run: StoredRun) -> dict[int, float]:
-    """Return the limits of the objective that are about drawn percentiles, by their hue."""
-    goal = run.manifest.scenario.get("load", {}).get("capacity") or {}
-    slo = goal.get("slo")
-    limits = Objective.model_validate(slo).latencies if isinstance(slo, dict) else {}
-    return {_TIME_HUES[metric]: limit_s for metric, limit_s in limits.items() if metric in _TIME_HUES}
+    goal = goal_of(run.manifest.scenario)
+    return limits_by_hue(None if goal is None else goal.slo, _TIME_HUES)

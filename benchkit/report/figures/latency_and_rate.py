@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from statistics import median
 
@@ -17,12 +16,11 @@ from benchkit.comparison.rate_curves import CURVES, RateCurves, RatePoint, rate_
 from benchkit.errors import InputError
 from benchkit.models.columns import PercentileMetric
 from benchkit.models.metrics import P99, PERCENTILES
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, limits_by_hue, more_in_table
 from benchkit.report.layout import line_legend, sample_evenly
 from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import (
     HOLLOW,
-    Declaration,
     Panel,
     Scale,
     draw_averages,
@@ -33,7 +31,7 @@ from benchkit.report.panels import (
     shade,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, prose, table
 
 _MAX_NAMED = 8
@@ -68,21 +66,21 @@ def _against_rate_caption(run: StoredRun) -> str:
             "The grey column is the interval of the capacity under the objective, found before the first block; at rates "
             "above it a queue may grow for as long as the window is, so that latencies there are of this window alone."
         )
-    if any(_curve_limits(curves) for curves in found):
+    if any(limits_by_hue(curves.objective, _RATE_HUES) for curves in found):
         parts.append("Dashed: limits of the objective, each in the colour of its percentile.")
     if any(curves.knee is not None for curves in found):
         parts.append("Dotted: the knee of the p99, the rate farthest below the line between its ends (Kneedle).")
     return " ".join(parts) + more_in_table(len(found) - len(sample_evenly(found)), "panel")
 
 
-@styled
+@style()
 def _draw_against_rate(run: StoredRun) -> Figure:
     def draw_curves(axes: Axes, curves: RateCurves) -> None:
         if curves.capacity is not None:
             shade(axes, curves.capacity.low, curves.capacity.high or curves.capacity.rps)
         if curves.knee is not None:
             draw_reference(axes, curves.knee, along="x", style=":")
-        for hue, limit_s in _curve_limits(curves).items():
+        for hue, limit_s in limits_by_hue(curves.objective, _RATE_HUES).items():
             draw_reference(axes, limit_s, hue=hue)
         averages = [
             (point.rate, point.value, point.low, point.high, _RATE_HUES[metric])
@@ -92,16 +90,13 @@ def _draw_against_rate(run: StoredRun) -> Figure:
         draw_averages(axes, pd.DataFrame(averages, columns=["x", "y", "low", "high", "hue"]))
         draw_points(axes, _rate_points(run, curves))
 
-    declaration = Declaration(
-        title=AGAINST_RATE.title,
-        notes=[
-            notes(
-                "line: mean over blocks",
-                "point: one trial",
-                HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = AGAINST_RATE.declaration(
+        run,
+        notes(
+            "line: mean over blocks",
+            "point: one trial",
+            HOLLOW if any(run.values(metric).has_exclusions for metric in CURVES) else None,
+        ),
         legend=line_legend({hue: PERCENTILES[metric].label for metric, hue in _RATE_HUES.items()}),
     )
     scale = Scale(units.seconds, "latency", kind="log")
@@ -151,12 +146,6 @@ def _rate_curves(run: StoredRun) -> tuple[RateCurves, ...]:
 
 def _curves_name(curves: RateCurves) -> str:
     return ", ".join(level_name(name, level) for name, level in curves.levels.items()) or "all trials"
-
-
-def _curve_limits(curves: RateCurves) -> dict[int, float]:
-    """Return the limits of the objective that are about drawn percentiles, by their hue."""
-    limits: Mapping[str, float] = {} if curves.objective is None else curves.objective.latencies
-    return {_RATE_HUES[metric]: limit for metric, limit in limits.items() if metric in _RATE_HUES}
 
 
 def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
@@ -219,7 +208,7 @@ def _throughput_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_throughput(run: StoredRun) -> Figure:
     """Draw one panel, or one for each combination of the factors that colour does not show."""
     cells, percentile, points = _cells_with_both(run), _percentile(run), _throughput_points(run)
@@ -238,13 +227,10 @@ def _draw_throughput(run: StoredRun) -> Figure:
     def draw_panel(axes: Axes, panel: str) -> None:
         draw_points(axes, marks[marks["panel"] == panel], area=20)
 
-    declaration = Declaration(
-        title=THROUGHPUT.title,
-        notes=[
-            notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
-            latency_note(run.measured),
-        ],
-        source=provenance(run),
+    declaration = THROUGHPUT.declaration(
+        run,
+        notes("one point per trial", HOLLOW if points["exclusion"].notna().any() else None),
+        latency_note(run.measured),
         legend=line_legend({view.hue: view.hue_label for view in cells}),
     )
     low, high = float(points["y"].min()) / 1.6, float(points["y"].max()) * 1.6
@@ -284,5 +270,4 @@ def _throughput_points(run: StoredRun) -> pd.DataFrame:
 
 
 def _cells_with_both(run: StoredRun) -> list[CellView]:
-    cells = set(_throughput_points(run)["cell_id"])
-    return [view for view in run.cells if view.cell_id in cells]
+    return run.cells_in(set(_throughput_points(run)["cell_id"]))

@@ -12,14 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.report.figure import ReportFigure, more_in_table, name_extremes, provenance
+from benchkit.report.figure import ReportFigure, more_in_table, name_extremes
 from benchkit.report.layout import line_legend, row_text_size, sample_evenly, write_beside
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
     BAR,
     DOTTED,
     HOLLOW,
-    Declaration,
     FigureRow,
     Panel,
     Scale,
@@ -34,11 +33,11 @@ from benchkit.report.panels import (
     spread_over_bar,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.report.theme import SERIES
-from benchkit.stats.inference import MIN_BLOCKS, t_quantile, t_statistics
+from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import take_samples
 
 _MAX_WRITTEN = 60
@@ -81,7 +80,7 @@ def _rates_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_rates(run: StoredRun) -> Figure:
     """Draw a row for each cell; a row without a rate says why."""
     cells = summarise(run)
@@ -106,17 +105,14 @@ def _draw_rates(run: StoredRun) -> Figure:
                 _, high = intervals.get(cell.cell.cell_id, (0.0, 0.0))
                 write_beside(axes, y, _result_text(cell), lines, x=min(max([high, *cell.rps]), reach))
 
-    declaration = Declaration(
-        title=RATES.title,
-        notes=[
-            notes(
-                "bar: mean of the trials",
-                "point: one trial",
-                f"line: {1 - run.data.alpha:.0%} interval" if intervals else None,
-                HOLLOW if run.values("rps").has_exclusions else None,
-            )
-        ],
-        source=provenance(run),
+    declaration = RATES.declaration(
+        run,
+        notes(
+            "bar: mean of the trials",
+            "point: one trial",
+            f"line: {1 - run.data.alpha:.0%} interval" if intervals else None,
+            HOLLOW if run.values("rps").has_exclusions else None,
+        ),
         legend=line_legend(legend),
     )
     scale = Scale(units.rate, "requests per second", low=0, high=1.14 * reach, ticks=6)
@@ -148,8 +144,7 @@ def rate_intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
         logs = samples.of(view.cell_id)
         logs = logs[~np.isnan(logs)]
         if len(logs) >= MIN_BLOCKS:
-            (mean,), (error,) = t_statistics(logs[None, :])
-            reach = t_quantile(1 - run.data.alpha, len(logs) - 1) * error
+            mean, reach = mean_interval(logs, run.data.alpha)
             ranges[view.cell_id] = math.exp(mean - reach), math.exp(min(mean + reach, _LARGEST_LOG))
     return ranges
 
@@ -182,16 +177,12 @@ def _rate_rows(cells: Sequence[CellSummary], *, has_legend: bool) -> Iterator[tu
 
 def _mean_bars(rows: Mapping[float, CellSummary]) -> pd.DataFrame:
     """Return the bars of the means, faint for a cell without any usable trial."""
-    bars = [
-        (y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, _mean_text(cell, rps))
-        for y, cell in rows.items()
-        if (rps := cell.mean_rps) is not None
-    ]
+    bars = []
+    for y, cell in rows.items():
+        if (rps := cell.mean_rps) is not None:
+            text = f"{cell.cell.label}: mean {units.requests_per_s(rps)}"
+            bars.append((y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, text))
     return pd.DataFrame(bars, columns=["y", "low", "high", "hue", "opacity", "is_usable", "text"])
-
-
-def _mean_text(cell: CellSummary, rps: float) -> str:
-    return f"{cell.cell.label}: mean {units.requests_per_s(rps)}"
 
 
 def _trial_points(run: StoredRun, rows: Mapping[float, CellSummary]) -> pd.DataFrame:
@@ -260,7 +251,7 @@ def _slices_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_slices(run: StoredRun) -> Figure:
     exclusions = run.values("rps").exclusions
     hues = {cell_id: hue for hue, cell_id in enumerate(_sliced_cells(run)[:MAX_SLICED_CELLS])}
@@ -283,10 +274,9 @@ def _draw_slices(run: StoredRun) -> Figure:
         draw_lines(axes, of_block)
         draw_points(axes, of_block.assign(exclusion=None), area=5.0)
 
-    declaration = Declaration(
-        title=SLICES.title,
-        notes=[notes("point: one slice of one cell", DOTTED if run.values("rps").has_exclusions else None)],
-        source=provenance(run),
+    declaration = SLICES.declaration(
+        run,
+        notes("point: one slice of one cell", DOTTED if run.values("rps").has_exclusions else None),
         legend=line_legend({hue: run.labels[cell_id] for cell_id, hue in hues.items()}),
     )
     scale = Scale(units.rate, "requests per second", 0, 1.05 * float(_slices(run)["rps"].max()))
@@ -339,8 +329,7 @@ def _slices(run: StoredRun) -> pd.DataFrame:
 
 
 def _sliced_cells(run: StoredRun) -> list[str]:
-    with_slices = set(_slices(run)["cell_id"])
-    return [view.cell_id for view in run.cells if view.cell_id in with_slices]
+    return [view.cell_id for view in run.cells_in(set(_slices(run)["cell_id"]))]
 
 
 def _spread_within_rounds(run: StoredRun) -> float | None:

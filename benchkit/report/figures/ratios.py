@@ -16,11 +16,10 @@ from benchkit.comparison.agreement import Agreement, ToolFigures, agreement_tria
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
-from benchkit.report.figure import ReportFigure, name_extremes, provenance
+from benchkit.report.figure import ReportFigure, name_extremes
 from benchkit.report.layout import row_text_size
 from benchkit.report.metric_values import numbers
 from benchkit.report.panels import (
-    Declaration,
     FigureRow,
     Panel,
     Scale,
@@ -33,7 +32,7 @@ from benchkit.report.panels import (
     notes,
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import MarkStyle, styled
+from benchkit.report.style import MarkStyle, style
 from benchkit.report.summary import cell_names, ratio_with_interval
 from benchkit.report.theme import INK
 from benchkit.safe_text import clean
@@ -94,7 +93,7 @@ def _ratios_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_ratios(run: StoredRun) -> Figure:
     ratio_rows = _ratio_rows(run)
     rows = [
@@ -115,7 +114,7 @@ def _draw_ratios(run: StoredRun) -> Figure:
         draw_points(axes, ratios, area=4.5 * size, rim=0.06 * size)
         draw_marks(axes, published, _PUBLISHED, area=3 * size)
 
-    declaration = Declaration(title=RATIOS.title, notes=[_relation(run)], source=provenance(run))
+    declaration = RATIOS.declaration(run, _relation(run))
     return draw_rows(declaration, rows, [Panel(draw, scale)])
 
 
@@ -260,7 +259,7 @@ def _tools_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_tools(run: StoredRun) -> Figure:
     tool_rows = list(_tool_rows(run))
     tools = {y: row for y, row in enumerate(tool_rows) if isinstance(row, _ToolRow)}
@@ -281,10 +280,9 @@ def _draw_tools(run: StoredRun) -> Figure:
             draw_points(axes, of_row, area=2 * size, rim=0.06 * size)
         draw_intervals(axes, medians, along="y")
 
-    declaration = Declaration(
-        title=TOOLS.title,
-        notes=[notes("point: one trial", "line: median of the tool", "1: median of the tools")],
-        source=provenance(run),
+    declaration = TOOLS.declaration(
+        run,
+        notes("point: one trial", "line: median of the tool", "1: median of the tools"),
     )
     scale = _ratio_scale("relative to the median of the tools, logarithmic", points["x"])
     return draw_rows(declaration, rows, [Panel(draw, scale)])

@@ -13,22 +13,12 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.comparison.cell_labels import CellView
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
+from benchkit.report.figure import ReportFigure, more_in_table
 from benchkit.report.layout import line_legend, sample_evenly, write_corner
 from benchkit.report.metric_values import numbers
-from benchkit.report.panels import (
-    DOTTED,
-    Declaration,
-    Panel,
-    Scale,
-    draw_lines,
-    draw_panels,
-    draw_reference,
-    notes,
-    shade_window,
-)
+from benchkit.report.panels import DOTTED, Panel, Scale, draw_lines, draw_panels, draw_reference, notes, shade_window
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 
@@ -71,14 +61,14 @@ def _activity_caption(run: StoredRun) -> str:
         "line is interrupted where a host sent no samples. Requests are the server's own count, probes and warm-up "
         "included."
         + (" Dotted lines are of excluded trials." if run.values("rps").has_exclusions else "")
-        + more_in_table(len(_measured_cells(run)) - len(sample_evenly(_measured_cells(run))), "cell")
+        + more_in_table(len(run.measured_cells) - len(sample_evenly(run.measured_cells)), "cell")
     )
 
 
-@styled
+@style()
 def _draw_activity(run: StoredRun) -> Figure:
     """Draw a row of panels for each cell, with a column for each activity."""
-    cells = sample_evenly(_measured_cells(run))
+    cells = sample_evenly(run.measured_cells)
     columns = [_activity_rates(run, activity) for activity in _ACTIVITIES]
     names = [str(name) for values in columns for name in sorted(values["name"].unique())]
     hues = {name: hue for hue, name in enumerate(dict.fromkeys(names))}
@@ -97,13 +87,10 @@ def _draw_activity(run: StoredRun) -> Figure:
             ),
         )
 
-    declaration = Declaration(
-        title=HOST_ACTIVITY.title,
-        notes=[
-            notes(*(activity.heading for activity in _ACTIVITIES)),
-            notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
-        ],
-        source=provenance(run),
+    declaration = HOST_ACTIVITY.declaration(
+        run,
+        notes(*(activity.heading for activity in _ACTIVITIES)),
+        notes("one line per trial", DOTTED if run.values("rps").has_exclusions else None),
         legend=line_legend({hue: name for name, hue in hues.items()}),
     )
     panels = [
@@ -140,7 +127,7 @@ def host_activity_table(run: StoredRun) -> Table:
         values = _activity_rates(run, activity)
         inside = values[(values["t_s"] > 0) & (values["t_s"] <= numbers(values["trial_id"].map(windows)))]
         means = inside.groupby(["name", "trial_id"])["value"].mean().dropna()
-        for view in sample_evenly(_measured_cells(run)):
+        for view in sample_evenly(run.measured_cells):
             trials = list(run.trials_of(view.cell_id)["trial_id"])
             for name in dict.fromkeys(means.index.get_level_values(0)):
                 of_cell = means[name].reindex(trials).dropna()
@@ -190,7 +177,7 @@ def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
 
     The name is the host, or the service with its host if it has several.
     """
-    samples = pd.concat([run.telemetry_of(view.cell_id) for view in sample_evenly(_measured_cells(run))])
+    samples = pd.concat([run.telemetry_of(view.cell_id) for view in sample_evenly(run.measured_cells)])
     rows = samples[(samples["metric"] == activity.counter) & samples[activity.by].notna()]
     names = rows[activity.by].astype(str)
     if activity.by == "service":
@@ -198,11 +185,6 @@ def _activity_rates(run: StoredRun, activity: _Activity) -> pd.DataFrame:
         names = names.where(is_single, names + " on " + rows["host"].astype(str))
     by = ["trial_id", "name"]
     return rates(counter_sums(rows.assign(name=names), [activity.counter], by), by)
-
-
-def _measured_cells(run: StoredRun) -> list[CellView]:
-    measured = set(run.measured["cell_id"])
-    return [view for view in run.cells if view.cell_id in measured]
 
 
 def _ends(values: pd.Series) -> tuple[float, float]:
@@ -245,7 +227,7 @@ def _queues_caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw_queues(run: StoredRun) -> Figure:
     cells = sample_evenly(_watched_cells(run))
     times = run.telemetry["t_s"][run.telemetry["metric"] == QUEUE]
@@ -262,13 +244,10 @@ def _draw_queues(run: StoredRun) -> Figure:
             draw_reference(axes, float(limits[view.cell_id]))
         write_corner(axes, _overflow_text(run, view))
 
-    declaration = Declaration(
-        title=ACCEPT_QUEUES.title,
-        notes=[
-            "depth of the deepest queue over time, one line per trial",
-            notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
-        ],
-        source=provenance(run),
+    declaration = ACCEPT_QUEUES.declaration(
+        run,
+        "depth of the deepest queue over time, one line per trial",
+        notes("dashed: its limit", DOTTED if run.values("rps").has_exclusions else None),
     )
     highest = 1.6 * max(1.0, float(np.nanmax(deepest)))
     scale = Scale(units.count, "connections waiting", 0, highest, kind="symlog")
@@ -328,8 +307,7 @@ def overflows(run: StoredRun) -> pd.Series[float]:
 
 @cached_per_run
 def _watched_cells(run: StoredRun) -> list[CellView]:
-    cells = _deepest(run)[QUEUE].dropna().index
-    return [view for view in run.cells if view.cell_id in cells]
+    return run.cells_in(_deepest(run)[QUEUE].dropna().index)
 
 
 @cached_per_run

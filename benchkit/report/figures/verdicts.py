@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.judge.verdicts.summary import count_verdicts
-from benchkit.report.figure import ReportFigure, provenance
+from benchkit.report.figure import ReportFigure
 from benchkit.report.layout import WIDTH_IN, mark_legend, row_text_size, rows_height, text_width
-from benchkit.report.panels import Declaration, FigureRow, Panel, Scale, draw_marks, draw_rows, notes
+from benchkit.report.panels import FigureRow, Panel, Scale, draw_marks, draw_rows, notes
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import MarkStyle, styled
+from benchkit.report.style import MarkStyle, style
 from benchkit.report.theme import INK, MUTED, SERIES
-from benchkit.report.trial_matrix import TRIAL_STATES, TrialMatrix, TrialState, trial_matrix
+from benchkit.report.trial_matrix import ALARMS, TRIAL_STATES, TrialMatrix, TrialState, trial_matrix
 
 MAX_CELLS, MAX_BLOCKS = 60, 120
 """Cells and blocks that are drawn at most: the cells with the worst outcomes, the first blocks."""
@@ -25,8 +25,6 @@ MAX_CELLS, MAX_BLOCKS = 60, 120
 _MOST_LABELS_IN = 4.2
 """Width of the labels left of the matrix and the counts right of it, at most."""
 _WIDEST_BLOCK_IN = 0.34
-_ALARMS: tuple[TrialState, ...] = ("failed", "invalid", "missing", "suspect")
-"""Outcomes that count against a cell, the worst first."""
 _MARK, _LARGEST_PT = 0.62, 9.0
 """Size of a mark relative to its place, and at most."""
 _MAX_NAMED = 8
@@ -43,10 +41,6 @@ _MARK_STYLES: Mapping[TrialState, MarkStyle] = {
     "not judged": MarkStyle("o", MUTED.light, 0.6, hollow=True),
 }
 """Look of each state: shape and tone each identify it, and alarms are larger and darker."""
-
-
-def _is_available(run: StoredRun) -> bool:
-    return count_verdicts(run.measured).judged > 0
 
 
 def _alt(run: StoredRun) -> str:
@@ -75,10 +69,11 @@ def _caption(run: StoredRun) -> str:
     )
 
 
-@styled
+@style()
 def _draw(run: StoredRun) -> Figure:
     matrix = trial_matrix(run)
-    cells, blocks = _drawn(matrix), matrix.blocks[:MAX_BLOCKS]
+    cells = matrix.cells if len(matrix.cells) <= MAX_CELLS else _worst_first(matrix)[:MAX_CELLS]
+    blocks = matrix.blocks[:MAX_BLOCKS]
     rows = [FigureRow(y, run.labels[cell], _text(_alarms(matrix, cell))) for y, cell in enumerate(cells)]
     texts = max(len(row.name) for row in rows) + max(len(row.beside) for row in rows)
     labels_in = min(_MOST_LABELS_IN, 0.5 + text_width(texts, row_text_size(len(rows))))
@@ -91,10 +86,9 @@ def _draw(run: StoredRun) -> Figure:
             draw_marks(axes, marks[marks["state"] == state], look, area=size_pt**2)
 
     states = _states(matrix)
-    declaration = Declaration(
-        title=VERDICTS.title,
-        notes=[notes("row: a cell", "column: a block", "mark: one trial")],
-        source=provenance(run),
+    declaration = VERDICTS.declaration(
+        run,
+        notes("row: a cell", "column: a block", "mark: one trial"),
         legend=mark_legend(
             [(look, f"{units.count(states[state])} {state}") for state, look in _MARK_STYLES.items() if states[state]]
         ),
@@ -114,7 +108,7 @@ def _draw(run: StoredRun) -> Figure:
 VERDICTS = ReportFigure(
     name="verdict-matrix",
     title="The verdict on every trial",
-    is_available=_is_available,
+    is_available=lambda run: count_verdicts(run.measured).judged > 0,
     alt=_alt,
     caption=_caption,
     see="A row of marks of one kind is a cell whose trials agree; mark for the cells with invalid or missing trials.",
@@ -129,7 +123,7 @@ def _states(matrix: TrialMatrix) -> Counter[TrialState]:
 
 def _alarms(matrix: TrialMatrix, cell: str) -> Counter[TrialState]:
     """Return the number of a cell's trials in each state that counts against it."""
-    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome and outcome.state in _ALARMS)
+    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome and outcome.state in ALARMS)
 
 
 def _text(states: Counter[TrialState]) -> str:
@@ -140,11 +134,7 @@ def _text(states: Counter[TrialState]) -> str:
 def _worst_first(matrix: TrialMatrix) -> list[str]:
     """Return the cells, those with the worst outcomes first, otherwise in the order of the plan."""
     alarms = {cell: _alarms(matrix, cell) for cell in matrix.cells}
-    return sorted(matrix.cells, key=lambda cell: [-alarms[cell][state] for state in _ALARMS])
-
-
-def _drawn(matrix: TrialMatrix) -> Sequence[str]:
-    return matrix.cells if len(matrix.cells) <= MAX_CELLS else _worst_first(matrix)[:MAX_CELLS]
+    return sorted(matrix.cells, key=lambda cell: [-alarms[cell][state] for state in ALARMS])
 
 
 def _block_number(place: float, blocks: Sequence[int]) -> str:

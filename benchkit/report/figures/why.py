@@ -12,21 +12,11 @@ from matplotlib.figure import Figure
 from benchkit import units
 from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
-from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.why import cause_clause, components_by_pair, explanation, part_name, signed
-from benchkit.report.figure import ReportFigure, more_in_table, provenance
-from benchkit.report.panels import (
-    BAR,
-    Declaration,
-    FigureRow,
-    Panel,
-    Scale,
-    draw_bars,
-    draw_intervals,
-    draw_rows,
-)
+from benchkit.report.figure import ReportFigure, more_in_table
+from benchkit.report.panels import BAR, FigureRow, Panel, Scale, draw_bars, draw_intervals, draw_rows
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import styled
+from benchkit.report.style import style
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -67,11 +57,6 @@ def _alone(run: StoredRun) -> list[list[CellPart]]:
     return [
         finest_parts([each for each in parts if each.cell_id == cell_id]) for cell_id in {p.cell_id: 0 for p in parts}
     ]
-
-
-@cached_per_run
-def _causes(run: StoredRun) -> tuple[Cause, ...]:
-    return causes_of(run.data)
 
 
 def _pairs(run: StoredRun) -> list[tuple[ComparedCells, list[Component]]]:
@@ -136,12 +121,13 @@ def _caption(run: StoredRun) -> str:
         + more_in_table(len(pairs) - MAX_PAIRS, "pair")
         + more_in_table(len(_alone(run)) - MAX_PAIRS, "cell")
         + "".join(
-            f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}" for each in _causes(run)[:MAX_CAUSES]
+            f" Cause: {cause_clause(each, run.labels)}. {each.symptom.next_step}"
+            for each in causes_of(run.data)[:MAX_CAUSES]
         )
     )
 
 
-@styled
+@style()
 def _draw(run: StoredRun) -> Figure:
     """Draw a row for each cell and each part between the two."""
     bars = _bars(run)
@@ -157,7 +143,7 @@ def _draw(run: StoredRun) -> Figure:
         joints = steps.assign(x=steps["end"], low=steps["y"] + BAR / 2, high=steps["y"] + 1 - BAR / 2, hue=None)
         draw_intervals(axes, joints, along="y", width=0.7)
 
-    declaration = Declaration(title=WHY.title, notes=["CPU time of all servers"], source=provenance(run))
+    declaration = WHY.declaration(run, "CPU time of all servers")
     least, most = min(0.0, float(lengths["low"].min())), max(0.0, float(lengths["high"].max()))
     low = least - 0.05 * (most - least) if least < 0 else 0.0
     scale = Scale(units.seconds, "CPU time per request", low, most + 0.05 * (most - least), ticks=6)
@@ -186,35 +172,28 @@ def _lengths(bars: Sequence[_Bar]) -> pd.DataFrame:
 
 def _table(run: StoredRun) -> Table | None:
     """Return all components, level by level."""
-    rows = [
-        {
-            "cells": named(f"{run.labels[each.cell_id]} against {run.labels[each.baseline_id]}"),
-            "level": Entry(each.level),
-            "part": Entry("sum" if each.is_sum else part_name(each)),
-            "baseline": number(each.baseline_value, "{:.4g}".format),
-            "cell": number(each.value, "{:.4g}".format),
-            "difference": number(each.difference, "{:.4g}".format),
-            "low": number(each.low, "{:.4g}".format),
-            "high": number(each.high, "{:.4g}".format),
-            "unit": Entry(each.unit),
-        }
-        for each in _components(run)
-    ]
-    rows += [
-        {
-            "cells": named(run.labels[each.cell_id]),
-            "level": Entry(each.level),
-            "part": Entry("sum" if each.is_sum else part_name(each)),
-            "baseline": number(None, "{:.4g}".format),
-            "cell": number(each.value, "{:.4g}".format),
-            "difference": number(None, "{:.4g}".format),
-            "low": number(each.low, "{:.4g}".format),
-            "high": number(each.high, "{:.4g}".format),
-            "unit": Entry(each.unit),
-        }
-        for each in cell_parts_of(run.data)
-    ]
+    rows = [_table_row(run, each) for each in (*_components(run), *cell_parts_of(run.data))]
     return table("why", "What differences and CPU times consist of", rows) if rows else None
+
+
+def _table_row(run: StoredRun, part: Component | CellPart) -> dict[str, Entry]:
+    """Return the row of a part of a difference, or of the CPU time of a cell that is compared with nothing."""
+    compared = part if isinstance(part, Component) else None
+    against = f" against {run.labels[compared.baseline_id]}" if compared else ""
+    numbers = {
+        "baseline": compared.baseline_value if compared else None,
+        "cell": part.value,
+        "difference": compared.difference if compared else None,
+        "low": part.low,
+        "high": part.high,
+    }
+    return {
+        "cells": named(f"{run.labels[part.cell_id]}{against}"),
+        "level": Entry(part.level),
+        "part": Entry("sum" if part.is_sum else part_name(part)),
+        **{name: number(value, "{:.4g}".format) for name, value in numbers.items()},
+        "unit": Entry(part.unit),
+    }
 
 
 WHY = ReportFigure(

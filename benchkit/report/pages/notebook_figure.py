@@ -45,9 +45,9 @@ def notebook_figure(figure: ReportFigure, run: StoredRun) -> NotebookFigure:
     drawing = render(figure, run)
     return NotebookFigure(
         title=figure.title,
-        alt=figure.alt(run),
+        alt=drawing.alt,
         see=figure.see,
-        caption=figure.caption(run),
+        caption=drawing.caption,
         svg=drawing.svg,
         png=drawing.png,
         figure=figure.draw(run),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from pathlib import Path
@@ -87,11 +86,6 @@ def make_folder(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> BenchkitError:
-    """Return the error for a file of the report that cannot be written; only a full disk asks for space."""
-    full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-    return BenchkitError(
-        "cannot write the report",
-        where=str(path),
-        why=error.strerror,
-        hint=f"{'free some space there, or ' if full else ''}name another folder with --out",
-    )
+    """Return the error for a file of the report that cannot be written."""
+    hint = "name another folder with --out"
+    return BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint)

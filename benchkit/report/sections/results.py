@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.answer import Trust
+from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import factors, level_name
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.classes import ClassResult, class_results
@@ -19,14 +19,8 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import interval, outcome, p_value
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.report.metric_values import known
-from benchkit.report.sections.section import (
-    ANSWER_FIGURE,
-    FigureContent,
-    ReportInput,
-    Section,
-    TableContent,
-    figure_content,
-)
+from benchkit.report.rendering import Drawing
+from benchkit.report.sections.section import ANSWER_FIGURE, ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import CellSummary, cell_names, describe_cell, summarise
 from benchkit.report.tables import Entry, Table, named, number, prose, table
@@ -38,24 +32,16 @@ from benchkit.units import ABSENT
 
 @dataclass(frozen=True)
 class AnswerContent:
-    """The sentences, and the forest plot of ratios; None where no ratio has an interval."""
+    """The answer, and the forest plot of ratios; None where no ratio has an interval."""
 
-    sentences: tuple[str, ...]
-    trust: Trust
-    trust_sentence: str
-    figure: FigureContent | None
+    answer: Answer
+    figure: Drawing | None
 
 
 def build_answer(report: ReportInput) -> AnswerContent:
     """Return the answer of the run."""
-    answer = report.run.answer
-    drawn = [drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE]
-    return AnswerContent(
-        sentences=answer.sentences,
-        trust=answer.trust,
-        trust_sentence=answer.trust_sentence,
-        figure=figure_content(drawn[0], report.run) if drawn else None,
-    )
+    figure = next((drawing for drawing in report.drawings if drawing.figure.name == ANSWER_FIGURE), None)
+    return AnswerContent(report.run.answer, figure)
 
 
 ANSWER = Section("answer", "Answer", "answer.html.j2", build_answer)

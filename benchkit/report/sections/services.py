@@ -45,15 +45,13 @@ def build_profiles(report: ReportInput) -> ProfilesContent | None:
     """Return the tables; None if nothing was to be profiled."""
     run = report.run
     profiles = run.service_profiles
-    costs: list[ProfilerCost] = []
-    if run.trials["kind"].isin(get_args(PassKind)).any():
-        kinds: tuple[PassKind, ...] = get_args(PassKind)
-        costs = [
-            cost
-            for kind in kinds
-            for metric in COST_METRICS
-            for cost in profiler_costs(run.trials, metric, run.profile_exclusions, kind)
-        ]
+    kinds: tuple[PassKind, ...] = get_args(PassKind)
+    costs = [
+        cost
+        for kind in kinds
+        for metric in COST_METRICS
+        for cost in profiler_costs(run.trials, metric, run.data.pass_exclusions, kind)
+    ]
     shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])
     notes = list(dict.fromkeys(map(str, run.notes["message"][shown])))
     if not (profiles or costs or notes):

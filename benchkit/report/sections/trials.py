@@ -18,7 +18,7 @@ from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.models.run import HostRecord
 from benchkit.report.metric_values import numbers
-from benchkit.report.sections.section import ReportInput, Section
+from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import errors
 from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
@@ -66,18 +66,10 @@ _TRIAL_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class TrialsContent:
-    """The table, and the note on its latencies."""
-
-    table: Table
-    latency_note: str
-
-
-def build_trials(report: ReportInput) -> TrialsContent | None:
-    """Return the table; None if no trial ended."""
+def build_trials(report: ReportInput) -> TableContent | None:
+    """Return the table with the note on its latencies; None if no trial ended."""
     run = report.run
-    return None if run.trials.empty else TrialsContent(_trial_table(run), latency_note(run.trials))
+    return None if run.trials.empty else TableContent(_trial_table(run), latency_note(run.trials))
 
 
 TRIALS = Section("trials", "Every trial", "trials.html.j2", build_trials)

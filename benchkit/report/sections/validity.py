@@ -178,26 +178,17 @@ class AgreementOfCell:
 
 def build_agreement(report: ReportInput) -> tuple[AgreementOfCell, ...] | None:
     """Return the agreement on each cell; None for a run with one tool."""
-    by_cell = _agreements_by_cell(report.run.agreements)
-    return tuple(_agreement_content(place, same) for place, same in enumerate(by_cell, 1)) or None
+    by_cell: dict[str, list[Agreement]] = {}
+    for each in report.run.agreements:
+        label = clean(", ".join(f"{name} {level}" for name, level in each.levels.items()))
+        by_cell.setdefault(label, []).append(each)
+    return tuple(_agreement_content(place, *cell) for place, cell in enumerate(by_cell.items(), 1)) or None
 
 
 TOOL_AGREEMENT = Section("tool-agreement", "Do the tools agree?", "tool_agreement.html.j2", build_agreement)
 
 
-def _agreements_by_cell(agreements: Sequence[Agreement]) -> list[list[Agreement]]:
-    cells: dict[str, list[Agreement]] = {}
-    for each in agreements:
-        cells.setdefault(_agreement_label(each), []).append(each)
-    return list(cells.values())
-
-
-def _agreement_label(agreement: Agreement) -> str:
-    return clean(", ".join(f"{name} {level}" for name, level in agreement.levels.items()))
-
-
-def _agreement_content(place: int, agreements: Sequence[Agreement]) -> AgreementOfCell:
-    label = _agreement_label(agreements[0])
+def _agreement_content(place: int, label: str, agreements: Sequence[Agreement]) -> AgreementOfCell:
     return AgreementOfCell(
         label=label,
         sentences=tuple(clean(sentence(each)) for each in agreements),
@@ -236,9 +227,6 @@ def _agreement_rows(agreement: Agreement) -> list[dict[str, Entry]]:
     ]
 
 
-BLOCK_REPEATED = "its block was repeated; excluded"
-
-
 def build_failures(report: ReportInput) -> TableContent | None:
     """Return a row for each such trial, by cell; None if every trial succeeded at once."""
     labels, progress = report.run.labels, report.run.progress
@@ -260,7 +248,8 @@ def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
     yield from ((trial, "failed", reason) for trial, reason in progress.failed.items())
     yield from ((trial, "skipped", reason) for trial, reason in progress.skipped.items())
     yield from ((trial, "retried", reason) for trial, reasons in progress.retries.items() for reason in reasons)
-    yield from ((trial, "interrupted", BLOCK_REPEATED) for trial in progress.interrupted & progress.ended.keys())
+    repeated = "its block was repeated; excluded"
+    yield from ((trial, "interrupted", repeated) for trial in progress.interrupted & progress.ended.keys())
 
 
 FAILURES = Section("failures", "Trials that failed or were repeated", "table.html.j2", build_failures)

@@ -146,7 +146,7 @@ def test_the_baseline_is_drawn_merged_over_its_trials(studied: StoredRun) -> Non
 def test_the_first_profile_is_drawn_if_the_baseline_has_none(studied: StoredRun) -> None:
     shares = studied.profile_shares
     of_base = shares["trial_id"].str.contains("connections=200-")
-    tables = {"profile_share": shares[~of_base], "profile": studied.profiles}
+    tables = {"profile_share": shares[~of_base], "profile": studied.table("profile")}
     left = replace(studied, table=lambda name: tables[name] if name in tables else empty_frame(name))
     assert FLAME.caption(left).startswith("nethttp, connections 2000, 1 profile merged.")
 

@@ -24,12 +24,8 @@ from benchkit.report.rendering import render
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.theme import SERIES
 from tests.support.report.fixtures import watched
-from tests.support.report.variants import (
-    ROUNDS,
-    SECONDS,
-    sliced,
-    with_series,
-)
+from tests.support.report.reading import drawn_texts
+from tests.support.report.variants import ROUNDS, SECONDS, sliced, with_series
 
 MakeRun = Callable[..., StoredRun]
 
@@ -40,10 +36,6 @@ DESIGNS = [
     {"stack": ["go", "nginx-http", "nginx-fcgi-tcp", "nginx-fcgi-unix"], "gomaxprocs": [1, 8]},
     {"connections": list(range(100, 900, 100)), "backend": ["a", "b", "c", "d", "e", "f", "g"]},
 ]
-
-
-def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
 def points(figure: Figure) -> list[PathCollection]:
@@ -92,13 +84,13 @@ def test_rps_bars_begin_at_zero_and_their_ends_are_the_means(run: StoredRun) -> 
     ends, _ = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
     assert axes.get_xlim()[0] == 0
     assert [float(end[0][0]) for end in ends.get_segments()] == pytest.approx([71573.3, 39638.6], abs=0.5)
-    assert {"71,573", "39,639", "go", "nginx-go"} <= set(texts(figure))
+    assert {"71,573", "39,639", "go", "nginx-go"} <= set(drawn_texts(figure))
 
 
 def test_rps_has_a_row_for_cells_without_a_rate(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=node": "no Node on this host"})
     run = replace(run, trials=run.trials[run.trials["cell_id"] != "stack=nginx"])
-    shown = texts(get_figure("rps").draw(run))
+    shown = drawn_texts(get_figure("rps").draw(run))
     assert {"node", "not supported on these hosts", "nginx", "no trial ended with a rate"} <= set(shown)
 
 
@@ -117,7 +109,7 @@ def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: StoredRu
 
 
 def test_latency_notes_its_method_in_the_subtitle(run: StoredRun) -> None:
-    shown = texts(get_figure("latency").draw(run))
+    shown = drawn_texts(get_figure("latency").draw(run))
     assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in shown)
     assert "one curve per trial" in shown
 
@@ -166,7 +158,7 @@ def test_the_cost_of_protocols_is_the_cpu_time_of_each_cell(make_run: MakeRun) -
     drawn = figure.draw(run)
     requests, handshakes = drawn.axes
     assert [text.get_text() for text in requests.get_yticklabels()] == ["go", "nginx"] * 2
-    assert {"http1", "https1", "20.0 µs", "200 µs"} <= set(texts(drawn))
+    assert {"http1", "https1", "20.0 µs", "200 µs"} <= set(drawn_texts(drawn))
     shown = [
         np.asarray(marks.get_offsets())[:, 0] for marks in handshakes.collections if isinstance(marks, PathCollection)
     ]
@@ -195,7 +187,7 @@ def test_alt_texts_name_the_extremes_of_many_cells(make_run: MakeRun) -> None:
 
 def test_names_are_not_drawn_as_formulas(make_run: MakeRun) -> None:
     run = make_run({"stack": ["$x^2$", "日本\N{RIGHT-TO-LEFT OVERRIDE}"]})
-    shown = texts(get_figure("rps").draw(run))
+    shown = drawn_texts(get_figure("rps").draw(run))
     assert "$x^2$" in shown
     assert "\N{REPLACEMENT CHARACTER}" * 3 in shown
     render(get_figure("rps"), run)  # a missing glyph would warn, and warnings are errors

@@ -12,16 +12,12 @@ from matplotlib.collections import PathCollection
 
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.pages.page import page
-from benchkit.report.rendering import render
-from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.services import build_profiles
 from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
-from tests.support.report.reading import cells, records
-from tests.support.report.variants import (
-    with_profiles,
-)
+from tests.support.report.reading import built, cells, records
+from tests.support.report.variants import with_profiles
 
 MakeRun = Callable[..., StoredRun]
 
@@ -81,16 +77,8 @@ def test_scheduler_needs_two_levels_and_profiles(make_run: MakeRun, run: StoredR
     assert not scheduler.is_available(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}))
 
 
-def test_the_figure_of_profiles_is_rendered(profiled: StoredRun) -> None:
-    drawing = render(get_figure("scheduler"), profiled)
-    assert drawing.png.startswith(b"\x89PNG")
-    assert drawing.element.startswith("<svg")
-    assert drawing.figure.caption(profiled)
-
-
 def test_the_section_has_shares_costs_and_measured_values(profiled: StoredRun) -> None:
-    content = build_profiles(ReportInput(profiled, ()))
-    assert content is not None
+    content = built(build_profiles, profiled)
     row = records(content.scheduler)[0]
     assert row["Cell"] == "nethttp, connections 200"
     assert (row["Profiles"], row["Waiting"], row["Samples"]) == ("2", "20.0 %", "4")
@@ -108,13 +96,8 @@ def test_failed_profiles_are_noted_in_the_section_of_profiles_only(profiled: Sto
     trial = profiled.trials["trial_id"].iloc[0]
     notes = pd.DataFrame([{"trial_id": trial, "code": NO_PROFILE, "message": "front on sut: there is no <perf>"}])
     blind = replace(profiled, notes=notes, table=empty_frame)
-    content = build_profiles(ReportInput(blind, ()))
-    assert content is not None
+    content = built(build_profiles, blind)
     assert (content.notes, content.scheduler) == (("front on sut: there is no <perf>",), None)
     written = page((blind, []))
     assert "front on sut: there is no &lt;perf&gt;" in written
     assert "Notes on the tools" not in written
-
-
-def test_a_run_without_profiles_has_no_section(run: StoredRun) -> None:
-    assert build_profiles(ReportInput(run, ())) is None

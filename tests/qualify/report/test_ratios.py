@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,10 +16,9 @@ from benchkit.comparison.compare import compare_cells
 from benchkit.models.run import CellRecord
 from benchkit.report.figures.ratios import MAX_RATIOS, RATIOS
 from benchkit.report.sections.results import build_claims, build_ratios, build_results
-from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import UNKNOWN, build_verdicts, noise_notes
 from benchkit.report.stored_run import StoredRun
-from tests.support.report.reading import drawn_texts, records
+from tests.support.report.reading import built, drawn_texts, records
 
 MakeRun = Callable[..., StoredRun]
 STACKS = {"stack": ["go", "nginx", "node"]}
@@ -49,15 +47,6 @@ def with_control(run: StoredRun) -> StoredRun:
     )
     manifest = run.manifest.model_copy(update={"cells": (*run.manifest.cells, control)})
     return replace(run, manifest=manifest, trials=pd.concat([run.trials, repeated], ignore_index=True))
-
-
-Content = TypeVar("Content")
-
-
-def built(section: Callable[[ReportInput], Content | None], run: StoredRun) -> Content:
-    content = section(ReportInput(run, ()))
-    assert content is not None
-    return content
 
 
 def test_every_ratio_has_its_interval_and_difference(make_run: MakeRun) -> None:
@@ -123,11 +112,6 @@ def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
     assert (refuted["Result"], refuted["Published"]) == ("refuted", "\N{EN DASH}")
     assert refuted["Reason"].endswith("outside at least 1")
     assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", "\N{EN DASH}")
-
-
-def test_a_run_without_claims_or_a_second_cell_has_no_section(make_run: MakeRun) -> None:
-    assert build_claims(ReportInput(make_run(STACKS), ())) is None
-    assert build_ratios(ReportInput(make_run({"stack": ["go"]}), ())) is None
 
 
 def drawn_marks(axes: Axes) -> list[float]:

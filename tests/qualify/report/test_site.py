@@ -6,8 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 from bs4 import BeautifulSoup
 
+from benchkit.errors import InputError
 from benchkit.plugins.site.site import write_site
 from benchkit.report.figures.history import alt, render_series
 from benchkit.report.pages.report_files import write_run_report
@@ -51,6 +53,11 @@ def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tm
     assert "stack=&lt;new&gt; relative to stack=old" in scenario, "names are data"
     assert "<new>" not in scenario
     assert "shifts with run r08" in site.page.read_text()
+
+
+def test_an_empty_store_has_no_site(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the store has no runs"):
+        write_site(Store(tmp_path), tmp_path / "site")
 
 
 def test_only_pages_that_changed_are_written_again(store: Store, add_run: AddRun, tmp_path: Path) -> None:

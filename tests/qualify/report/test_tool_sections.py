@@ -18,8 +18,8 @@ from benchkit import units
 from benchkit.report.figures.ratios import MAX_TOOL_ROWS, TOOLS
 from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
-from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_agreement, build_notes
+from tests.support.report.reading import built
 from tests.support.report.variants import judged
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def _by_tool(run: StoredRun) -> StoredRun:
 
 def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
-    shown = build_agreement(ReportInput(run, ()))
-    assert shown is not None
+    shown = built(build_agreement, run)
     (cell,) = shown
     assert cell.label == ""
     assert cell.sentences[0].startswith("RPS: the tools disagree beyond noise: medians from ")
@@ -50,23 +49,16 @@ def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
 
 def test_each_cell_has_its_own_comparison_of_tools(make_run: MakeRun) -> None:
     run = _by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
-    shown = build_agreement(ReportInput(run, ()))
-    assert shown is not None
+    shown = built(build_agreement, run)
     assert [cell.label for cell in shown] == ["stack go", "stack nginx-go"]
     assert len({cell.table.name for cell in shown}) == 2
-
-
-def test_a_run_with_one_tool_has_no_section(run: StoredRun) -> None:
-    assert build_agreement(ReportInput(run, ())) is None
-    assert "Do the tools agree?" not in page((run, ()))
 
 
 def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun) -> None:
     ids = run.trials["trial_id"].tolist()
     rows = [{"trial_id": i, "code": "timeouts", "message": f"{n} answers came late"} for n, i in enumerate(ids[:3], 1)]
     rows.append({"trial_id": ids[0], "code": "wrk-corrected", "message": "<b>added</b>"})
-    shown = build_notes(ReportInput(replace(run, notes=pd.DataFrame(rows)), ()))
-    assert shown is not None
+    shown = built(build_notes, replace(run, notes=pd.DataFrame(rows)))
     texts = [[entry.text for entry in row] for row in shown.table.rows]
     assert texts == [
         ["wrk", f"3 of {len(ids)}", "timeouts", "1 answers came late (the first of 3 such)"],
@@ -75,10 +67,6 @@ def test_notes_are_listed_once_per_tool_with_the_number_of_trials(run: StoredRun
     html = page((replace(run, notes=pd.DataFrame(rows)), ()))
     assert "<b>added" not in html
     assert re.search(r"&lt;b&gt;added", html)
-
-
-def test_a_run_without_notes_has_no_section(run: StoredRun) -> None:
-    assert build_notes(ReportInput(run, ())) is None
 
 
 def _points(figure: Figure) -> dict[float, list[float]]:

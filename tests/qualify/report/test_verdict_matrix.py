@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 
 from benchkit.report.figures.verdicts import MAX_BLOCKS, MAX_CELLS, VERDICTS
 from benchkit.report.rendering import render
-from benchkit.report.sections.section import ReportInput
 from benchkit.report.sections.validity import build_verdicts
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
 from benchkit.store.progress import RunProgress, read_progress
-from tests.support.report.reading import cells, drawn_texts
+from tests.support.report.reading import built, cells, drawn_texts
 from tests.support.report.variants import ids, judged, trial
 
 MakeRun = Callable[..., StoredRun]
@@ -172,8 +171,7 @@ def test_a_run_without_verdicts_has_no_matrix(run: StoredRun) -> None:
 
 
 def test_the_table_matches_the_figure(doubted: StoredRun) -> None:
-    shown = build_verdicts(ReportInput(doubted, ()))
-    assert shown is not None
+    shown = built(build_verdicts, doubted)
     check = "\N{CHECK MARK}"
     assert cells(shown.matrix) == [
         ["go", "invalid", "suspect", "suspect", check, check],

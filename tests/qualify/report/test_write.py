@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.report.pages.report_files import write_error, write_report
+from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import StoredRun
 from tests.support.paths import TESTS
 
@@ -79,13 +78,6 @@ def test_an_unwritable_folder_is_named_in_the_error(run: StoredRun, tmp_path: Pa
     assert "figures" in str(refused.value)
     assert refused.value.exit_code == 1
     assert hashes(tmp_path).keys() == {"figures"}
-
-
-@pytest.mark.parametrize(
-    ("error", "hint"), [(errno.ENOSPC, "free some space there, or name another"), (errno.EROFS, "name another")]
-)
-def test_only_a_full_disk_asks_for_space(tmp_path: Path, error: int, hint: str) -> None:
-    assert write_error(tmp_path, OSError(error, os.strerror(error))).hint == f"{hint} folder with --out"
 
 
 def test_a_failed_write_leaves_no_partial_file(run: StoredRun, tmp_path: Path) -> None:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import matplotlib as mpl
 from bs4 import BeautifulSoup
 from bs4.element import Tag
 from matplotlib.figure import Figure
 
+from benchkit.report.sections.section import ReportInput
+from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
+
+Content = TypeVar("Content")
+
+
+def built(section: Callable[[ReportInput], Content | None], run: StoredRun) -> Content:
+    """Return the content of a section of a run, without figures."""
+    content = section(ReportInput(run, ()))
+    assert content is not None
+    return content
 
 
 def cells(table: Table | None) -> list[list[str]]:

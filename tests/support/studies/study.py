@@ -228,7 +228,8 @@ class RecordedStudy:
     def _heap(self, scenario: str, few: int, many: int, **levels: object) -> str:
         """Return the live heap for each connection beyond a few, from medians of the samples in usable trials."""
         run = self.runs[scenario]
-        durations = run.measured.set_index("trial_id")["duration_s"].drop(list(run.exclusions("server_memory_bytes")))
+        excluded = list(run.values("server_memory_bytes").exclusions)
+        durations = run.measured.set_index("trial_id")["duration_s"].drop(excluded)
         medians = []
         for number in (few, many):
             rows = run.telemetry_of(self._cell(run, {**levels, "connections": number}))

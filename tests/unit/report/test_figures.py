@@ -17,10 +17,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.results import build_results
 from benchkit.report.sections.section import ReportInput
 from benchkit.report.stored_run import StoredRun
-from tests.support.report.variants import (
-    sliced,
-    with_series,
-)
+from tests.support.report.variants import sliced, with_series
 
 
 def trials(run: StoredRun, **columns: Any) -> pd.DataFrame:  # noqa: ANN401 - values of columns
@@ -114,10 +111,6 @@ def test_table_and_alt_state_the_spread(run: StoredRun) -> None:
     assert len(rows.rows) == len(shown.measured)
 
 
-def test_other_designs_have_no_such_figure(run: StoredRun) -> None:
-    assert not get_figure("slices").is_available(run)
-
-
 @pytest.mark.parametrize("is_sliced", [True, False])
 def test_results_name_the_design(run: StoredRun, *, is_sliced: bool) -> None:
     text = build_results(ReportInput(sliced(run) if is_sliced else run, ())).design
@@ -153,7 +146,3 @@ def test_bars_are_shares_of_the_mean_and_published_rows_follow_their_cell(divide
     assert "published 61.9 % of 517 ms" in figure.alt(divided)
     assert "Pale bars and hollow points are what the study published." in figure.caption(divided)
     assert render(figure, divided).png.startswith(b"\x89PNG")
-
-
-def test_times_that_do_not_include_connecting_have_no_figure(run: StoredRun) -> None:
-    assert not get_figure("connection-times").is_available(run)

@@ -13,8 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from benchkit import units
+from benchkit.report.layout import Declaration
 from benchkit.report.panels import (
-    Declaration,
     FigureRow,
     Panel,
     Scale,

@@ -29,13 +29,8 @@ from benchkit.store.journal import BlockInterrupted, JournalEvent
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.units import ABSENT
-from tests.support.report.reading import cells, records
-from tests.support.report.variants import (
-    ids,
-    judged,
-    trial,
-    with_profiles,
-)
+from tests.support.report.reading import built, cells, records
+from tests.support.report.variants import ids, judged, trial, with_profiles
 from tests.unit.comparison.test_worker_balance import watched
 
 if TYPE_CHECKING:
@@ -55,15 +50,13 @@ def test_a_run_without_verdicts_and_comparisons_has_no_section(make_run: MakeRun
 
 
 def test_comparisons_without_verdicts_have_a_note(run: StoredRun) -> None:
-    shown = build_verdicts(ReportInput(run, ()))
-    assert shown is not None
+    shown = built(build_verdicts, run)
     assert (shown.summary, shown.matrix, shown.checks) == (NOT_JUDGED, None, 0)
     assert len(shown.noise) == 3
 
 
 def test_a_valid_run_has_a_summary_and_no_tables(run: StoredRun) -> None:
-    shown = build_verdicts(ReportInput(judged(run), ()))
-    assert shown is not None
+    shown = built(build_verdicts, judged(run))
     assert shown.summary == "10 of 10 trials are valid."
     assert (shown.matrix, shown.reasons, shown.skipped_checks) == (None, None, None)
 
@@ -78,8 +71,7 @@ def test_findings_are_shown_by_cell_and_block_and_by_reason(run: StoredRun) -> N
         (go[2], "shared-cpus", "suspect", ("rps",)),
         unchecked={"cold": "the server tells no count"},
     )
-    shown = build_verdicts(ReportInput(doubted, ()))
-    assert shown is not None
+    shown = built(build_verdicts, doubted)
     assert shown.summary == "7 of 10 trials are valid, 1 suspect, 2 invalid."
     assert cells(shown.matrix) == [
         ["go", "invalid", "invalid", "suspect", "\N{CHECK MARK}", "\N{CHECK MARK}"],
@@ -144,15 +136,13 @@ def test_cpu_per_request_stays_valid_if_only_the_rate_is_invalid(make_run: MakeR
 def test_every_trial_has_its_verdict_with_the_checks(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     judged_run = judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
-    content = build_trials(ReportInput(judged_run, ()))
-    assert content is not None
+    content = built(build_trials, judged_run)
     verdicts_shown = {row["Verdict"] for row in records(content.table)}
     assert verdicts_shown == {"invalid (errors, cold)", "valid"}
 
 
 def rows(run: StoredRun, progress: RunProgress) -> list[list[str]]:
-    built = build_failures(ReportInput(replace(run, progress=progress), ()))
-    return [] if built is None else cells(built.table)
+    return cells(built(build_failures, replace(run, progress=progress)).table)
 
 
 def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
@@ -182,13 +172,6 @@ def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
     assert [row[1:3] for row in found if row[0] != found[-1][0]] == [["1", "interrupted"], ["4", "retried"]]
 
 
-def test_a_run_without_failures_has_no_section(make_run: MakeRun) -> None:
-    run = make_run()
-    cell = run.manifest.cells[0].cell_id
-    assert rows(run, RunProgress()) == []
-    assert rows(run, read_progress([trial("started", "a", 1, cell), trial("ended", "a", 1, cell)])) == []
-
-
 ENTRIES: list[dict[str, Any]] = [
     {"cell": {"stack": "go"}, "figures": {"rps": 128403, "latency_mean_s": 0.039}},
     {"cell": {"stack": "nginx-go"}, "figures": {"rps": 74443, "errors_timeout": 0}, "note": "on 8 <threads>"},
@@ -197,8 +180,7 @@ ENTRIES: list[dict[str, Any]] = [
 
 
 def rows_of(run: StoredRun) -> list[tuple[str, ...]]:
-    shown = build_published(ReportInput(run, ()))
-    assert shown is not None
+    shown = built(build_published, run)
     return [tuple(entry.text for entry in row) for row in shown.table.rows]
 
 
@@ -291,14 +273,9 @@ def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun)
     assert elsewhere[3] == ABSENT
 
 
-def test_a_run_without_published_figures_has_no_section(run: StoredRun) -> None:
-    assert build_published(ReportInput(run, ())) is None
-
-
 def columns(run: StoredRun) -> dict[str, set[str]]:
     """Return the texts of each column of the section."""
-    content = build_trials(ReportInput(run, ()))
-    assert content is not None
+    content = built(build_trials, run)
     cells = zip(*content.table.rows, strict=True)
     return {
         column.title: {entry.text for entry in entries}
@@ -344,19 +321,13 @@ def test_workers_have_a_table(make_run: MakeRun) -> None:
     ]
     telemetry = pd.concat(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = build_workers(ReportInput(run, ()))
-    assert content is not None
+    content = built(build_workers, run)
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<front>", "sut", "2", "1.50", "1.50", "0", "2"]]
     assert "&lt;front&gt;" in page((run, ()))
     invalid = judged(run, *((trial, "errors", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")))
-    doubtful = build_workers(ReportInput(invalid, ()))
-    assert doubtful is not None
+    doubtful = built(build_workers, invalid)
     assert doubtful.table.rows[0][4].text == "1.50, invalid"
-
-
-def test_a_run_without_several_workers_has_no_section(run: StoredRun) -> None:
-    assert build_workers(ReportInput(run, ())) is None
 
 
 MIB = 1 << 20
@@ -379,15 +350,10 @@ def test_folders_of_services_have_a_table(make_run: MakeRun) -> None:
     ]
     telemetry = pd.DataFrame(rows)
     run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    content = build_disk_usage(ReportInput(run, ()))
-    assert content is not None
+    content = built(build_disk_usage, run)
     shown = [[entry.text for entry in row] for row in content.table.rows]
     assert shown == [["nginx-go", "<proxy>", "sut", "cache", "3.00 MiB", "4.00 MiB", "2"]]
     assert "&lt;proxy&gt;" in page((run, ()))
-
-
-def test_a_run_without_service_folders_has_no_section(run: StoredRun) -> None:
-    assert build_disk_usage(ReportInput(run, ())) is None
 
 
 @pytest.mark.parametrize(

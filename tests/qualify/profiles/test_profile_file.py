@@ -23,7 +23,7 @@ needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="there is no go
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
+def test_a_damaged_profile_of_pprof_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
     content = bytearray(unpacked(data.draw(st.sampled_from(["gnet.pb.gz", "mixed-heap.pb.gz"]))))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -37,6 +37,21 @@ def test_damaged_input_is_refused_or_parsed(data: st.DataObject, unpacked: Calla
         assert sum(row.flat for row in table.rows) == sum(
             weight for stack, weight in zip(profile.stacks, profile.weights(value), strict=True) if stack
         )
+    shares(profile)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_damaged_text_of_perf_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
+    content = bytearray(unpacked("native-fields.perf.txt.gz")[:3000])
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=8))
+    try:
+        profile = read_profile(bytes(content))
+    except ParseError:
+        return
+    top(profile, least_share=0)
     shares(profile)
 
 
