@@ -70,8 +70,8 @@ class CellPart(Frozen):
 class Component(CellPart):
     """A part of the difference between a cell and its baseline.
 
-    `value` and `baseline_value` are means over blocks: geometric ones of rates, arithmetic ones of times per request.
-    `difference` is theirs: of logarithms at level `rate`, else in `unit`. The interval is that of the difference.
+    `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
+    `difference` is the value less the baseline's, there of their logarithms; `low` and `high` are its interval.
     """
 
     baseline_id: str
@@ -245,9 +245,13 @@ def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Co
 
 
 def _activities(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield what else happens per request of each service and of its host."""
-    for (service, name, unit), group in rows.groupby(["service", "component", "unit"], sort=False):
-        both = _sides(group.groupby(["cell_id", "block"])[["value"]].mean(), pair)
+    """Yield what else happens per request of each service and of its host: nothing of a service that a cell lacks."""
+    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    blocks = of_pair[["cell_id", "block"]].drop_duplicates().assign(value=0.0)
+    cells = of_pair[["cell_id", "service"]].drop_duplicates()["service"].value_counts()
+    for (service, name, unit), group in of_pair.groupby(["service", "component", "unit"], sort=False):
+        lacking = blocks[~blocks["cell_id"].isin(group["cell_id"])] if service and cells[service] == 1 else blocks[:0]
+        both = _sides(pd.concat([group, lacking]).groupby(["cell_id", "block"])[["value"]].mean(), pair)
         if both is not None:
             own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
             what = {"service": str(service), "name": str(name), "unit": str(unit)}
