@@ -505,7 +505,7 @@ class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
 
 @dataclass
 class ScheduledStart:
-    """A process of a timetable."""
+    """A process that a timetable starts, and the time that it has."""
 
     service: str
     """Its name in the telemetry."""

@@ -52,7 +52,10 @@ def typed_load(document: Document) -> Load:
         _require_capacity_fields(load, document)
     elif load.share_of_capacity is not None:
         raise InputError(
-            document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
+            document.fault(
+                ("share_of_capacity",),
+                "needs capacity: it is a share of the rate that `capacity: {slo: {p99_s: 0.01}}` finds",
+            )
         )
     if load.shape is not None:
         _require_shape_fields(load, document)
