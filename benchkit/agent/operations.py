@@ -445,7 +445,7 @@ class StartedTree:
     process: ProcessReport
     argv: List[str]
     members: List[NamedProcess]
-    """Those that are running: the process and its descendants."""
+    """The process and its descendants, as far as they are running."""
 
 
 @dataclass

@@ -58,7 +58,7 @@ class InternetSocket(NamedTuple):
 
 
 class SocketProbes:
-    """Checks of the host's sockets: listeners, their owners, and answers to HTTP requests."""
+    """Reader of the host's sockets: listeners, their owners, and answers to HTTP requests."""
 
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
