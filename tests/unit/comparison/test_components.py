@@ -346,7 +346,8 @@ def test_what_a_service_does_is_new_where_the_baseline_lacks_the_service(tmp_pat
     shown = [(each.service, each.component) for each in found if "switches" in each.component]
     assert shown == [("app", "voluntary context switches"), ("front", "voluntary context switches")]
     front = next(each for each in found if (each.service, each.component) == shown[1])
-    assert (front.baseline_value, front.difference) == (0.0, pytest.approx(0.5, rel=0.01))
+    assert front.baseline_value == 0.0
+    assert front.difference == pytest.approx(0.5, rel=0.01)
 
 
 def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:
