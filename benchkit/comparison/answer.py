@@ -117,7 +117,8 @@ def write_answer(
             of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
         )
     if len(runs) == 1 and headline in EXPLAINED:
-        sentences += _explanations([ratio for ratio in chosen if ratio.outcome != "not shown"], runs[0], names)
+        decisive = [ratio for ratio in chosen if ratio.outcome != "not shown"]
+        sentences += _explanations(decisive, runs[0], names, is_alone=len(chosen) == 1)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
@@ -275,10 +276,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
 
 
-def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str]) -> Iterator[str]:
+def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str], *, is_alone: bool) -> Iterator[str]:
     """Yield why each of these ratios differs from one, as far as the run knows it.
 
-    Of one that is not decided, as where servers waited, only a known cause is named.
+    The sentence names its cell, unless the ratio has the only sentence before it (`is_alone`). Of a ratio that is not
+    decided, as where servers waited, only a known cause is named.
     """
     shown = {ComparedCells(ratio.cell_id, ratio.baseline): ratio.is_shown for ratio in ratios}
     if not shown:
@@ -289,7 +291,7 @@ def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str
         of_pair = [each for each in causes if each.is_of(pair)]
         why = explain(components.get(pair, ()), names, of_pair) if is_decided else None
         if why is not None:
-            yield f"{f'For {names[pair.cell_id]}, that' if len(shown) > 1 else 'That'} is {why}."
+            yield f"{'That' if is_alone else f'For {names[pair.cell_id]}, that'} is {why}."
         elif of_pair:
             yield f"A known cause: {cause_clause(of_pair[0], names)}."
     if any(shown.values()) and run.table is not None and not (components or causes):
