@@ -131,7 +131,7 @@ def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
             hint=f"`benchkit results trials {run_id}` says why",
         )
     return InputError(
-        "there is nothing to say why",
+        "there is no difference to explain",
         where=run_id,
         why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
         hint="`benchkit versus` with their command lines measures servers that it starts",

@@ -103,7 +103,9 @@ def _require_capacity_fields(load: Load, document: Document) -> None:
 
 def _require_shape_fields(load: Load, document: Document) -> None:
     if not _is_at_rate(load) or load.searches_capacity:
-        raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
+        raise InputError(
+            document.fault(("shape",), "needs a rate: it says how the target rate changes within the window")
+        )
     if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
         raise InputError(document.fault(("shape",), "needs a window (duration_s) that it ends in"))
 
