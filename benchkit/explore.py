@@ -79,7 +79,7 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
     (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
     A cell that is compared with nothing has the parts of its value, without a difference.
-    The table `components` has the same rows of runs that were judged since it exists.
+    The table `components` has the same rows.
     """
     where = open_store(store)
     data = read_run_data(where, where.run(run))

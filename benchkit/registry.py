@@ -62,12 +62,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._shipped[name] if name in self._shipped else self._loaded[0][name]
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names of all objects."""
         yield from self._shipped
         yield from self._loaded[0]
 
     def __len__(self) -> int:
-        """Return the number of all objects."""
         return len(self._shipped) + len(self._loaded[0])
 
     @property

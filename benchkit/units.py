@@ -84,7 +84,7 @@ def duration(number: float) -> str:
 def size(number: float) -> str:
     """Format a number of bytes with a binary prefix: `12 B`, `1.50 MiB`."""
     small = abs(number) < _SIZES[1][1] and float(number).is_integer()
-    return f"{number:.0f} B" if small else _scaled(number, _SIZES)
+    return f"{number:,.0f} B" if small else _scaled(number, _SIZES)
 
 
 @_or_absent
@@ -113,7 +113,12 @@ def cores(number: float) -> str:
 
 @_or_absent
 def ratio(number: float) -> str:
-    """Format a ratio with three decimals below one and two from one on: `0.582`, `1.04`, `12.31`."""
+    """Format a ratio with three decimals below one and two from one on: `0.582`, `1.04`, `12.31`.
+
+    Below 0.01 it keeps three significant digits: `0.00494`.
+    """
+    if 0 < abs(number) < 0.00995:  # noqa: PLR2004 - larger numbers round to 0.010
+        return _digits(number)
     return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1
 
 

@@ -211,7 +211,7 @@ def virtualisation() -> Optional[str]:
 
 
 class FactsReader:
-    """Gathers the facts about the host."""
+    """Reader of the facts about the host."""
 
     VERSION_TIMEOUT_S = 5.0
 

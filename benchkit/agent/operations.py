@@ -397,7 +397,7 @@ class StartedTree:
     process: ProcessReport
     argv: List[str]
     members: List[NamedProcess]
-    """Those that are running: the process and its descendants."""
+    """The process and its descendants, as far as they are running."""
 
 
 @dataclass
@@ -457,7 +457,7 @@ class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
 
 @dataclass
 class ScheduledStart:
-    """A process of a timetable."""
+    """A process that a timetable starts, and the time that it has."""
 
     service: str
     """Its name in the telemetry."""

@@ -45,7 +45,7 @@ MAX_OWNERS = 5
 
 
 class SocketProbes:
-    """Checks of the host's sockets: listeners, their owners, and answers to HTTP requests."""
+    """Reader of the host's sockets: listeners, their owners, and answers to HTTP requests."""
 
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes

@@ -27,7 +27,7 @@ def _starting_with(incomplete: str, values: Iterable[str]) -> list[str]:
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return the shipped scenarios and the YAML files here that begin so."""
+    """Return the shipped scenarios and the YAML files here whose names begin with the incomplete word."""
     from benchkit.files import shipped
 
     names = sorted(file.stem for file in shipped("scenarios").glob("*.yaml"))
@@ -35,7 +35,7 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Return the runs of the default store that begin so, newest first, and `latest`."""
+    """Return the runs of the default store whose ids begin so, newest first, and `latest`."""
     from benchkit.store.store import Store, store_path
 
     try:
@@ -46,7 +46,7 @@ def complete_run(incomplete: str) -> list[str]:
 
 
 def complete_lab(incomplete: str) -> list[str]:
-    """Return the labs on this machine that begin so."""
+    """Return the labs on this machine whose names begin so."""
     from benchkit.lab.lab import lab_names
 
     try:
@@ -56,21 +56,21 @@ def complete_lab(incomplete: str) -> list[str]:
 
 
 def complete_metric(incomplete: str) -> list[str]:
-    """Return the metrics of trials that begin so."""
+    """Return the metrics of trials whose names begin with the incomplete word."""
     from benchkit.models.metrics import METRICS
 
     return _starting_with(incomplete, METRICS)
 
 
 def complete_output_format(incomplete: str) -> list[str]:
-    """Return the tools whose output is read that begin so, and `auto`."""
+    """Return the tools with a readable output whose names begin so, and `auto`."""
     from benchkit.loadtools.formats import AUTO, FORMATS
 
     return _starting_with(incomplete, (AUTO, *FORMATS))
 
 
 def complete_part(incomplete: str) -> list[str]:
-    """Return the parts of scenarios and inventories that begin so."""
+    """Return the parts of scenarios and inventories whose names begin so."""
     from benchkit.scenario.fields import parts
 
     return _starting_with(incomplete, parts())

@@ -78,7 +78,6 @@ class DelayedDisplay(SilentProgress):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the display."""
         self._planning.close()
         self._display.__exit__(kind, error, trace)
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from benchkit.comparison.diagnoses.diagnosis import Cause
     from benchkit.comparison.runs.run_data import RunData
 
-INTERVAL = "95 % interval"
 TITLES = {
     "rate": "requests per second: CPU cores used, divided by CPU time per request",
     "cores": "CPU cores used: those allowed, times their utilisation",
@@ -38,7 +37,7 @@ def why(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """Show what the difference between each cell and its baseline consists of, with 95 % intervals over blocks.
+    """Show what the difference between each cell and its baseline consists of, with intervals over blocks.
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
     divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
@@ -50,7 +49,7 @@ def why(
     from benchkit.comparison.components import cell_parts_of, components_of
     from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.comparison.why import components_by_pair, explanation, profile_note
+    from benchkit.comparison.why import components_by_pair, difference_sentence, profile_note
     from benchkit.stats.cell_pairs import compared_with_baseline
     from benchkit.store.store import open_store
 
@@ -68,50 +67,50 @@ def why(
     alone = cell_parts_of(data)
     if not explained and not alone:
         raise _nothing_to_say(data, compares=bool(by_pair))
-    sentences = {
-        pair: f"{names[pair.cell_id]} differs from {names[pair.baseline]} {reason}."
-        for pair in explained
-        if (reason := explanation(components.get(pair, ()), names, by_pair[pair])) is not None
-    }
+    written = {pair: difference_sentence(pair, components.get(pair, ()), names, by_pair[pair]) for pair in explained}
+    sentences = {pair: text for pair, text in written.items() if text is not None}
+    notes = _notes(data, has_categories=any(each.level == "category" for each in (*found, *alone)))
     if json:
         document = {"run_id": folder.run_id, "sentences": list(sentences.values()), "causes": causes}
-        print_json({**document, "components": (*found, *alone)})
+        print_json({**document, "components": (*found, *alone), "notes": notes})
         return
+    interval = f"{100 * (1 - data.alpha):g} % interval"
     for pair in explained:
         if any(each.level == "rate" for each in components.get(pair, ())):
             print(sentences.get(pair, f"{names[pair.cell_id]} is not shown to differ from {names[pair.baseline]}."))
         else:
             print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
         print(*_cause_lines(by_pair[pair], names), sep="\n", end="")
-        _print_tables(components.get(pair, ()))
+        _print_tables(components.get(pair, ()), interval)
         note = profile_note(components.get(pair, ()))
         if note is not None:
             print(f"{note}\n")
     for cell_id in dict.fromkeys(each.cell_id for each in alone):
         print(f"{names[cell_id]} is compared with nothing.")
-        _print_tables([each for each in alone if each.cell_id == cell_id])
-    _print_notes(data, has_categories=any(each.level == "category" for each in (*found, *alone)))
+        _print_tables([each for each in alone if each.cell_id == cell_id], interval)
+    for line in notes:
+        print(line)
 
 
-def _print_notes(data: RunData, *, has_categories: bool) -> None:
-    """Print the cost of tracing, what has no traces or hardware counters, and what a pass would add."""
+def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
+    """Yield the cost of tracing, what has no traces or hardware counters, and what a pass would add."""
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.models.metrics import RPS
     from benchkit.store.trace_tables import TRACE_NOTES
 
     if data.table is not None:
         for cost in profiler_costs(data.trials, RPS, data.pass_exclusions, "trace")[:1]:
-            print(cost.sentence)
+            yield cost.sentence
         notes = data.table("notes")
         for message in dict.fromkeys(notes["message"][notes["code"].isin(TRACE_NOTES)]):
-            print(f"{message.removesuffix('.')}.")
+            yield f"{message.removesuffix('.')}."
     if not has_categories:
         if (data.trials["kind"] == "profile").any():
-            print(f"No profiled trial can be used: `benchkit results trials {data.manifest.run_id}` says why.")
+            yield f"No profiled trial can be used: `benchkit results trials {data.manifest.run_id}` says why."
         else:
-            print("`benchkit run --profile` divides the CPU time by category.")
+            yield "`benchkit run --profile` divides the CPU time by category."
     if not (data.trials["kind"] == "trace").any():
-        print("`benchkit run --trace` counts system calls, and measures what threads wait for.")
+        yield "`benchkit run --trace` counts system calls, and measures what threads wait for."
 
 
 def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
@@ -125,7 +124,7 @@ def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
             hint=f"`benchkit results trials {run_id}` says why",
         )
     return InputError(
-        "there is nothing to say why",
+        "there is no difference to explain",
         where=run_id,
         why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
         hint="`benchkit versus` with their command lines measures servers that it starts",
@@ -142,7 +141,7 @@ def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[
         yield ""
 
 
-def _print_tables(parts: Sequence[CellPart]) -> None:
+def _print_tables(parts: Sequence[CellPart], interval: str) -> None:
     from benchkit.cli.console import print_table
     from benchkit.comparison.components import LOGARITHMIC, Component
 
@@ -153,9 +152,9 @@ def _print_tables(parts: Sequence[CellPart]) -> None:
             compared = [_row(each) for each in rows if isinstance(each, Component)]
             if compared:
                 by = "ratio" if level in LOGARITHMIC else "difference"
-                print_table(("", "baseline", "cell", by, INTERVAL), compared, right=(1, 2, 3, 4))
+                print_table(("", "baseline", "cell", by, interval), compared, right=(1, 2, 3, 4))
             else:
-                print_table(("", "cell", INTERVAL), map(_row_alone, rows), right=(1, 2))
+                print_table(("", "cell", interval), map(_row_alone, rows), right=(1, 2))
     print()
 
 

@@ -18,10 +18,10 @@ from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.comparison.why import cause_clause, components_by_pair, explanation
+from benchkit.comparison.why import cause_clause, components_by_pair, cost_explanation, explanation
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text
-from benchkit.models.metrics import CPU, PERCENTILES, RPS, metric_named
+from benchkit.models.metrics import CAPACITY, CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean
 from benchkit.stats.cell_pairs import ComparedCells
@@ -40,6 +40,8 @@ MAX_SENTENCES = 2
 """Ratios that get a sentence of their own; the others are counted."""
 MAX_NAMED_CLASSES = 3
 """Classes of requests that a sentence names; the others are counted."""
+EXPLAINED = (RPS, CAPACITY, CPU)
+"""Metrics whose ratios have components."""
 WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
 _MAX_REASONS = 2
 _SMALL, _LARGE = 0.1, 10.0
@@ -114,8 +116,9 @@ def write_answer(
         sentences += _class_sentence(
             of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
         )
-    if len(runs) == 1 and headline == RPS:
-        sentences += _explanations([ratio for ratio in chosen if ratio.outcome != "not shown"], runs[0], names)
+    if len(runs) == 1 and headline in EXPLAINED:
+        decisive = [ratio for ratio in chosen if ratio.outcome != "not shown"]
+        sentences += _explanations(decisive, runs[0], names, is_alone=len(chosen) == 1)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
@@ -273,20 +276,22 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
 
 
-def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str]) -> Iterator[str]:
+def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str], *, is_alone: bool) -> Iterator[str]:
     """Yield why each of these ratios differs from one, as far as the run knows it.
 
-    Of one that is not decided, as where servers waited, only a known cause is named.
+    The sentence names its cell, unless the ratio has the only sentence before it (`is_alone`). Of a ratio that is not
+    decided, as where servers waited, only a known cause is named.
     """
     shown = {ComparedCells(ratio.cell_id, ratio.baseline): ratio.is_shown for ratio in ratios}
     if not shown:
         return
+    explain = cost_explanation if ratios[0].metric == CPU else explanation
     causes, components = causes_of(run, list(shown)), components_by_pair(components_of(run, list(shown)))
     for pair, is_decided in shown.items():
         of_pair = [each for each in causes if each.is_of(pair)]
-        why = explanation(components.get(pair, ()), names, of_pair) if is_decided else None
+        why = explain(components.get(pair, ()), names, of_pair) if is_decided else None
         if why is not None:
-            yield f"{f'For {names[pair.cell_id]}, that' if len(shown) > 1 else 'That'} is {why}."
+            yield f"{'That' if is_alone else f'For {names[pair.cell_id]}, that'} is {why}."
         elif of_pair:
             yield f"A known cause: {cause_clause(of_pair[0], names)}."
     if any(shown.values()) and run.table is not None and not (components or causes):

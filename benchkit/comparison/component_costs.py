@@ -192,6 +192,11 @@ class TrialCosts:
         tables = (rows, sizes, self._hops)
         return pd.concat([each[columns] for each in tables if len(each)] or [rows[columns]], ignore_index=True)
 
+    def cells_without(self, service: str) -> set[str]:
+        """Return the cells whose stacks lack a service that others have; none for what belongs to no service."""
+        having = {cell_id for cell_id, stack in self._stacks.items() if service in (stack.get("services") or ())}
+        return self._stacks.keys() - having if having else set()
+
     @cached_property
     def _rates(self) -> pd.DataFrame:
         """Increases of counters per request, with `cell_id` and `block`."""

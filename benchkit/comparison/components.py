@@ -10,7 +10,7 @@ functions of each service. Every level adds up: what no part accounts for is a r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -70,8 +70,8 @@ class CellPart(Frozen):
 class Component(CellPart):
     """A part of the difference between a cell and its baseline.
 
-    `value` and `baseline_value` are means over blocks: geometric ones of rates, arithmetic ones of times per request.
-    `difference` is theirs: of logarithms at level `rate`, else in `unit`. The interval is that of the difference.
+    `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
+    `difference` is the value less the baseline's, there of their logarithms; `low` and `high` are its interval.
     """
 
     baseline_id: str
@@ -101,7 +101,7 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         found += _functions(costs.functions, pair, run.alpha)
         for level in TRACED:
             found += _additive(level, costs.traces[costs.traces["level"] == level], pair, run.alpha)
-        found += _activities(costs.activities, pair, run.alpha)
+        found += _activities(costs.activities, costs.cells_without, pair, run.alpha)
     return tuple(found)
 
 
@@ -244,10 +244,15 @@ def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Co
     return _additive("function", pd.concat([of_pair[is_named], others], ignore_index=True), pair, alpha)
 
 
-def _activities(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield what else happens per request of each service and of its host."""
-    for (service, name, unit), group in rows.groupby(["service", "component", "unit"], sort=False):
-        both = _sides(group.groupby(["cell_id", "block"])[["value"]].mean(), pair)
+def _activities(
+    rows: pd.DataFrame, lacking: Callable[[str], Collection[str]], pair: ComparedCells, alpha: float
+) -> Iterator[Component]:
+    """Yield what else happens per request of each service and of its host: zero of a service that a cell lacks."""
+    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    nothing = of_pair[["cell_id", "block"]].drop_duplicates().assign(value=0.0)
+    for (service, name, unit), group in of_pair.groupby(["service", "component", "unit"], sort=False):
+        zeros = nothing[nothing["cell_id"].isin(lacking(str(service)))]
+        both = _sides(pd.concat([group, zeros]).groupby(["cell_id", "block"])[["value"]].mean(), pair)
         if both is not None:
             own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
             what = {"service": str(service), "name": str(name), "unit": str(unit)}

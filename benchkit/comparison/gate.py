@@ -108,7 +108,7 @@ def parse_limits(texts: Sequence[str]) -> GateLimits:
 
 
 def validate_limits(thresholds: GateLimits, where: str) -> GateLimits:
-    """Return the thresholds. Raises InputError for metrics without a better direction and for counts of failures.
+    """Return the thresholds. Raises InputError for unknown metrics, neutral ones, and counts of failures.
 
     A healthy trial has no failures, and there is no ratio to zero.
     """
@@ -121,7 +121,11 @@ def validate_limits(thresholds: GateLimits, where: str) -> GateLimits:
                 hint="the check `errors` covers failed requests; trials with many failures are excluded",
             )
         if name not in judged:
-            raise InputError(f"no metric {name!r} with a better direction", where=where, why=suggestion(name, judged))
+            raise InputError(
+                f"metric {name!r} cannot have a gate: it is unknown, or neither higher nor lower is better",
+                where=where,
+                why=suggestion(name, judged),
+            )
     return thresholds
 
 

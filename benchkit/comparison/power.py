@@ -184,8 +184,8 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
     if not len(logs):
         return None
     weights = known.astype(np.float64)
-    # Relative to its cell's mean, a sample is the effect of its block less the mean effect of the cell's blocks: the
-    # normal equations with the cells eliminated, with one unknown per block.
+    # Relative to its cell's mean, a sample is the effect of its block less the mean effect of the cell's blocks. These
+    # are the normal equations with the cells eliminated, with one unknown per block.
     centred = logs - np.nanmean(logs, axis=1, keepdims=True)
     reduced = np.diag(weights.sum(axis=0)) - weights.T @ (weights / weights.sum(axis=1, keepdims=True))
     effects, _, rank, _ = np.linalg.lstsq(reduced, np.nansum(centred, axis=0), rcond=_NO_EFFECT)

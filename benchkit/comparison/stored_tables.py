@@ -45,7 +45,7 @@ class Selection:
         return self.store.part_locations(self.table, runs=runs, scenario=self.scenario)
 
     def factors(self) -> pd.DataFrame | None:
-        """Return the levels of the cells, which are read at once; None for a table without cells."""
+        """Return the levels of all cells, with one read; None for a table without cells."""
         return factor_columns(self.store, self.runs, self.scenario) if has_factors(self.table) else None
 
 

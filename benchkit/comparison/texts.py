@@ -53,7 +53,7 @@ def p_value(ratio: Ratio) -> str:
 
 
 def outcome(ratio: Ratio, *, brief: bool = False) -> str:
-    """Return the difference that the ratio shows, or the reason why it shows none, unless brief."""
+    """Return the outcome of a ratio, as `lower (worse)`; unless `brief`, with its reason and exclusions."""
     if ratio.outcome == "undecided":
         mark = NOT_USABLE if ratio.is_unusable else "undecided"
         return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"

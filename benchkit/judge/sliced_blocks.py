@@ -37,7 +37,7 @@ class Balance(NamedTuple):
 
     @property
     def inequality(self) -> float:
-        """Absolute log-ratio."""
+        """Distance of the trial from the others: the log-ratio without its sign."""
         return abs(self.log_ratio)
 
 

@@ -51,7 +51,6 @@ class Reader(ABC):
     bytes_per_s: float | None = None
 
     def __init__(self) -> None:
-        """Start before the first line."""
         self.stated: set[str] = set()
         """Attributes that the text stated, whether or not their figure could be read."""
         self.once_read: set[str] = set()

@@ -141,7 +141,7 @@ def parse_number(token: str | None) -> float | None:
 
 
 def parse_count(token: str | None) -> int | None:
-    """Return a whole number below 10^18, also one whose digits commas group; `None` for any other token."""
+    """Return a whole number below 10^18, as `12345` or `12,345`; `None` for any other token."""
     return int(token.replace(",", "")) if token is not None and _COUNT.fullmatch(token) else None
 
 

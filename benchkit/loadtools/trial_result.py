@@ -83,7 +83,7 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
 
 
 def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
-    """Return the outputs of slices, which one cell had one after the other, as one output over the sum of their times.
+    """Merge the outputs of the slices of one trial into one output, whose duration is the sum of theirs.
 
     Counts and durations are added up, histograms are merged, and rates are means weighted by the durations. Raises
     InputError for different tools.

@@ -272,7 +272,7 @@ class Load(Frozen):
         pace: dict[str, object] = {}
         if self.pace is not None:
             if traffic.mean_rate is None:
-                raise ValueError(f"{traffic.source} has no times of requests, and so no pace")
+                raise ValueError(f"{traffic.source} states no times of its requests: `pace` needs them")
             pace = {RATE: traffic.mean_rate * self.speed}
             if self.pace != "recorded":
                 pace["arrivals"] = self.pace

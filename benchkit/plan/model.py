@@ -221,7 +221,7 @@ class RunPlan:
 
     @property
     def homes(self) -> Mapping[int, str | None]:
-        """The only testbed that may run a block, by block; empty where blocks are divided."""
+        """Name of the testbed that runs each block; empty where any testbed may run any block."""
         if not self.has_testbed_factor:
             return {}
         return {trial.block: plan.testbed for plan in self.divided for trial in plan.planned_trials}

@@ -117,7 +117,6 @@ class _Parser:
         )
 
     def build(self) -> Profile:
-        """Return the profile."""
         if not self.rows:
             raise ParseError("not output of perf script", why="it contains no sample")
         periods = [(event, period) for _, event, period in self.rows if period is not None]

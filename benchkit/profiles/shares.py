@@ -234,7 +234,7 @@ class Shares:
 
 
 def shares(profile: Profile, *, value: int | None = None, kernel: Kernel = "call") -> Shares:
-    """Return the shares of a profile by the value type of that index (the default one)."""
+    """Return the shares of a profile in its value type with the index `value`, else in its default one."""
     sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     cumulative = dict.fromkeys(STUDIED, 0)
     classifier = _Classifier(profile.frames, rules(kernel))

@@ -343,7 +343,6 @@ def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
 
 
 def _colours(frame: pd.DataFrame) -> list[str]:
-    """Return the colour of each row."""
     return [colour(None if math.isnan(hue) else int(hue)) for hue in _hues(frame)]
 
 

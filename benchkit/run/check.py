@@ -1,4 +1,4 @@
-"""The check of the runs of a store, and their repair: journals and tables are rebuilt from raw files and judged."""
+"""Verification of the runs of a store, and their repair: journals and tables are rebuilt from raw files and judged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEFTOVER_ADVICE = (
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The result of checking a run, and of repairing it where that was asked for."""
+    """The result of verifying a run, and of repairing it where that was asked for."""
 
     run_id: str
     status: Literal["intact", "repaired", "damaged", "in use"]
@@ -62,7 +62,7 @@ class CheckedRun:
 
 
 def check_store(store: Store, run: str | None, *, repair: bool) -> list[CheckedRun]:
-    """Check one run, or all of them, also those whose manifest cannot be read. Raises InputError for an unknown run."""
+    """Verify one run, or all, also those whose manifest cannot be read. Raises InputError for an unknown run."""
     if run is not None:
         return [_check(store, store.run(run), repair=repair)]
     return [*_check_all(store, repair=repair)]

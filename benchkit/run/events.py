@@ -39,7 +39,7 @@ class RunObserver:
         """
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Show that a trial failed or was skipped; None: for the reason of a trial that was skipped before it."""
+        """Show that a trial failed or was skipped; None: for the reason that an earlier one showed."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Show that a trial failed and is about to be retried after this pause."""

@@ -366,8 +366,8 @@ class WallClocks:
     def compare(self, controller_ns: int, hosts_ns: Mapping[str, int]) -> str | None:
         """Return a clause about the clocks that were set since the last call; None where none was.
 
-        Each is given as its wall clock less its monotonic one, the hosts' by name. A machine that was suspended looks
-        the same, because its monotonic clock stops.
+        Both arguments are wall clocks less monotonic clocks, in nanoseconds. A machine that was suspended looks the
+        same, because its monotonic clock stops.
         """
         offsets_ns = {CONTROLLER: controller_ns, **hosts_ns}
         steps_s = {name: (ns - self._offsets_ns.get(name, ns)) / 1e9 for name, ns in offsets_ns.items()}

@@ -52,7 +52,10 @@ def typed_load(document: Document) -> Load:
         _require_capacity_fields(load, document)
     elif load.share_of_capacity is not None:
         raise InputError(
-            document.fault(("share_of_capacity",), "needs capacity, the objective that a capacity is under")
+            document.fault(
+                ("share_of_capacity",),
+                "needs capacity: it is a share of the rate that `capacity: {slo: {p99_s: 0.01}}` finds",
+            )
         )
     if load.shape is not None:
         _require_shape_fields(load, document)
@@ -100,7 +103,9 @@ def _require_capacity_fields(load: Load, document: Document) -> None:
 
 def _require_shape_fields(load: Load, document: Document) -> None:
     if not _is_at_rate(load) or load.searches_capacity:
-        raise InputError(document.fault(("shape",), "needs a rate, which it is the course of"))
+        raise InputError(
+            document.fault(("shape",), "needs a rate: it says how the target rate changes within the window")
+        )
     if load.duration_s is None or load.shape is None or load.duration_s < load.shape.end_s:
         raise InputError(document.fault(("shape",), "needs a window (duration_s) that it ends in"))
 

@@ -137,7 +137,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scenario at one scale, checked as far as that is possible without hosts."""
+    """A scenario at one scale, validated as far as that is possible without hosts."""
 
     scenario: Scenario
     scale: Scale

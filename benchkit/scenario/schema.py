@@ -191,7 +191,7 @@ def _of_backend(name: str, options: Schema) -> Schema:
 
 
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
-    """Set the allowed metrics, which the models leave to a check that names the nearest one."""
+    """Set the allowed metrics, which the models leave to a validator that names the nearest one."""
     for name in ("Claim", "AskedRatio"):
         named = {"enum": [*METRICS, *CLAIM_METRICS]}
         defs[name]["properties"]["metric"]["anyOf"] = [named, {"pattern": f"^{COMPONENT_FORM}$"}]

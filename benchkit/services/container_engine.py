@@ -302,13 +302,15 @@ def why_ended(host: Host, container: Container, process: HostProcess) -> str | N
 
 
 def wait_ready(host: Host, container: Container, process: HostProcess, deadline: float) -> None:
-    """Wait until the command that tests a container ends with 0. Raises HostError."""
+    """Wait until the command that tests a container exits with code 0. Raises HostError."""
     while container.ready:
         done = _run(host, container, "exec", container.name, *container.ready)
         if done.ok:
             return
         if time.monotonic() > deadline or process.wait(PAUSE_S) is not None:
-            raise HostError(f"`{' '.join(container.ready)}` does not end with 0", where=host.name, why=printed(done))
+            raise HostError(
+                f"`{' '.join(container.ready)}` does not exit with code 0", where=host.name, why=printed(done)
+            )
 
 
 def prepare(host: Host, service: Service, container: Container) -> None:

@@ -200,7 +200,7 @@ class PgHttpServer(GoServer[PgHttpOptions]):
     """A server whose handlers ask a PostgreSQL of the stack."""
 
     def connects_to(self, options: PgHttpOptions) -> tuple[str, ...]:
-        """Return the database."""
+        """Return the name of the service that is its database."""
         return (options.database,)
 
 

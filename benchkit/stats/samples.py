@@ -151,7 +151,7 @@ def log_left(shares: Reals) -> Reals:
 
 
 def numeric_columns(trials: pd.DataFrame) -> list[str]:
-    """Return the columns that can be compared."""
+    """Return the numeric columns of `trials` that are metrics."""
     not_metrics = {"block", "position", "probe_status"}
     return [
         str(name)

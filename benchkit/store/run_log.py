@@ -28,7 +28,6 @@ class _RunLogHandler(logging.FileHandler):
     _is_broken = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line."""
         if not self._is_broken:
             super().emit(record)
 

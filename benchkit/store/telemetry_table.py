@@ -186,7 +186,6 @@ class _TelemetryBuilder:
         self._values: list[Reals] = []
 
     def add_samples(self, watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> None:
-        """Add the samples of one host."""
         for (service, name, instance), series in found.items():
             metric = TELEMETRY_METRICS.get(name)
             if metric is None:  # a metric of another version
@@ -211,7 +210,6 @@ class _TelemetryBuilder:
                     self._add(watch, service.name, folder, "folder_bytes", t_s=end_s, values=np.asarray([float(size)]))
 
     def build(self) -> Columns[TelemetryRow]:
-        """Return all rows."""
         numbers = {"t_s": self._t_s, "value": self._values}
         arrays = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in numbers.items()}
         trial_ids = [self._trial_id] * len(arrays["value"])

@@ -77,7 +77,7 @@ def test_duration(number: float, text: str) -> None:
     [
         (0, "0 B"),
         (12, "12 B"),
-        (1023, "1023 B"),
+        (1023, "1,023 B"),
         (1024, "1.00 KiB"),
         (1536, "1.50 KiB"),
         (1023.4 * 1024, "1,023 KiB"),
@@ -97,7 +97,13 @@ def test_rates_counts_shares_and_ratios() -> None:
     assert units.bytes_per_s(12.3e6) == "12.3 MB/s"
     assert units.bits_per_s(999.9e6) == "1.00 Gbit/s"
     assert units.share(0.637) == "63.7 %"
-    assert [units.ratio(n) for n in (0.5821, 0.9996, 1.04, 12.314)] == ["0.582", "1.00", "1.04", "12.31"]
+    assert [units.ratio(n) for n in (0.004944, 0.5821, 0.9996, 1.04, 12.314)] == [
+        "0.00494",
+        "0.582",
+        "1.00",
+        "1.04",
+        "12.31",
+    ]
 
 
 def test_counted_uses_the_singular_for_one() -> None:

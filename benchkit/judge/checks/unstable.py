@@ -28,8 +28,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
     same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
-    only what a cell does not share with the others counts. This is the log-ratio of its rate to theirs, around its mean
-    over the blocks with the same others. It has the noise of two cells.
+    the log-ratio of a cell's rate to that of the others counts, around its mean over blocks with the same others: all
+    cells share the rest. It has the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]

@@ -1,10 +1,10 @@
 """Output of generators: the rows of load tools are reduced on their hosts, then all files of a host are fetched.
 
-A reducer that reads rows while the load runs shares the cores of the load tool, and thereby changes the load of a
-closed loop: netpoll on one thread seemed as fast as net/http, and serves 0.87 times as many requests (see
-tests/bench/RESULTS.md). A file costs the tool the same writes, and no more.
+A reducer that reads rows while the load runs shares the cores of the load tool. It changes the load of a closed loop:
+netpoll on one thread seemed as fast as net/http, and serves 0.87 times as many requests (tests/bench/RESULTS.md). A
+file costs the tool the same writes, and no more.
 
-The time for it hardly grows with the number of slices: one reducer reads all slices of a generator, and one archive has
+The time for it hardly grows with the number of slices. One reducer reads all slices of a generator, and one archive has
 all outputs of a host.
 """
 

@@ -61,7 +61,6 @@ class _Point(JsonOutput):
 
 class _Points:
     def __init__(self) -> None:
-        """Start without a point."""
         self.times: list[int] = []
         self.statuses: Counter[str] = Counter()
         self.sums: Counter[str] = Counter()

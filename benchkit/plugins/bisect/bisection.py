@@ -85,10 +85,10 @@ def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: S
 def step_fields(
     record: BisectionRecord, commit: str, *, threshold: float | None, error_rate: float
 ) -> dict[str, object]:
-    """Return the fields of a scenario that compares a commit with the good end until that is decided.
+    """Return the fields of a scenario that compares a commit with the good end until their ratio is decided.
 
-    With a threshold the comparison ends once the interval with this error rate excludes it; without one, at the
-    precision of the search. Raises InputError where the time of a step is too short.
+    With a threshold, that is once the interval at this error rate excludes the threshold. Without one, it is once the
+    interval is as narrow as the precision of the search. Raises InputError where the time of a step is too short.
     """
     comparison = comparison_of(record)
     fields = commit_fields(record, (record.good.commit, commit), comparison)

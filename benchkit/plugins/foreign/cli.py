@@ -284,7 +284,7 @@ def _levels(texts: Sequence[str]) -> Levels:
     except ValidationError as error:
         found = error.errors()[0]
         raise InputError(
-            "no name of a factor, or no level",
+            "the name of a factor or its level is not allowed",
             where=f"--factor {found['loc'][0]}",
             why=f"names: {NAME_FORM}; levels: text of letters, digits and ._+:/@-, a number, true or false",
         ) from None

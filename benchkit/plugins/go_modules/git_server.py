@@ -73,7 +73,6 @@ class _StreamWriter:
         return self.commits
 
     def tag(self, name: str, mark: int) -> None:
-        """Add a lightweight tag."""
         self.line(f"reset refs/tags/{name}", f"from :{mark}", "")
 
     def line(self, *lines: str) -> None:

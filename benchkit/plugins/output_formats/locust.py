@@ -239,7 +239,9 @@ def _of_stats(rows: list[Mapping[str, str]], *, unread: list[str]) -> LoadResult
     notes = [_ROUNDED] if latency.percentiles else []
     if not whole:
         notes.append(
-            Note(code="no-total", message="the file has no row 'Aggregated': it states nothing of all requests")
+            Note(
+                code="no-total", message="the file has no row 'Aggregated': it has no figures of all requests together"
+            )
         )
     return LoadResult(
         tool="locust",

@@ -48,8 +48,8 @@ BEYOND = 10
 _NARROWEST = 4.0
 """Factor that the axis of percentiles spans at least, so that equal cells look equal and a tick or two is in it."""
 
-# Percentiles on the axis of HdrHistogram's plots: the distance from the left is the logarithm of 1 / (1 - p), so that
-# each further nine takes the same room. One curve a trial, because percentiles of trials are never averaged.
+# Percentiles have the axis of HdrHistogram's plots. The distance from the left is the logarithm of 1 / (1 - p): each
+# further nine takes the same room. One curve a trial, because percentiles of trials are never averaged.
 
 
 def stored_percentiles(trials: pd.DataFrame) -> tuple[PercentileMetric, ...]:

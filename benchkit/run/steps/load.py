@@ -61,7 +61,7 @@ def remove_shared_folder(block: Block) -> None:
 class ScheduledCalls:
     """Calls at instants within the load, each from a thread of its own. A context manager.
 
-    Those that are not due when the context ends are not made.
+    Calls that are not due when the context ends are not made.
     """
 
     def __init__(self, most: int) -> None:

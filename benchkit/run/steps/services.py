@@ -33,7 +33,7 @@ KIB = 1024
 PORT_IN_USE = re.compile("address (?:already )?in use|EADDRINUSE", re.IGNORECASE)
 """Words of the error of bind(2) as C, Go, Java, Node, Perl, Python and Rust print it."""
 ROOM_BYTES = 1 << 20
-"""Room that a host must have for a failure not to be due to a lack of it: more than a program frees when it fails."""
+"""Free room of a host above which a failure has another cause: more than a program frees when it fails."""
 ROOM_TIMEOUT_S = 5.0
 EXIT_DELAY_S = 0.5
 """Time in which the exit of a service is noticed: a load tool may notice it earlier, by a closed connection."""

@@ -194,7 +194,7 @@ def test_three_blocks_state_their_limits(store: Path) -> None:
     [
         (("r1", "--format", "junit"), "JUnit XML needs a gate"),
         (("r1", "--metric", "rsp"), "no metric 'rsp'"),
-        (("r1", "--metric", "bytes_total", "--gate"), "no metric 'bytes_total' with a better direction"),
+        (("r1", "--metric", "bytes_total", "--gate"), "metric 'bytes_total' cannot have a gate"),
         (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
         (("r1", "--thresholds", "/nonexistent.yaml"), "cannot read the file"),
         (("r1", "--baseline", "stack=goo"), "no level 'goo' of stack: did you mean 'go'"),

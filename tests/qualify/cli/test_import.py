@@ -133,7 +133,7 @@ def test_runs_measured_elsewhere_are_compared_by_ratios_alone(cli: Cli, outputs:
         (("wrk", WRK2), "state it: --load rate=1000"),
         (("ab", AB, "--load", "rate=9"), "ab cannot hold a rate: these tools can: hey, vegeta"),
         (("ab", AB, "--load", "colour=1"), "no such field"),
-        (("ab", AB, "--factor", "Server=a"), "no name of a factor"),
+        (("ab", AB, "--factor", "Server=a"), "the name of a factor or its level is not allowed"),
         (("ab", AB, "--factor", "server"), "not of the form name=value"),
         (("ab", AB, AB), "a file is given twice"),
         (("ab", AB, "--at", "noon"), "not a date"),

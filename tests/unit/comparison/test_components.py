@@ -16,7 +16,14 @@ from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
 from benchkit.comparison.components import ALLOWED, CORES, COST, Component, cell_parts_of, components_of
 from benchkit.comparison.runs.run_data import read_run_data
-from benchkit.comparison.why import components_by_pair, explanation, is_shown, profile_note
+from benchkit.comparison.why import (
+    components_by_pair,
+    cost_explanation,
+    difference_sentence,
+    explanation,
+    is_shown,
+    profile_note,
+)
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
 from benchkit.models.metrics import CPU, RPS
@@ -329,3 +336,30 @@ def test_connections_are_those_of_each_hop(tmp_path: Path, accepted: dict[Counte
     hops = [found[f"connections opened, {name}"] for name in names]
     assert [each.value for each in hops] == pytest.approx([0.002, 0.998, 0.0], rel=0.01)
     assert [each.baseline_value for each in hops] == pytest.approx([0.0, 0.0, 0.002], rel=0.01)
+
+
+def test_what_a_service_does_is_new_where_the_baseline_lacks_the_service(tmp_path: Path) -> None:
+    switches = "voluntary_switches_total"
+    cell = Side({(switches, "app"): 100.0, (switches, "front"): 5_000.0}, services=("app", "front"))
+    baseline = Side({(switches, "app"): 100.0, ("involuntary_switches_total", "app"): 10.0})
+    found = components_of(compared(tmp_path, cell, baseline))
+    shown = [(each.service, each.component) for each in found if "switches" in each.component]
+    assert shown == [("app", "voluntary context switches"), ("front", "voluntary context switches")]
+    front = next(each for each in found if (each.service, each.component) == shown[1])
+    assert front.baseline_value == 0.0
+    assert front.difference == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:
+    run = benchkit.find(scenario="efficiency", store=RECORDED.path)
+    pair, parts = next(
+        (pair, parts) for pair, parts in components_by_pair(components(run)).items() if "gnet" in pair.cell_id
+    )
+    names = {pair.cell_id: "gnet", pair.baseline: "nethttp"}
+    assert explanation(parts, names) is None
+    assert re.fullmatch(r"[\d.]+ µs less for app", cost_explanation(parts, names) or "")
+    assert re.fullmatch(
+        r"gnet is not shown to differ from nethttp in its rate, but each request takes 0\.6\d+ times the CPU time, "
+        r"0\.6\d+ to 0\.6\d+: [\d.]+ µs less for app\.",
+        difference_sentence(pair, parts, names) or "",
+    )

@@ -135,8 +135,11 @@ def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> Non
         ("metrics:\n  rps: -1\n", r"gate.yaml:2: metrics.rps"),
         ("metrics:\n  rps: .nan\n", r"gate.yaml:2: metrics.rps"),
         ("metrics: {}\n", r"gate.yaml:1: metrics"),
-        ("metrics:\n  rsp: 5%\n", "gate.yaml: no metric 'rsp' with a better direction: did you mean 'rps'"),
-        ("metrics:\n  bytes_total: 5%\n", "no metric 'bytes_total' with a better direction"),
+        (
+            "metrics:\n  rsp: 5%\n",
+            "gate.yaml: metric 'rsp' cannot have a gate: it is unknown, or neither higher nor lower is better: did you mean 'rps'",
+        ),
+        ("metrics:\n  bytes_total: 5%\n", "metric 'bytes_total' cannot have a gate"),
         ("limits: {}\n", "no such field"),
     ],
 )

@@ -158,5 +158,5 @@ def test_a_load_sends_traffic_at_its_pace() -> None:
 def test_traffic_without_times_has_no_pace() -> None:
     traffic = make_traffic(LoggedRequest("GET", "/"))
     load = Load(tool="openloop", connections=2, duration_s=1, traffic="a.json", pace="constant")
-    with pytest.raises(ValueError, match="has no times of requests, and so no pace"):
+    with pytest.raises(ValueError, match="states no times of its requests"):
         load.with_traffic(traffic)
