@@ -24,17 +24,13 @@ from benchkit.stats.samples import Exclusion
 from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
     BlockAdded,
-    BlockEnded,
     BlockInterrupted,
     FailureCause,
     HostFactsRead,
-    HostLost,
     Journal,
-    LeftoverRestored,
     RunEnded,
     RunResumed,
     RunStarted,
-    TestbedLost,
     TrialEnded,
     TrialFailed,
     TrialSkipped,
@@ -149,22 +145,20 @@ class RunRecorder:
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
         """Record what an earlier run had left on a host and what is restored by now."""
         for report in leftovers.reports:
-            self.journal.append(
-                LeftoverRestored(host=host, by="watchdog", at_s=report.at.timestamp(), text=str(report))
-            )
+            self.journal.record("put-back", host=host, by="watchdog", text=str(report), at_s=report.at.timestamp())
         for change in leftovers.restored:
-            self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
+            self.journal.record("put-back", host=host, by="run", text=change.text, how=change.how)
 
     def record_lost_host(self, host: str, reason: str) -> None:
         """Record that a host is lost and not used any more."""
         logger.info("%s: lost: %s", host, reason)
-        self.journal.append(HostLost(host=host, why=reason))
+        self.journal.record("host-lost", host=host, why=reason)
         self.outcome.restore_unconfirmed[host] = reason
 
     def record_lost_testbed(self, testbed: str, reason: str) -> str:
         """Record that a testbed is not used any more; return the note about it for readers of the results."""
         logger.info("testbed %s: lost: %s", testbed, reason)
-        self.journal.append(TestbedLost(testbed=testbed, why=reason))
+        self.journal.record("testbed-lost", testbed=testbed, why=reason)
         note = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
         self.add_note(note)
         return note
@@ -278,15 +272,7 @@ class RunRecorder:
         """Record the decision after a block, where one was made."""
         if decision is not None:
             logger.info("after %s: %s", counted(decision.blocks, "block"), decision.reason)
-            self.journal.append(
-                BlockEnded(
-                    stop=decision.stop,
-                    reason=decision.reason,
-                    blocks=decision.blocks,
-                    precision=decision.precision,
-                    blocks_expected=decision.blocks_expected,
-                )
-            )
+            self.journal.record("block-ended", **decision.model_dump(exclude={"widest"}))
 
     def _require_store(self) -> None:
         """Raise BenchkitError where the run's folder is gone, which the open journal does not notice."""

@@ -188,7 +188,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
                     ready.enter_context(testbed.ready())
                 with pinned(controller_placement(run.plan, run.hosts)):
                     run_concurrently(
-                        [partial(_run_blocks, queue, testbed, recorder, observer) for testbed in testbeds],
+                        [partial(_run_blocks, queue, testbed) for testbed in testbeds],
                         stop=queue.stop,
                         abort=run.hosts.abort,
                     )
@@ -239,13 +239,14 @@ class _FirstBlock:
         return None if self.adaptation is None else "its load is adapted to its first block"
 
 
-def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> None:
+def _run_blocks(queue: TrialQueue, testbed: Testbed) -> None:
     """Run the blocks that the queue has for a ready testbed, and record them; outside slices, trials run one by one."""
+    recorder, observer = testbed.recorder, testbed.observer
     for planned_trials in queue.batches(testbed.name):
         for planned_trial in planned_trials:
             observer.trial_started(planned_trial, testbed.name)
         started_s = time.monotonic()
-        results = attempt_block(planned_trials, testbed, recorder, observer)
+        results = attempt_block(planned_trials, testbed)
         took_s = (time.monotonic() - started_s) / len(planned_trials)
         testbed.report_clocks()
         testbed.report_other_programs(
@@ -255,7 +256,7 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         if is_given_up:
             observer.notify(recorder.record_lost_testbed(str(testbed.name), "; ".join(testbed.lost_hosts.values())))
         if is_given_up or any(result.outcome == "interrupted" for result in results.values()):
-            _repeat_block(planned_trials, results, queue, recorder, observer)
+            _repeat_block(planned_trials, results, queue, testbed)
         else:
             for planned_trial in planned_trials:
                 decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.exclusions)
@@ -274,19 +275,15 @@ def _add_block(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) 
 
 
 def _repeat_block(
-    batch: Sequence[PlannedTrial],
-    results: Mapping[PlannedTrial, AttemptResult],
-    queue: TrialQueue,
-    recorder: RunRecorder,
-    observer: RunObserver,
+    batch: Sequence[PlannedTrial], results: Mapping[PlannedTrial, AttemptResult], queue: TrialQueue, testbed: Testbed
 ) -> None:
     first = batch[0]
     finished = queue.finished_with(first)
     if finished is not None:
         logger.info("block %d: interrupted, repeated", first.block)
         recorded = [planned_trial for planned_trial in batch if results[planned_trial].outcome != "interrupted"]
-        recorder.record_interrupted_block(first.block, first.round + 1, (*finished, *recorded))
-        observer.block_interrupted(first.block)
+        testbed.recorder.record_interrupted_block(first.block, first.round + 1, (*finished, *recorded))
+        testbed.observer.block_interrupted(first.block)
     queue.interrupt(first)
 
 
