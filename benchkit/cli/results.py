@@ -227,7 +227,7 @@ def reparse(
     With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
     others go on; exit code 1.
     """
-    from benchkit.run.judge import rebuild_tables as rebuild
+    from benchkit.run.rebuild import rebuild_tables as rebuild
     from benchkit.store.store import Store, existing_store, store_path
 
     if (run is not None) == every:
@@ -247,7 +247,7 @@ def reparse(
 
 
 def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:
-    from benchkit.run.judge import rebuild_run
+    from benchkit.run.rebuild import rebuild_run
 
     results = run_on_all("reparse", rebuild_run, store, workers, cluster)
     if json:

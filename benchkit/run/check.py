@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from benchkit.errors import InputError
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.checksums import update_checksums
 from benchkit.store.layout import manifest_path
 from benchkit.store.run_folder import RunFolder

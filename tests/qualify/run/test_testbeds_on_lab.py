@@ -17,7 +17,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import parse_shape
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import ResumeOptions, execute
 from benchkit.scenario.experiment import Experiment

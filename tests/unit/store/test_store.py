@@ -18,10 +18,10 @@ from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
 from benchkit.report.pages.report_files import make_folder
 from benchkit.run.check import check_store
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import write_atomically
 from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
-from benchkit.store.reparse import reparse
 from benchkit.store.row_builders import host_rows, trial_row
 from benchkit.store.run_folder import LARGE_BYTES, RunFolder
 from benchkit.store.store import Store, store_path
@@ -99,7 +99,7 @@ def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str 
             trial_id = f"{run_id}.b01.p{i:02}"
             run.commit_trial(record(trial_id, cell, i), {"wrk.txt": WRK.encode()})
             journal.append(TrialEnded(trial_id=trial_id))
-    reparse(store, run)
+    rebuild_tables(store, run)
     return run
 
 
