@@ -227,7 +227,7 @@ def reparse(
     With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
     others go on; exit code 1.
     """
-    from benchkit.run.rebuild import rebuild_tables as rebuild
+    from benchkit.run.rebuild import rebuild_run
     from benchkit.store.store import Store, existing_store, store_path
 
     if (run is not None) == every:
@@ -238,8 +238,7 @@ def reparse(
         return
     where = Store(store_path(store))
     found = where.run(run)
-    with found.locked():
-        number = rebuild(where, found).trials
+    number = rebuild_run(where, found)
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:

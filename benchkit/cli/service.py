@@ -127,7 +127,7 @@ def down(
     name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
-        released = deployment.down(name, hosts)
+        released = deployment.take_down(deployment.holder_name(name), hosts)
     if json:
         print_json({"scenario": name, "lab": chosen.lab, "up": False, "hosts": released})
     elif not quiet:
@@ -147,7 +147,7 @@ def _print_holding_hosts(scenario: str, given: _GivenHosts, error: InputError, *
     name = scenario_name(scenario)
     chosen = inventory_of(given.inventory, given.lab, quiet=given.quiet)
     with connect_all(chosen) as hosts:
-        held = deployment.holding_hosts(name, hosts)
+        held = deployment.held_hosts(deployment.holder_name(name), hosts)
     if json:
         print_json({"scenario": name, "lab": chosen.lab, "up": bool(held), "hosts": held, "services": []})
     else:

@@ -76,7 +76,7 @@ def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     Raises InputError for a host whose Python lacks a package or has another version, HostError where a host is held or
     something does not start. All hosts are restored then.
     """
-    if held := [host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held]:
+    if held := held_hosts(HOLDER, hosts):
         raise HostError("a cluster is already up", where=", ".join(held), hint="`benchkit cluster down` ends it")
     hosts.lock(HOLDER)
     machines = [host for host in hosts if host.shared_with is None]
@@ -109,7 +109,7 @@ def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
 
 def status(hosts: Hosts) -> ClusterStatus:
     """Return the state of the cluster on these hosts. Raises HostError where a host does not answer."""
-    held = tuple(host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held)
+    held = held_hosts(HOLDER, hosts)
     for name in held:
         at = Tcp(_address(hosts[name]), SCHEDULER_PORT)
         if hosts[name].sockets.owners([SCHEDULER_PORT])[SCHEDULER_PORT]:
