@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -292,7 +293,7 @@ def check(
     where = open_store(store, must_exist=True)
     results = check_store(where, run, repair=repair)
     if json:
-        print_json([result.document for result in results])
+        print_json([asdict(result) for result in results])
     else:
         for result in results:
             print(f"{result.run_id}: {result.summary}")

@@ -241,7 +241,7 @@ def _record_failure(
     recorder = testbed.recorder
     retrying = ", retrying" if retry.is_retried else ""
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
-    recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
+    recorder.record_trial_failed(planned_trial, str(error), cause, retry)
     if not retry.is_retried:
         testbed.retries.add_failure(planned_trial.cell_id, str(error))
 

@@ -17,10 +17,10 @@ from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
+from benchkit.run.retries import Retry
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.stats.samples import Exclusion
 from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
     BlockAdded,
@@ -96,11 +96,6 @@ class RunRecorder:
         self.judge = Judge(manifest)
         self.outcome = RunOutcome(run)
         self._lock = threading.RLock()
-
-    @property
-    def exclusions(self) -> tuple[Exclusion, ...]:
-        """Exclusions of the trials so far."""
-        return self.judge.exclusions
 
     def trial_id(self, planned_trial: PlannedTrial) -> str:
         """Return the id of a trial of this run."""
@@ -210,15 +205,7 @@ class RunRecorder:
             self.outcome.trials += 1
         return tables
 
-    def record_trial_failed(
-        self,
-        planned_trial: PlannedTrial,
-        reason: str,
-        cause: FailureCause | None = None,
-        *,
-        is_retried: bool = False,
-        pause_s: float | None = None,
-    ) -> None:
+    def record_trial_failed(self, planned_trial: PlannedTrial, reason: str, cause: FailureCause, retry: Retry) -> None:
         """Record the reason why a trial failed, whether it is retried, and the pause before that."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
@@ -226,12 +213,12 @@ class RunRecorder:
                 trial_id=trial_id,
                 cell_id=planned_trial.cell_id,
                 why=reason,
-                will_retry=is_retried,
+                will_retry=retry.is_retried,
                 cause=cause,
-                pause_s=pause_s,
+                pause_s=retry.pause_s,
             )
         )
-        if is_retried:
+        if retry.is_retried:
             self.outcome.retries.setdefault(trial_id, []).append(reason)
         else:
             self.outcome.failures[trial_id] = reason

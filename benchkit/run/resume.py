@@ -119,7 +119,7 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
             duration_s = progress.ended.get(trial_id, 0.0)
-            queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.exclusions)
+            queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.judge.exclusions)
     return queue
 
 

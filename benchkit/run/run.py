@@ -259,7 +259,7 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed) -> None:
             _repeat_block(planned_trials, results, queue, testbed)
         else:
             for planned_trial in planned_trials:
-                decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.exclusions)
+                decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.judge.exclusions)
                 recorder.record_decision(decision)
             _add_block(queue, recorder, observer)
         if is_given_up:
@@ -268,7 +268,7 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed) -> None:
 
 def _add_block(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:
     """Add a block in place of one that invalid trials lost, where the queue allows it."""
-    added = queue.add_block(recorder.exclusions)
+    added = queue.add_block(recorder.judge.exclusions)
     if added is not None:
         recorder.record_added_block(added)
         observer.block_added(queue.trials_of(added.block), added.lost)

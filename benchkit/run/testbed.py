@@ -237,12 +237,9 @@ class Testbed:
         values = {key: setting.value for key, setting in sysctls.items()}
         facts = RecordedFacts(sysctls=values)
         if outcomes is not None:
-            facts = RecordedFacts(
-                sysctls=values,
-                tuning=outcomes.get(host.name, {}),
-                nofile=nofile_limit(host.name, self.plan.tuning),
-            )
-        self.recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
+            nofile = nofile_limit(host.name, self.plan.tuning)
+            facts = RecordedFacts(sysctls=values, tuning=outcomes.get(host.name, {}), nofile=nofile)
+        self._record_facts(host, stage, facts)
 
     def _report_leftovers(self, name: str) -> None:
         leftovers = self.hosts.leftovers.get(name, Leftovers())
