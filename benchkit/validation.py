@@ -57,6 +57,7 @@ ALLOWED: Mapping[str, str] = {
     "invalid_key": "names that are text",
     "list_type": _LIST,
     "tuple_type": _LIST,
+    "frozen_set_type": _LIST,
     "too_short": "at least {min_length} of them",
     "too_long": "at most {max_length} of them",
     "path_type": "a path",

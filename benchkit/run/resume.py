@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
-from benchkit.comparison.adaptive import stop_rule
+from benchkit.comparison.adaptive import StopRule, stop_rule
 from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
@@ -106,15 +106,7 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(planned_trials, progress)
-    queue = TrialQueue(
-        order,
-        stop_rule(manifest),
-        together=plan.design == "sliced",
-        testbeds=[each.testbed for each in plan.by_testbed],
-        homes=plan.homes,
-        spare=spare_blocks(plan, manifest),
-        added=progress.added,
-    )
+    queue = make_queue(plan, order, stop_rule(manifest), manifest, progress.added)
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
@@ -193,9 +185,19 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
     return manifest
 
 
-def spare_blocks(plan: RunPlan, manifest: Manifest) -> SpareBlocks:
-    """Return the rule for blocks in place of those that invalid trials lose."""
-    return SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups)))
+def make_queue(
+    plan: RunPlan, trials: Sequence[PlannedTrial], rule: StopRule | None, manifest: Manifest, added: Mapping[int, int]
+) -> TrialQueue:
+    """Return the queue of these trials of a plan, with the rule for their end; `added` blocks are among them."""
+    return TrialQueue(
+        trials,
+        rule,
+        together=plan.design == "sliced",
+        testbeds=[each.testbed for each in plan.by_testbed],
+        homes=plan.homes,
+        spare=SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups))),
+        added=added,
+    )
 
 
 def _with_added_blocks(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:

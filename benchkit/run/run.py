@@ -39,7 +39,7 @@ from benchkit.run.events import RunObserver, serialized_observer
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
-from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue, spare_blocks
+from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, make_queue, resume_queue
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
@@ -167,7 +167,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
     observer = serialized_observer(observer)
     with recording(run.folder, run.store) as recorder:
         first_block = None if run.options.adapts is None else _FirstBlock(run.folder, run.options.adapts)
-        queue = _make_queue(run, recorder, observer, first_block)
+        queue = _open_queue(run, recorder, observer, first_block)
         if not queue.is_empty:  # empty if the run was killed after its last trial
             ended = tuple(recorder.tables.trials())
             rates, windows = TargetRates(ended), ProfileWindows(ended)
@@ -197,7 +197,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
     return recorder.outcome
 
 
-def _make_queue(
+def _open_queue(
     run: OpenedRun, recorder: RunRecorder, observer: RunObserver, first_block: _FirstBlock | None
 ) -> TrialQueue:
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
@@ -206,14 +206,8 @@ def _make_queue(
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        return TrialQueue(
-            plan.planned_trials,
-            stop_rule(run.folder.manifest(), first_block),
-            together=plan.design == "sliced",
-            testbeds=[each.testbed for each in plan.by_testbed],
-            homes=plan.homes,
-            spare=spare_blocks(plan, run.folder.manifest()),
-        )
+        manifest = run.folder.manifest()
+        return make_queue(plan, plan.planned_trials, stop_rule(manifest, first_block), manifest, {})
     queue = resume_queue(plan, resumption, recorder)
     observer.run_resumed(finished_verdicts(queue, recorder))
     _add_block(queue, recorder, observer)
