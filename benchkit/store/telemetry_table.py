@@ -206,7 +206,7 @@ def _disk_usage(watch: WatchRecord, record: TrialRecord) -> Iterator[_Samples]:
 
 def _columns(record: TrialRecord, samples: Sequence[_Samples]) -> Columns[TelemetryRow]:
     load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in record.generators)}
-    texts = {
+    texts: dict[str, Sequence[str | None]] = {
         "trial_id": [record.trial_id for _ in samples],
         "host": [each.watch.host for each in samples],
         "role": [_role(each.watch, each.service, load_services) for each in samples],
