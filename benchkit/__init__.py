@@ -58,31 +58,21 @@ __all__ = [
 
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
-        "claims": "benchkit.explore",
         "compare": "benchkit.comparison.compare",
-        "figure": "benchkit.explore",
-        "figures": "benchkit.explore",
-        "find": "benchkit.explore",
-        "found": "benchkit.explore",
         "history": "benchkit.run_history.series",
-        "history_figure": "benchkit.explore",
         "load": "benchkit.comparison.stored_tables",
-        "percentiles": "benchkit.explore",
-        "published": "benchkit.explore",
         "rate_curves": "benchkit.comparison.rate_curves",
-        "runs": "benchkit.explore",
         "scalability": "benchkit.comparison.trends",
         "trends": "benchkit.comparison.trends",
-        "why": "benchkit.explore",
     }
 )
-"""The module of each function, by name."""
+"""The module of each function that is not in `benchkit.explore`, by name."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(_MODULES.get(name, "benchkit.explore")), name)
 
 
 def __dir__() -> list[str]:

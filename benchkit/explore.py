@@ -120,22 +120,8 @@ def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFram
     Columns: text, whose (author, ours), expectation, metric, published, cell, baseline, ratio, low, high, n (blocks
     used), p_holm (adjusted for the number of claims, which decides), state, reason.
     """
-    columns = [
-        "text",
-        "whose",
-        "expectation",
-        "metric",
-        "published",
-        "cell",
-        "baseline",
-        "ratio",
-        "low",
-        "high",
-        "n",
-        "p_holm",
-        "state",
-        "reason",
-    ]
+    columns = ["text", "whose", "expectation", "metric", "published", "cell", "baseline", "ratio", "low", "high", "n"]
+    columns += ["p_holm", "state", "reason"]
     rows: list[dict[str, object]] = []
     where = open_store(store)
     for result in judge_claims(read_run_data(where, where.run(run))):

@@ -97,33 +97,29 @@ class Registry(Mapping[str, T], Generic[T]):
             _entry_points(tuple(sys.path)).select(group=self.group), key=lambda each: (each.name, each.value)
         ):
             taken = next((each.package for each in plugins if each.name == entry.name and each.error is None), None)
-            found = self._load(entry, "benchkit" if entry.name in self._shipped else taken)
-            error = found if isinstance(found, _UnusableError) else None
-            if not isinstance(found, _UnusableError):
-                objects[entry.name] = found
             package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "unknown")
-            plugin = Plugin(
-                self.group, entry.name, package, version, entry.value, None if error is None else str(error)
-            )
-            if error is not None:
-                logger.warning(
-                    "plugin %s of %s %s (%s) cannot be used: %s", plugin.name, package, version, self.group, error
-                )
-            plugins.append(plugin)
+            why = None
+            try:
+                objects[entry.name] = self._load(entry, "benchkit" if entry.name in self._shipped else taken)
+            except _UnusableError as error:
+                why = str(error)
+                about = entry.name, package, version, self.group, why
+                logger.warning("plugin %s of %s %s (%s) cannot be used: %s", *about)
+            plugins.append(Plugin(self.group, entry.name, package, version, entry.value, why))
         return objects, tuple(plugins)
 
-    def _load(self, entry: EntryPoint, taken_by: str | None) -> T | _UnusableError:
-        """Return the object of an entry point, or why it cannot be used."""
+    def _load(self, entry: EntryPoint, taken_by: str | None) -> T:
+        """Return the object of an entry point. Raises _UnusableError with the reason why it cannot be used."""
         if taken_by is not None:
-            return _UnusableError(f"{taken_by} already has one of this name")
+            raise _UnusableError(f"{taken_by} already has one of this name")
         try:
             loaded: object = entry.load()
         except Exception as error:  # noqa: BLE001 - the code of others fails in any way
-            return _UnusableError(describe_failure(error))
+            raise _UnusableError(describe_failure(error)) from None
         if not isinstance(loaded, self._kind):
-            return _UnusableError(f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}")
+            raise _UnusableError(f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}")
         if self._name_of is not None and self._name_of(loaded) != entry.name:
-            return _UnusableError(f"{entry.value} calls itself {self._name_of(loaded)!r}")
+            raise _UnusableError(f"{entry.value} calls itself {self._name_of(loaded)!r}")
         return cast("T", loaded)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -203,7 +204,7 @@ def reparse(
     With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
     others go on; exit code 1.
     """
-    from benchkit.run.judge import rebuild_tables as rebuild
+    from benchkit.run.rebuild import rebuild_run
     from benchkit.store.store import Store, existing_store, store_path
 
     if (run is not None) == every:
@@ -214,8 +215,7 @@ def reparse(
         return
     where = Store(store_path(store))
     found = where.run(run)
-    with found.locked():
-        number = rebuild(where, found).trials
+    number = rebuild_run(where, found)
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
@@ -223,7 +223,7 @@ def reparse(
 
 
 def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:
-    from benchkit.run.judge import rebuild_run
+    from benchkit.run.rebuild import rebuild_run
 
     results = run_on_all("reparse", rebuild_run, store, workers, cluster)
     if json:
@@ -269,7 +269,7 @@ def check(
     where = open_store(store, must_exist=True)
     results = check_store(where, run, repair=repair)
     if json:
-        print_json([result.document for result in results])
+        print_json([asdict(result) for result in results])
     else:
         for result in results:
             print(f"{result.run_id}: {result.summary}")

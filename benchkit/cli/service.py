@@ -120,7 +120,7 @@ def down(
     name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
-        released = deployment.down(name, hosts)
+        released = deployment.take_down(deployment.holder_name(name), hosts)
     if json:
         print_json({"scenario": name, "lab": chosen.lab, "up": False, "hosts": released})
     elif not quiet:

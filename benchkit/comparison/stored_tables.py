@@ -168,7 +168,7 @@ def _selected_run(
     what = " and ".join(
         f"{name} {value!r}" for name, value in (("scenario", scenario), ("scale", scale)) if value is not None
     )
-    if not runs and not (scale is None and scenario in store.table_scenarios()):
+    if not runs and not (scale is None and scenario in store.files.table_scenarios()):
         hint = "`benchkit.runs()` returns the runs of the store with their scenarios and scales"
         raise InputError(f"no run of {what}", where=f"store {store.location}", hint=hint)
     if run == "latest":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
@@ -106,17 +106,12 @@ class CapacityEstimate(Frozen):
     @property
     def highest_held(self) -> float | None:
         """Highest rate of a probe that held the objective; None: none did."""
-        return highest_held(self.probes)
+        return max((probe.rate for probe in self.probes if probe.outcome == "held"), default=None)
 
     @property
     def highest_tried(self) -> float | None:
         """Highest rate of a probe; None: there was none."""
         return max((probe.rate for probe in self.probes), default=None)
-
-
-def highest_held(probes: Iterable[CapacityProbe]) -> float | None:
-    """Return the highest rate of a probe that held the objective; None: none did."""
-    return max((probe.rate for probe in probes if probe.outcome == "held"), default=None)
 
 
 def goal_of(scenario: Mapping[str, Any]) -> CapacityGoal | None:

@@ -8,7 +8,7 @@ wider than 10^-d of its values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -157,16 +157,11 @@ class Histogram:
         values = {f"{percent:g}": self.percentile(percent) for percent in stated}
         return {name: value for name, value in values.items() if value is not None}
 
-    def rows(self) -> Iterator[tuple[float, float, int]]:
-        """Return (low_s, high_s, count) of every bucket: the lowest and highest value that it counts, both inclusive.
-
-        These are the rows of the `latency` table; a percentile is the `high_s` of its bucket.
-        """
-        lows, highs, counts = self.columns()
-        return zip(lows.tolist(), highs.tolist(), counts.tolist(), strict=True)
-
     def columns(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], Integers]:
-        """Return the rows as arrays: low_s, high_s, count."""
+        """Return the rows of the `latency` table as arrays: low_s, high_s, count of every bucket.
+
+        Both ends of a bucket are inclusive. A percentile is the `high_s` of its bucket.
+        """
         return self.lowest / _UNITS_PER_S, self.highest / _UNITS_PER_S, self.counts
 
 

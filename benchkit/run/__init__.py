@@ -1,1 +1,1 @@
-"""Runs: the plan, the loop over its trials (`loop`), the steps of a trial (`trial`), the recorder, and resumption."""
+"""Runs: the queue of trials, the steps of a block, the recorder, the judge, and resumption; `run` is read first."""

@@ -16,7 +16,6 @@ from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import PlannedCell
 from benchkit.run.block import run_block
 from benchkit.run.capacity import find_capacity
-from benchkit.run.events import RunObserver
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import MAX_ATTEMPTS_OF_TOOL, Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
@@ -44,9 +43,7 @@ class AttemptResult:
     """Its row of `trials`, where it ended."""
 
 
-def attempt_block(
-    planned_trials: Sequence[PlannedTrial], testbed: Testbed, recorder: RunRecorder, observer: RunObserver
-) -> dict[PlannedTrial, AttemptResult]:
+def attempt_block(planned_trials: Sequence[PlannedTrial], testbed: Testbed) -> dict[PlannedTrial, AttemptResult]:
     """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
 
     A trial that fails by its own fault is not retried. Where a host was lost, a state of it has to pass, or a load tool
@@ -56,22 +53,22 @@ def attempt_block(
     attempts = TrialAttempts(testbed.retries.pauses())
     pending = list(planned_trials)
     for attempt in itertools.count(1):
-        results |= {each: AttemptResult("skipped") for each in pending if _skip(each, testbed, recorder, observer)}
+        results |= {each: AttemptResult("skipped") for each in pending if _skip(each, testbed)}
         pending = [each for each in pending if each not in results]
         if not pending:
             return results
         try:
-            rows, failures = _attempt(pending, attempt, testbed, recorder, observer)
+            rows, failures = _attempt(pending, attempt, testbed)
         except (HostError, InputError) as error:
-            outcome = _retry_or_end(pending, error, attempts, testbed, recorder, observer=observer)
+            outcome = _retry_or_end(pending, error, attempts, testbed)
             if outcome is not None:
                 return results | {each: AttemptResult(outcome) for each in pending}
         else:
             for each, failure in failures.items():
                 testbed.hosts.raise_if_aborted()
                 cause = cause_of(failure, is_host_lost=False)
-                _record_failure(each, failure, cause, Retry(is_retried=False), testbed, recorder=recorder)
-                observer.trial_failed(each, str(failure))
+                _record_failure(each, failure, cause, Retry(is_retried=False), testbed)
+                testbed.observer.trial_failed(each, str(failure))
             for each in rows:
                 testbed.retries.add_success(each.cell_id)
             results |= {each: AttemptResult("failed") for each in failures}
@@ -80,13 +77,7 @@ def attempt_block(
 
 
 def _retry_or_end(
-    pending: Sequence[PlannedTrial],
-    error: HostError | InputError,
-    attempts: TrialAttempts,
-    testbed: Testbed,
-    recorder: RunRecorder,
-    *,
-    observer: RunObserver,
+    pending: Sequence[PlannedTrial], error: HostError | InputError, attempts: TrialAttempts, testbed: Testbed
 ) -> Literal["failed", "interrupted"] | None:
     """Record that a block failed as a whole; return None when it is to be retried, else the outcome of its trials."""
     testbed.hosts.raise_if_aborted()
@@ -94,13 +85,13 @@ def _retry_or_end(
     cause = cause_of(error, is_host_lost=is_host_lost)
     retry = attempts.decide(cause)
     if cause == "host-state" and not retry.is_retried:
-        _add_hint(error, _how_to_repeat(recorder.run, attempts.waited_s))
+        _add_hint(error, _how_to_repeat(testbed.recorder.run, attempts.waited_s))
     for each in pending:
-        _record_failure(each, error, cause, retry, testbed, recorder=recorder)
+        _record_failure(each, error, cause, retry, testbed)
         if retry.is_retried:
-            observer.trial_retrying(each, str(error), retry.pause_s or 0)
+            testbed.observer.trial_retrying(each, str(error), retry.pause_s or 0)
         else:
-            observer.trial_failed(each, str(error))
+            testbed.observer.trial_failed(each, str(error))
     disconnected_s = testbed.recover() if is_host_lost else 0.0
     if not retry.is_retried:
         return "failed"
@@ -110,24 +101,20 @@ def _retry_or_end(
     return None
 
 
-def _skip(planned_trial: PlannedTrial, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> bool:
+def _skip(planned_trial: PlannedTrial, testbed: Testbed) -> bool:
     """Skip a trial whose cell cannot run any more, or has failed too often; return False where it can run."""
     cell = testbed.plan.cell_of(planned_trial)
     reason = testbed.why_unavailable(cell) or testbed.retries.why_skipped(cell.cell_id)
     if reason is None:
         return False
-    logger.info("trial %s: skipped: %s", recorder.trial_id(planned_trial), reason)
-    recorder.record_trial_skipped(planned_trial, reason)
-    observer.trial_failed(planned_trial, reason if testbed.retries.is_new(reason) else None)
+    logger.info("trial %s: skipped: %s", testbed.recorder.trial_id(planned_trial), reason)
+    testbed.recorder.record_trial_skipped(planned_trial, reason)
+    testbed.observer.trial_failed(planned_trial, reason if testbed.retries.is_new(reason) else None)
     return True
 
 
 def _attempt(
-    planned_trials: Sequence[PlannedTrial],
-    attempt: int,
-    testbed: Testbed,
-    recorder: RunRecorder,
-    observer: RunObserver,
+    planned_trials: Sequence[PlannedTrial], attempt: int, testbed: Testbed
 ) -> tuple[dict[PlannedTrial, TrialRow], dict[PlannedTrial, HostError | InputError]]:
     """Run the trials of a block once; return the rows of those that ended, and the errors of the others.
 
@@ -135,28 +122,26 @@ def _attempt(
     """
     first = planned_trials[0]
     for each in planned_trials:
-        logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
-        recorder.record_trial_started(each, attempt)
+        logger.info("trial %s: attempt %d, %s", testbed.recorder.trial_id(each), attempt, each.title)
+        testbed.recorder.record_trial_started(each, attempt)
     testbed.record_block_facts(first)
     testbed.tune_for(testbed.plan.cell_of(first))
-    trials = {each: _make_trial(each, attempt, testbed, recorder, observer) for each in planned_trials}
+    trials = {each: _make_trial(each, attempt, testbed) for each in planned_trials}
     block = Block(list(trials.values()), testbed.plan.seed, testbed.plan.slice_of(first))
-    ended = _run_and_commit(block, recorder)
+    ended = _run_and_commit(block, testbed.recorder)
     rows: dict[PlannedTrial, TrialRow] = {}
     for each, trial in trials.items():
         tables = ended.get(trial.trial_id)
         if tables is not None:
             testbed.rates.add(tables.trial)
             testbed.windows.add(tables.trial)
-            observer.trial_ended(each, tables.trial.rps, str(tables.trial.verdict), tables.deciding_checks)
+            testbed.observer.trial_ended(each, tables.trial.rps, str(tables.trial.verdict), tables.deciding_checks)
             rows[each] = tables.trial
     failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}
     return rows, failures
 
 
-def _make_trial(
-    planned_trial: PlannedTrial, attempt: int, testbed: Testbed, recorder: RunRecorder, observer: RunObserver
-) -> Trial:
+def _make_trial(planned_trial: PlannedTrial, attempt: int, testbed: Testbed) -> Trial:
     """Return the state of a trial before its first step; one at its capacity follows the search for that.
 
     Raises HostError or InputError where there is no target rate, or no capacity.
@@ -164,24 +149,18 @@ def _make_trial(
     cell, capacity = testbed.cell_of(planned_trial), None
     goal = cell.load.capacity if cell.load.searches_capacity else None
     if goal is not None and not is_of_pass(planned_trial.kind, planned_trial.cell_id):
-        capacity = _find_capacity(planned_trial, cell, goal, testbed, recorder, observer=observer)
+        capacity = _find_capacity(planned_trial, cell, goal, testbed)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
-    trial = make_trial(testbed.plan, planned_trial, cell, recorder.run.run_id, testbed.hosts)
+    trial = make_trial(testbed.plan, planned_trial, cell, testbed.recorder.run.run_id, testbed.hosts)
     trial.attempt, trial.capacity, trial.idle_power_w = attempt, capacity, testbed.idle_power_w
     return trial
 
 
 def _find_capacity(
-    planned_trial: PlannedTrial,
-    cell: PlannedCell,
-    goal: CapacityGoal,
-    testbed: Testbed,
-    recorder: RunRecorder,
-    *,
-    observer: RunObserver,
+    planned_trial: PlannedTrial, cell: PlannedCell, goal: CapacityGoal, testbed: Testbed
 ) -> CapacityEstimate:
     """Search for the capacity of a cell before its trial. Raises HostError or InputError where a probe fails."""
-    made = 0
+    recorder, made = testbed.recorder, 0
     while recorder.run.raw(recorder.trial_id(replace(planned_trial, probe=made + 1))).exists():
         made += 1  # probes of an earlier attempt
 
@@ -195,7 +174,7 @@ def _find_capacity(
             raise failure
         return ended[trial.trial_id]
 
-    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=observer.notify)
+    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=testbed.observer.notify)
     logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
     return found
 
@@ -257,17 +236,12 @@ def _store_logs(trial: Trial, error: HostError | InputError, run: RunFolder) -> 
 
 
 def _record_failure(
-    planned_trial: PlannedTrial,
-    error: HostError | InputError,
-    cause: FailureCause,
-    retry: Retry,
-    testbed: Testbed,
-    *,
-    recorder: RunRecorder,
+    planned_trial: PlannedTrial, error: HostError | InputError, cause: FailureCause, retry: Retry, testbed: Testbed
 ) -> None:
+    recorder = testbed.recorder
     retrying = ", retrying" if retry.is_retried else ""
     logger.info("trial %s: failed (%s)%s: %s", recorder.trial_id(planned_trial), cause, retrying, error)
-    recorder.record_trial_failed(planned_trial, str(error), cause, is_retried=retry.is_retried, pause_s=retry.pause_s)
+    recorder.record_trial_failed(planned_trial, str(error), cause, retry)
     if not retry.is_retried:
         testbed.retries.add_failure(planned_trial.cell_id, str(error))
 

@@ -184,9 +184,9 @@ def _clean_up(block: Block, *, with_logs: bool = False) -> list[HostError]:
     The ports of its trials are checked when none of their services is left.
     """
     steps = (collect_logs, *TRIAL_CLEANUP) if with_logs else TRIAL_CLEANUP
-    errors = _run_all_of_block(block, (unwatch_hosts,))
+    errors = collect_errors([partial(unwatch_hosts, block)])
     errors += [error for trial in block.trials for error in _run_all(trial, steps)]
-    errors += _run_all_of_block(block, (remove_shared_folder,))
+    errors += collect_errors([partial(remove_shared_folder, block)])
     return errors + [error for trial in block.trials for error in _run_all(trial, (require_free_ports,))]
 
 
@@ -197,7 +197,3 @@ def _run_logged(step: TrialStep, trial: Trial) -> None:
 
 def _run_all(trial: Trial, steps: Iterable[TrialStep]) -> list[HostError]:
     return collect_errors(partial(_run_logged, step, trial) for step in steps)
-
-
-def _run_all_of_block(block: Block, steps: Iterable[BlockStep]) -> list[HostError]:
-    return collect_errors(partial(step, block) for step in steps)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
-from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome, highest_held
+from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell
 from benchkit.run.target_rates import with_load
@@ -79,7 +79,7 @@ def find_capacity(
         report(f"{title} {OUTCOMES[outcome]}, {why}; the capacity is {likely}")
     interval = search.interval
     is_bounded = _is_bounded(probes, interval.high)
-    held = highest_held(probes)
+    held = max((probe.rate for probe in probes if probe.outcome == "held"), default=None)
     return CapacityEstimate(
         rps=_whole(interval.rps if is_bounded or held is None else held, cell),
         low=interval.low if is_bounded else held,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from benchkit.errors import InputError
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.checksums import update_checksums
 from benchkit.store.layout import manifest_path
 from benchkit.store.run_folder import RunFolder
@@ -49,38 +48,23 @@ class CheckedRun:
         repaired = f"; repaired: {', '.join(each.file for each in self.repaired)}" if self.repaired else ""
         return f"{self.status}: {verified}{repaired}"
 
-    @property
-    def document(self) -> dict[str, object]:
-        """The same as a JSON document."""
-        return {
-            "run_id": self.run_id,
-            "status": self.status,
-            "checksums": self.checksums,
-            "damages": [asdict(each) for each in self.damages],
-            "repaired": [asdict(each) for each in self.repaired],
-        }
-
 
 def check_store(store: Store, run: str | None, *, repair: bool) -> list[CheckedRun]:
     """Verify one run, or all, also those whose manifest cannot be read. Raises InputError for an unknown run."""
     if run is not None:
         return [_check(store, store.run(run), repair=repair)]
-    return [*_check_all(store, repair=repair)]
-
-
-def _check_all(store: Store, *, repair: bool) -> Iterator[CheckedRun]:
     readable, unreadable = store.survey()
     leftovers = store.leftovers()
-    for run, _ in readable:
-        yield _check(store, run, repair=repair)
+    checked = [_check(store, each, repair=repair) for each, _ in readable]
     for run_id, error in unreadable.items():
         what = ": ".join(filter(None, (error.what, error.why)))
         damage = Damage(manifest_path(run_id), what, is_repairable=False)
-        yield CheckedRun(run_id, "damaged", damages=(damage,))
+        checked.append(CheckedRun(run_id, "damaged", damages=(damage,)))
     for folder in leftovers:
         path = folder.relative_to(store.path).as_posix()
         damage = Damage(path, "has no manifest, and is no run", is_repairable=False, advice=_LEFTOVER_ADVICE)
-        yield CheckedRun(folder.name, "damaged", damages=(damage,))
+        checked.append(CheckedRun(folder.name, "damaged", damages=(damage,)))
+    return checked
 
 
 def _check(store: Store, run: RunFolder, *, repair: bool) -> CheckedRun:

@@ -6,7 +6,7 @@ everything when `down` tells it to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -110,9 +110,14 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
 
     Raises HostError where a host without the settings is held already, for this stack or by another run.
     """
-    name, missing = holder_name(plan.experiment.scenario.name), _missing_settings(cell, hosts)
+    name = holder_name(plan.experiment.scenario.name)
+    missing: dict[str, list[HostSettings]] = {}
+    for service in sorted(cell.services, key=lambda service: service.host):
+        for settings in service.host_settings:
+            if not settings.is_applied(hosts[service.host]):
+                missing.setdefault(service.host, []).append(settings)
     held = held_hosts(name, hosts)
-    if blocked := [host for host in missing if held[host]]:
+    if blocked := [host for host in missing if host in held]:
         subjects = sorted({settings.subject for host in blocked for settings in missing[host]})
         raise HostError(
             f"{name} is already up, without the settings of {' and '.join(subjects)}",
@@ -125,15 +130,6 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
             notify(f"applying the settings of {settings.subject} on {host}")
             settings.apply(hosts[host])
         hosts[host].lock.keep()
-
-
-def _missing_settings(cell: PlannedCell, hosts: Hosts) -> Mapping[str, list[HostSettings]]:
-    missing: dict[str, list[HostSettings]] = {}
-    for service in sorted(cell.services, key=lambda service: service.host):
-        for settings in service.host_settings:
-            if not settings.is_applied(hosts[service.host]):
-                missing.setdefault(service.host, []).append(settings)
-    return missing
 
 
 def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
@@ -176,7 +172,7 @@ def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[Ser
     """Return the state of the services of a cell that stay up. Raises HostError where a host does not answer."""
     held = held_hosts(holder_name(experiment.scenario.name), hosts)
     return tuple(
-        ServiceStatus(service, held[service.host], _is_listening(service, hosts[service.host]))
+        ServiceStatus(service, service.host in held, _is_listening(service, hosts[service.host]))
         for service in cell.services
         if not service.is_verifier
     )
@@ -192,19 +188,11 @@ def _is_listening(service: Service, host: Host) -> bool:
     return True
 
 
-def down(scenario: str, hosts: Hosts) -> tuple[str, ...]:
-    """Take the stack of the scenario of that name down and restore its hosts; return the hosts on which it was up.
-
-    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns
-    then. Raises HostError, naming the host, where something cannot be ended or restored.
-    """
-    return take_down(holder_name(scenario), hosts)
-
-
 def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
     """Take down what is kept on hosts under this name, and restore them; return the hosts on which it was up.
 
-    Raises HostError, naming the host, where something cannot be ended or restored.
+    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns
+    then. Raises HostError, naming the host, where something cannot be ended or restored.
     """
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
     failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
@@ -237,10 +225,10 @@ def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
     return is_held or any(record.kind == "process" for record in abandoned), failures
 
 
-def held_hosts(name: str, hosts: Hosts) -> Mapping[str, bool]:
-    """Return for each host True if it is held under this name."""
+def held_hosts(name: str, hosts: Hosts) -> tuple[str, ...]:
+    """Return the hosts that are held under this name. Raises HostError where a host does not answer."""
     holders = hosts.map(lambda host: (host.name, host.changes.state().holder))
-    return {host: holder is not None and holder.run == name for host, holder in holders}
+    return tuple(host for host, holder in holders if holder is not None and holder.run == name)
 
 
 def _hosts_to_keep(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str]:

@@ -1,11 +1,11 @@
-"""Verdicts of a run's trials: of each when it ends, of all together when the run ends, and of stored runs again."""
+"""Verdicts of a run's trials: of each when it ends, and of all together when the run ends."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +27,14 @@ from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion
-from benchkit.store.journal import HostFactsRead
 from benchkit.store.parquet_files import arrow_table
-from benchkit.store.reparse import ContentByTable, RebuiltRun, reparse
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import TrialTables
+
+ContentByTable = Mapping[str, pa.Table]
+"""Rows by the name of their table."""
 
 RUN_STAGES = ("start", "tuned")
 """Stages of a run whose host facts hold for all of its trials; a later stage overrides an earlier one."""
@@ -161,31 +162,6 @@ def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) 
     data = run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame, folder=run)
     found = (*components_of(data), *cell_parts_of(data)) if manifest.cells else ()
     return arrow_table(ComponentRow.TABLE, [ComponentRow(**each.model_dump()) for each in found])
-
-
-def rebuild_tables(
-    store: Store, run: RunFolder, judge: Judge | None = None, *, keep_damaged: bool = False
-) -> RebuiltRun:
-    """Rebuild all tables of a run from its raw files alone, verdicts included.
-
-    A given `judge` has judged all of the trials afterwards. Raises InputError, and replaces nothing, where raw files
-    are damaged; with `keep_damaged`, the rows of their trials stay as they are.
-    """
-    judge = judge or Judge(run.manifest())
-    for event in run.history():
-        if isinstance(event, HostFactsRead):
-            judge.add_host_facts(event.host, event.stage, event.facts)
-    judge_all = partial(judge_together, run=run)
-    return reparse(store, run, judge.add_verdict, judge_all, keep_damaged=keep_damaged)
-
-
-def rebuild_run(store: Store, run: RunFolder) -> int:
-    """Rebuild all tables of a run that no other process writes to; return the number of its trials.
-
-    Raises InputError, and replaces nothing, where raw files are damaged.
-    """
-    with run.locked():
-        return rebuild_tables(store, run).trials
 
 
 def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:

@@ -40,10 +40,11 @@ def make_manifest(
     code: CodeState | None = None,
 ) -> Manifest:
     """Return the manifest with which a run of the plan starts, with the tags and the code state that it records."""
+    scenario: Mapping[str, object] = plan.experiment.document.data
     used = sorted({name for names in plan.roles.values() for name in names})
     return Manifest(
         run_id=run_id or new_run_id(),
-        scenario=_scenario_as_run(plan),
+        scenario=scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design},
         source=plan.experiment.document.source.origin().source,
         scale=plan.experiment.scale,
         settings=plan.experiment.settings,
@@ -86,11 +87,6 @@ def code_of(plan: RunPlan) -> CodeState | None:
     file = Path(plan.experiment.document.source.origin().source)
     own = [file.parent] if file.is_file() and file.resolve().parent != shipped("scenarios") else []
     return next((state for folder in (*own, Path.cwd()) if (state := code_state(folder)) is not None), None)
-
-
-def _scenario_as_run(plan: RunPlan) -> Mapping[str, object]:
-    scenario: Mapping[str, object] = plan.experiment.document.data
-    return scenario if plan.design == plan.experiment.scenario.design else {**scenario, "design": plan.design}
 
 
 def header_digests(plan: RunPlan) -> Mapping[str, str]:

@@ -17,24 +17,20 @@ from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
 from benchkit.run.judge import Judge, judge_stored_run
+from benchkit.run.retries import Retry
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.stats.samples import Exclusion
 from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
     BlockAdded,
-    BlockEnded,
     BlockInterrupted,
     FailureCause,
     HostFactsRead,
-    HostLost,
     Journal,
-    LeftoverRestored,
     RunEnded,
     RunResumed,
     RunStarted,
-    TestbedLost,
     TrialEnded,
     TrialFailed,
     TrialSkipped,
@@ -101,11 +97,6 @@ class RunRecorder:
         self.outcome = RunOutcome(run)
         self._lock = threading.RLock()
 
-    @property
-    def exclusions(self) -> tuple[Exclusion, ...]:
-        """Exclusions of the trials so far."""
-        return self.judge.exclusions
-
     def trial_id(self, planned_trial: PlannedTrial) -> str:
         """Return the id of a trial of this run."""
         return trial_id_of(self.run.run_id, planned_trial)
@@ -149,22 +140,20 @@ class RunRecorder:
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
         """Record what an earlier run had left on a host and what is restored by now."""
         for report in leftovers.reports:
-            self.journal.append(
-                LeftoverRestored(host=host, by="watchdog", at_s=report.at.timestamp(), text=str(report))
-            )
+            self.journal.record("put-back", host=host, by="watchdog", text=str(report), at_s=report.at.timestamp())
         for change in leftovers.restored:
-            self.journal.append(LeftoverRestored(host=host, by="run", text=change.text, how=change.how))
+            self.journal.record("put-back", host=host, by="run", text=change.text, how=change.how)
 
     def record_lost_host(self, host: str, reason: str) -> None:
         """Record that a host is lost and not used any more."""
         logger.info("%s: lost: %s", host, reason)
-        self.journal.append(HostLost(host=host, why=reason))
+        self.journal.record("host-lost", host=host, why=reason)
         self.outcome.restore_unconfirmed[host] = reason
 
     def record_lost_testbed(self, testbed: str, reason: str) -> str:
         """Record that a testbed is not used any more; return the note about it for readers of the results."""
         logger.info("testbed %s: lost: %s", testbed, reason)
-        self.journal.append(TestbedLost(testbed=testbed, why=reason))
+        self.journal.record("testbed-lost", testbed=testbed, why=reason)
         note = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
         self.add_note(note)
         return note
@@ -216,15 +205,7 @@ class RunRecorder:
             self.outcome.trials += 1
         return tables
 
-    def record_trial_failed(
-        self,
-        planned_trial: PlannedTrial,
-        reason: str,
-        cause: FailureCause | None = None,
-        *,
-        is_retried: bool = False,
-        pause_s: float | None = None,
-    ) -> None:
+    def record_trial_failed(self, planned_trial: PlannedTrial, reason: str, cause: FailureCause, retry: Retry) -> None:
         """Record the reason why a trial failed, whether it is retried, and the pause before that."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
@@ -232,12 +213,12 @@ class RunRecorder:
                 trial_id=trial_id,
                 cell_id=planned_trial.cell_id,
                 why=reason,
-                will_retry=is_retried,
+                will_retry=retry.is_retried,
                 cause=cause,
-                pause_s=pause_s,
+                pause_s=retry.pause_s,
             )
         )
-        if is_retried:
+        if retry.is_retried:
             self.outcome.retries.setdefault(trial_id, []).append(reason)
         else:
             self.outcome.failures[trial_id] = reason
@@ -278,15 +259,7 @@ class RunRecorder:
         """Record the decision after a block, where one was made."""
         if decision is not None:
             logger.info("after %s: %s", counted(decision.blocks, "block"), decision.reason)
-            self.journal.append(
-                BlockEnded(
-                    stop=decision.stop,
-                    reason=decision.reason,
-                    blocks=decision.blocks,
-                    precision=decision.precision,
-                    blocks_expected=decision.blocks_expected,
-                )
-            )
+            self.journal.record("block-ended", **decision.model_dump(exclude={"widest"}))
 
     def _require_store(self) -> None:
         """Raise BenchkitError where the run's folder is gone, which the open journal does not notice."""

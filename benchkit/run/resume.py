@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Literal
 
-from benchkit.comparison.adaptive import stop_rule
+from benchkit.comparison.adaptive import StopRule, stop_rule
 from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
@@ -16,11 +17,11 @@ from benchkit.judge.run_differences import FactDifference, fact_differences, set
 from benchkit.models.run import Manifest
 from benchkit.plan.model import RunPlan
 from benchkit.plan.records import inventory_facts, used_programs
-from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import make_manifest
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order
+from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
 from benchkit.store.progress import RunProgress, read_progress
@@ -98,29 +99,19 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     recorder.record_resumption(change.text for change in resumption.changes)
     _resolve_unfinished_trials(run, recorder)
     planned_trials = _with_added_blocks(plan.planned_trials, read_progress(run.history()))
-    if resumption.retry_failed:
-        _repeat_failed_blocks(planned_trials, recorder)
-    _repeat_interrupted_blocks(planned_trials, recorder)
+    _repeat_blocks(planned_trials, recorder, retry_failed=resumption.retry_failed)
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
     rebuild_tables(recorder.store, run, recorder.judge)
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
     order = _latest_rounds(planned_trials, progress)
-    queue = TrialQueue(
-        order,
-        stop_rule(manifest),
-        together=plan.design == "sliced",
-        testbeds=[each.testbed for each in plan.by_testbed],
-        homes=plan.homes,
-        spare=spare_blocks(plan, manifest),
-        added=progress.added,
-    )
+    queue = make_queue(plan, order, stop_rule(manifest), manifest, progress.added)
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
             duration_s = progress.ended.get(trial_id, 0.0)
-            queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.exclusions)
+            queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.judge.exclusions)
     return queue
 
 
@@ -144,36 +135,27 @@ def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
         logger.info("trial %s: its raw files are complete, the crash came before the journal said so", trial_id)
 
 
-def _repeat_interrupted_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder) -> None:
-    """Record each block that the interruption left with both finished and pending trials: it is repeated."""
-    run = recorder.run
-    progress = read_progress(run.history())
-    order = _latest_rounds(planned_trials, progress)
-    queue = TrialQueue(order)
-    for trial in order:
-        if _is_finished(run.run_id, trial, progress):
-            queue.skip_finished(trial, None, 0.0)
-    for block in queue.interrupted_blocks():
-        finished = queue.repeat_block(block)
-        trials = tuple(map(recorder.trial_id, finished))
-        recorder.journal.append(BlockInterrupted(block=block, round=finished[0].round + 1, trials=trials))
-        logger.info("block %d was interrupted and is repeated", block)
+def _repeat_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder, *, retry_failed: bool) -> None:
+    """Record each block that is repeated whole, so that its cells run under the same conditions.
 
-
-def _repeat_failed_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder) -> None:
-    """Record each block with a failed trial: it is repeated whole, so that its cells run under the same conditions."""
-    run = recorder.run
-    progress = read_progress(run.history())
+    These are blocks that the interruption left with both finished and pending trials, and with `retry_failed` those
+    with failed trials.
+    """
+    progress = read_progress(recorder.run.history())
     order = _latest_rounds(planned_trials, progress)
-    blocks = dict.fromkeys(trial.block for trial in order if recorder.trial_id(trial) in progress.failed)
-    for block in blocks:
-        of_block = [trial for trial in order if trial.block == block]
-        finished = [recorder.trial_id(trial) for trial in of_block if _is_finished(run.run_id, trial, progress)]
-        event = BlockInterrupted(
-            block=block, round=of_block[0].round + 1, trials=tuple(sorted(finished)), why="retry-failed"
-        )
-        recorder.journal.append(event)
-        logger.info("block %d has failed trials and is repeated", block)
+    finished = {trial for trial in order if _is_finished(recorder.run.run_id, trial, progress)}
+    interrupted = interrupted_blocks(order, finished)
+    failed = {trial.block for trial in order if retry_failed and recorder.trial_id(trial) in progress.failed}
+    for block in dict.fromkeys(trial.block for trial in order):
+        if block in failed or block in interrupted:
+            of_block = [trial for trial in order if trial.block == block]
+            trials = sorted(recorder.trial_id(trial) for trial in of_block if trial in finished)
+            why: Literal["retry-failed", "pause"] = "retry-failed" if block in failed else "pause"
+            next_round = of_block[0].round + 1
+            recorder.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials), why=why))
+            logger.info(
+                "block %d %s and is repeated", block, "has failed trials" if block in failed else "was interrupted"
+            )
 
 
 def _failed_trials(progress: RunProgress) -> set[str]:
@@ -203,9 +185,19 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
     return manifest
 
 
-def spare_blocks(plan: RunPlan, manifest: Manifest) -> SpareBlocks:
-    """Return the rule for blocks in place of those that invalid trials lose."""
-    return SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups)))
+def make_queue(
+    plan: RunPlan, trials: Sequence[PlannedTrial], rule: StopRule | None, manifest: Manifest, added: Mapping[int, int]
+) -> TrialQueue:
+    """Return the queue of these trials of a plan, with the rule for their end; `added` blocks are among them."""
+    return TrialQueue(
+        trials,
+        rule,
+        together=plan.design == "sliced",
+        testbeds=[each.testbed for each in plan.by_testbed],
+        homes=plan.homes,
+        spare=SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups))),
+        added=added,
+    )
 
 
 def _with_added_blocks(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:

@@ -39,7 +39,7 @@ from benchkit.run.events import RunObserver, serialized_observer
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
-from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, resume_queue, spare_blocks
+from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, make_queue, resume_queue
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
@@ -167,7 +167,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
     observer = serialized_observer(observer)
     with recording(run.folder, run.store) as recorder:
         first_block = None if run.options.adapts is None else _FirstBlock(run.folder, run.options.adapts)
-        queue = _make_queue(run, recorder, observer, first_block)
+        queue = _open_queue(run, recorder, observer, first_block)
         if not queue.is_empty:  # empty if the run was killed after its last trial
             ended = tuple(recorder.tables.trials())
             rates, windows = TargetRates(ended), ProfileWindows(ended)
@@ -188,7 +188,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
                     ready.enter_context(testbed.ready())
                 with pinned(controller_placement(run.plan, run.hosts)):
                     run_concurrently(
-                        [partial(_run_blocks, queue, testbed, recorder, observer) for testbed in testbeds],
+                        [partial(_run_blocks, queue, testbed) for testbed in testbeds],
                         stop=queue.stop,
                         abort=run.hosts.abort,
                     )
@@ -197,7 +197,7 @@ def execute(run: OpenedRun, observer: RunObserver) -> RunOutcome:
     return recorder.outcome
 
 
-def _make_queue(
+def _open_queue(
     run: OpenedRun, recorder: RunRecorder, observer: RunObserver, first_block: _FirstBlock | None
 ) -> TrialQueue:
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
@@ -206,14 +206,8 @@ def _make_queue(
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        return TrialQueue(
-            plan.planned_trials,
-            stop_rule(run.folder.manifest(), first_block),
-            together=plan.design == "sliced",
-            testbeds=[each.testbed for each in plan.by_testbed],
-            homes=plan.homes,
-            spare=spare_blocks(plan, run.folder.manifest()),
-        )
+        manifest = run.folder.manifest()
+        return make_queue(plan, plan.planned_trials, stop_rule(manifest, first_block), manifest, {})
     queue = resume_queue(plan, resumption, recorder)
     observer.run_resumed(finished_verdicts(queue, recorder))
     _add_block(queue, recorder, observer)
@@ -239,13 +233,14 @@ class _FirstBlock:
         return None if self.adaptation is None else "its load is adapted to its first block"
 
 
-def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, observer: RunObserver) -> None:
+def _run_blocks(queue: TrialQueue, testbed: Testbed) -> None:
     """Run the blocks that the queue has for a ready testbed, and record them; outside slices, trials run one by one."""
+    recorder, observer = testbed.recorder, testbed.observer
     for planned_trials in queue.batches(testbed.name):
         for planned_trial in planned_trials:
             observer.trial_started(planned_trial, testbed.name)
         started_s = time.monotonic()
-        results = attempt_block(planned_trials, testbed, recorder, observer)
+        results = attempt_block(planned_trials, testbed)
         took_s = (time.monotonic() - started_s) / len(planned_trials)
         testbed.report_clocks()
         testbed.report_other_programs(
@@ -255,10 +250,10 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
         if is_given_up:
             observer.notify(recorder.record_lost_testbed(str(testbed.name), "; ".join(testbed.lost_hosts.values())))
         if is_given_up or any(result.outcome == "interrupted" for result in results.values()):
-            _repeat_block(planned_trials, results, queue, recorder, observer)
+            _repeat_block(planned_trials, results, queue, testbed)
         else:
             for planned_trial in planned_trials:
-                decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.exclusions)
+                decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.judge.exclusions)
                 recorder.record_decision(decision)
             _add_block(queue, recorder, observer)
         if is_given_up:
@@ -267,26 +262,22 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed, recorder: RunRecorder, obse
 
 def _add_block(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:
     """Add a block in place of one that invalid trials lost, where the queue allows it."""
-    added = queue.add_block(recorder.exclusions)
+    added = queue.add_block(recorder.judge.exclusions)
     if added is not None:
         recorder.record_added_block(added)
         observer.block_added(queue.trials_of(added.block), added.lost)
 
 
 def _repeat_block(
-    batch: Sequence[PlannedTrial],
-    results: Mapping[PlannedTrial, AttemptResult],
-    queue: TrialQueue,
-    recorder: RunRecorder,
-    observer: RunObserver,
+    batch: Sequence[PlannedTrial], results: Mapping[PlannedTrial, AttemptResult], queue: TrialQueue, testbed: Testbed
 ) -> None:
     first = batch[0]
     finished = queue.finished_with(first)
     if finished is not None:
         logger.info("block %d: interrupted, repeated", first.block)
         recorded = [planned_trial for planned_trial in batch if results[planned_trial].outcome != "interrupted"]
-        recorder.record_interrupted_block(first.block, first.round + 1, (*finished, *recorded))
-        observer.block_interrupted(first.block)
+        testbed.recorder.record_interrupted_block(first.block, first.round + 1, (*finished, *recorded))
+        testbed.observer.block_interrupted(first.block)
     queue.interrupt(first)
 
 

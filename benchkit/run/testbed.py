@@ -30,7 +30,6 @@ from benchkit.run.tuned_hosts import CellTuning, NotRestoredError, tune, tuned
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services import container_engine, deploy
 from benchkit.services.service import ServiceFile
-from benchkit.store.journal import ClocksSet, HostReconnected, ProgramsInstalled, ServicesDeployed
 from benchkit.store.run_log import log_step
 from benchkit.units import cores, share
 
@@ -70,8 +69,7 @@ class Testbed:
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
         self.rates, self.windows = rates, windows
-        self._recorder = recorder
-        self._observer = observer
+        self.recorder, self.observer = recorder, observer
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
@@ -93,12 +91,12 @@ class Testbed:
         self.report_clocks()
         are_trials_over = False
         try:
-            with tuned(self.plan, self.hosts, self._recorder.journal) as outcomes:
+            with tuned(self.plan, self.hosts, self.recorder.journal) as outcomes:
                 if self.plan.whole_tuning:
                     for host in self.hosts:
                         self._record_tuning(host, "tuned", outcomes)
-                    self._recorder.write_host_facts()
-                self._observer.notify("building and deploying")
+                    self.recorder.write_host_facts()
+                self.observer.notify("building and deploying")
                 self._wait_out(self._install_programs)
                 self._wait_out(self._deploy)
                 yield
@@ -107,7 +105,7 @@ class Testbed:
         except NotRestoredError as error:
             if not are_trials_over:
                 raise
-            self._recorder.outcome.not_restored.update(error.hosts)
+            self.recorder.outcome.not_restored.update(error.hosts)
         self._confirm_restored()
 
     def _wait_out(self, step: Callable[[], None]) -> None:
@@ -121,7 +119,7 @@ class Testbed:
                 if pause_s is None:
                     raise
                 logger.info("retrying in %g s: %s", pause_s, error)
-                self._observer.notify(f"{error}\nretrying in {pause_s:g} s")
+                self.observer.notify(f"{error}\nretrying in {pause_s:g} s")
                 self.hosts.pause(pause_s)
             else:
                 return
@@ -136,18 +134,18 @@ class Testbed:
         lost = self.hosts.unreachable()
         last_seen_s = min((self.hosts[name].link.last_seen_s for name in lost), default=elapsed_s())
         for name in lost:
-            self._observer.notify(f"{name}: connection lost; reconnecting")
+            self.observer.notify(f"{name}: connection lost; reconnecting")
             try:
                 with log_step(logger, "reconnect", name):
                     self._reconnect(name)
             except HostError as error:
-                self._recorder.record_lost_host(name, str(error))
-                self._observer.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
+                self.recorder.record_lost_host(name, str(error))
+                self.observer.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
                 self.lost_hosts[name] = str(error)
                 self.hosts.drop(name)
             else:
                 after_s = time.monotonic() - started_s
-                self._recorder.journal.append(HostReconnected(host=name, after_s=after_s))
+                self.recorder.journal.record("host-reconnected", host=name, after_s=after_s)
         return elapsed_s() - last_seen_s
 
     def report_clocks(self) -> None:
@@ -157,9 +155,9 @@ class Testbed:
         )
         if text is not None:
             logger.info("%s", text)
-            self._recorder.journal.append(ClocksSet(text=text))
-            self._recorder.add_note(f"During the run, {text}. Its times of day are off by that, its durations are not.")
-            self._observer.notify(text)
+            self.recorder.journal.record("clocks-set", text=text)
+            self.recorder.add_note(f"During the run, {text}. Its times of day are off by that, its durations are not.")
+            self.observer.notify(text)
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
         """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
@@ -173,7 +171,7 @@ class Testbed:
             who = f"Programs that have ended, or are hidden, used {share(worst.foreign_share)} of the CPU time of its cores"
         else:
             who = f"Another program, {worst.other_program}, used {cores(worst.other_program_cores)}"
-        self._observer.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
+        self.observer.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
         """Return why a cell cannot run any more: a host that it needs was dropped, or refused its tuning; else None."""
@@ -187,16 +185,16 @@ class Testbed:
         cell, of_rate = self.rates.cell_of(planned_trial, self.plan)
         cell, of_window = self.windows.cell_of(cell, planned_trial, self.plan)
         for note in filter(None, (of_rate, of_window)):
-            if self._recorder.add_note(note):
+            if self.recorder.add_note(note):
                 logger.info("%s", note)
-                self._observer.notify(note)
+                self.observer.notify(note)
         return cell
 
     def tune_for(self, cell: PlannedCell) -> None:
         """Apply the kernel settings of a cell, where they differ from the trial before. Raises BenchkitError."""
         for note in self._cell_tuning.switch_to(cell):
-            self._recorder.add_note(f"{note}.")
-            self._observer.notify(note)
+            self.recorder.add_note(f"{note}.")
+            self.observer.notify(note)
 
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
         """Record the facts under which a block runs, before its first trial. Raises HostError."""
@@ -221,7 +219,7 @@ class Testbed:
         return facts.model_copy(update={"sysctls": sysctls})
 
     def _record_facts(self, host: Host, stage: str, facts: RecordedFacts) -> None:
-        self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
+        self.recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
 
     def _cell_settings(self, host: Host) -> set[str]:
         return {
@@ -239,21 +237,18 @@ class Testbed:
         values = {key: setting.value for key, setting in sysctls.items()}
         facts = RecordedFacts(sysctls=values)
         if outcomes is not None:
-            facts = RecordedFacts(
-                sysctls=values,
-                tuning=outcomes.get(host.name, {}),
-                nofile=nofile_limit(host.name, self.plan.tuning),
-            )
-        self._recorder.record_host_facts(host.name, roles_of_host(self.plan, host.name), stage, facts)
+            nofile = nofile_limit(host.name, self.plan.tuning)
+            facts = RecordedFacts(sysctls=values, tuning=outcomes.get(host.name, {}), nofile=nofile)
+        self._record_facts(host, stage, facts)
 
     def _report_leftovers(self, name: str) -> None:
         leftovers = self.hosts.leftovers.get(name, Leftovers())
-        self._recorder.record_leftovers(name, leftovers)
+        self.recorder.record_leftovers(name, leftovers)
         texts = [f"{name}: restored after an earlier run: {report}" for report in leftovers.reports]
         texts += [f"{name}: left by an earlier run: {change.text}: {change.how}" for change in leftovers.restored]
         for text in texts:
             logger.info("%s", text)
-            self._observer.notify(text)
+            self.observer.notify(text)
 
     def _reconnect(self, name: str) -> None:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1
@@ -274,7 +269,7 @@ class Testbed:
         self._cell_tuning.forget(name)
         for planned in self.plan.tuning:
             if planned.host == name:
-                tune(planned, self.plan, self.hosts, self._recorder.journal)
+                tune(planned, self.plan, self.hosts, self.recorder.journal)
         self._install_programs(name)
         self._deploy(name)
 
@@ -294,14 +289,14 @@ class Testbed:
                 if self.plan.whole_tuning:
                     self._record_tuning(host, "restored")
             except LostError as error:
-                self._recorder.record_lost_host(host.name, str(error))
+                self.recorder.record_lost_host(host.name, str(error))
                 self.hosts.drop(host.name)
         self.report_clocks()
 
     def _install_programs(self, only: str | None = None) -> None:
         for host, placed in install_programs(self.plan, self.hosts, only).items():
-            self._recorder.journal.append(
-                ProgramsInstalled(host=host, changed=placed.changed, sent_bytes=placed.sent_bytes)
+            self.recorder.journal.record(
+                "programs-placed", host=host, changed=placed.changed, sent_bytes=placed.sent_bytes
             )
 
     def _deploy(self, only: str | None = None) -> None:
@@ -315,16 +310,15 @@ class Testbed:
                     for service in services:
                         if service.container is not None and service.container.archive is None:
                             pulled = container_engine.pulled_image(self.hosts[host], service.container)
-                            self._recorder.record_pulled_image(cell.cell_id, service.name, pulled)
+                            self.recorder.record_pulled_image(cell.cell_id, service.name, pulled)
                     configs = {path: text for service in services for path, text in deploy.rendered_configs(service)}
-                    self._recorder.journal.append(
-                        ServicesDeployed(
-                            cell_id=cell.cell_id,
-                            host=host,
-                            configs=configs,
-                            changed=placed.changed,
-                            sent_bytes=placed.sent_bytes,
-                        )
+                    self.recorder.journal.record(
+                        "deployed",
+                        cell_id=cell.cell_id,
+                        host=host,
+                        configs=configs,
+                        changed=placed.changed,
+                        sent_bytes=placed.sent_bytes,
                     )
 
 

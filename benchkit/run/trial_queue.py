@@ -230,14 +230,6 @@ class TrialQueue:
         self._pending.remove(trial)
         self.finish(trial, row, duration_s, exclusions)
 
-    def interrupted_blocks(self) -> tuple[int, ...]:
-        """Return the contiguous blocks that have both finished and pending trials.
-
-        The blocks of a sequential design are not contiguous, so that no pause interrupts them.
-        """
-        pending = {trial.block for trial in self._pending}
-        return tuple(sorted({trial.block for trial in self._finished} & pending & self._contiguous))
-
     def finished_with(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
         """Return the finished trials that are repeated if this one is interrupted; None where it alone is repeated."""
         if trial.block not in self._contiguous:
@@ -293,6 +285,15 @@ def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
         last[trial.block] = index
     sizes = Counter(trial.block for trial in planned)
     return frozenset(block for block in sizes if last[block] - first[block] + 1 == sizes[block])
+
+
+def interrupted_blocks(planned: Sequence[PlannedTrial], finished: Collection[PlannedTrial]) -> frozenset[int]:
+    """Return the contiguous blocks with both finished and pending trials.
+
+    The blocks of a sequential design are not contiguous, so that no pause interrupts them.
+    """
+    pending = {trial.block for trial in planned if trial not in finished}
+    return _contiguous_blocks(planned) & pending & {trial.block for trial in finished}
 
 
 WAKE_S = 0.2

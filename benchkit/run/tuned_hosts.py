@@ -11,7 +11,7 @@ from benchkit.errors import BenchkitError, HostError, LostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.store.journal import HostRestored, HostTuned, Journal, TuningSwitched
+from benchkit.store.journal import Journal
 from benchkit.store.run_log import log_step
 
 Settings = tuple[TuningPlan, ...]
@@ -63,7 +63,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
             result = apply(hosts.kernel_host(planned.host).changes, planned)
         applied = {key: written.outcome for key, written in result.written.items()}
         outcomes.update(applied)
-        journal.append(HostTuned(host=planned.host, outcomes=applied, not_applied=tuple(result.sentences)))
+        journal.record("tuned", host=planned.host, outcomes=applied, not_applied=result.sentences)
         plan.require_tuning(planned.host, result.sentences)
     return outcomes
 
@@ -110,15 +110,14 @@ class CellTuning:
             )
         failures = [f"{name}: {each.text}: {failure}" for each in restored for failure in each.failures]
         failures += [sentence for result in results for sentence in result.sentences]
-        self._journal.append(
-            TuningSwitched(
-                cell_id=cell.cell_id,
-                host=name,
-                restored=tuple(each.text for each in restored),
-                outcomes={key: written.outcome for result in results for key, written in result.written.items()},
-                not_applied=tuple(failures),
-                took_s=time.monotonic() - started_s,
-            )
+        self._journal.record(
+            "tuning-switched",
+            cell_id=cell.cell_id,
+            host=name,
+            restored=[each.text for each in restored],
+            outcomes={key: written.outcome for result in results for key, written in result.written.items()},
+            not_applied=failures,
+            took_s=time.monotonic() - started_s,
         )
         if failures:
             raise self._error(cell, "; ".join(failures))
@@ -136,9 +135,9 @@ def _restore(host: str, hosts: Hosts, journal: Journal) -> None:
     with log_step(logger, "restore settings", host):
         changes = hosts[host].changes.restore(own=True)
     failures = [f"{change.text}: {failure}" for change in changes for failure in change.failures]
-    settings = tuple(change.text for change in changes)
+    settings = [change.text for change in changes]
     logger.info("%s: restored: %s", host, "; ".join(settings) or "nothing was changed")
-    journal.append(HostRestored(host=host, settings=settings, failures=tuple(failures)))
+    journal.record("restored", host=host, settings=settings, failures=failures)
     if failures:
         raise HostError(
             "not all settings could be restored",

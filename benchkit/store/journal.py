@@ -1,6 +1,6 @@
 """The journal of a run: one JSON object per line for every finished step, on disk before the next step begins.
 
-A kind of line that this version does not know is read as `OtherEvent`.
+A kind of line that has no class here is read as `OtherEvent`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class JournalEvent(BaseModel):
 
 
 class OtherEvent(JournalEvent):
-    """An event of a kind that this version does not know, with its fields as they are."""
+    """An event for people alone (`Journal.record`), or of a kind that this version does not know."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -83,103 +83,6 @@ class HostFactsRead(JournalEvent):
     roles: tuple[str, ...] = ()
     stage: str
     facts: RecordedFacts
-
-
-class LeftoverRestored(JournalEvent):
-    """A change of an earlier run that was restored before this one, by the watchdog of its host or by this run."""
-
-    event: Literal["put-back"] = "put-back"
-    host: str
-    by: str
-    text: str
-    at_s: float | None = None
-    how: str | None = None
-
-
-class HostTuned(JournalEvent):
-    """Settings applied to a host, each with its outcome."""
-
-    event: Literal["tuned"] = "tuned"
-    host: str
-    outcomes: dict[str, str]
-    not_applied: tuple[str, ...] = ()
-    """Settings that do not have the planned value, in sentences."""
-
-
-class TuningSwitched(JournalEvent):
-    """Kernel settings of a host changed from those of one cell to those of another, before a trial."""
-
-    event: Literal["tuning-switched"] = "tuning-switched"
-    cell_id: str
-    host: str
-    restored: tuple[str, ...] = ()
-    outcomes: dict[str, str] = {}
-    """Outcome of each setting of the cell."""
-    not_applied: tuple[str, ...] = ()
-    """Settings that do not have the planned value, in sentences."""
-    took_s: float
-
-
-class HostRestored(JournalEvent):
-    """Settings restored on a host, and what could not be restored."""
-
-    event: Literal["restored"] = "restored"
-    host: str
-    settings: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
-
-
-class ProgramsInstalled(JournalEvent):
-    """Programs of generators installed on a host."""
-
-    event: Literal["programs-placed"] = "programs-placed"
-    host: str
-    changed: tuple[str, ...] = ()
-    """Paths of the files that the host did not have yet."""
-    sent_bytes: int = 0
-
-
-class ServicesDeployed(JournalEvent):
-    """The services of a cell deployed on a host, with their configuration files."""
-
-    event: Literal["deployed"] = "deployed"
-    cell_id: str
-    host: str
-    configs: dict[str, str] = {}
-    changed: tuple[str, ...] = ()
-    """Paths of the files that the host did not have yet."""
-    sent_bytes: int = 0
-
-
-class HostLost(JournalEvent):
-    """A host that was lost and is not used any more."""
-
-    event: Literal["host-lost"] = "host-lost"
-    host: str
-    why: str
-
-
-class TestbedLost(JournalEvent):
-    """A testbed with a lost host: the others run its unfinished blocks."""
-
-    event: Literal["testbed-lost"] = "testbed-lost"
-    testbed: str
-    why: str
-
-
-class HostReconnected(JournalEvent):
-    """A lost host that is connected and ready again."""
-
-    event: Literal["host-reconnected"] = "host-reconnected"
-    host: str
-    after_s: float
-
-
-class ClocksSet(JournalEvent):
-    """Wall clocks that were set during the run."""
-
-    event: Literal["clocks-set"] = "clocks-set"
-    text: str
 
 
 class TrialStarted(JournalEvent):
@@ -247,17 +150,6 @@ class BlockAdded(JournalEvent):
     """Block whose trials it repeats."""
 
 
-class BlockEnded(JournalEvent):
-    """The decision after a block whether the run ends early."""
-
-    event: Literal["block-ended"] = "block-ended"
-    stop: bool
-    reason: str
-    blocks: int
-    precision: float | None = None
-    blocks_expected: int | None = None
-
-
 _KINDS: dict[str, type[JournalEvent]] = {
     kind.model_fields["event"].default: kind
     for kind in (
@@ -265,23 +157,12 @@ _KINDS: dict[str, type[JournalEvent]] = {
         RunResumed,
         RunEnded,
         HostFactsRead,
-        LeftoverRestored,
-        HostTuned,
-        TuningSwitched,
-        HostRestored,
-        ProgramsInstalled,
-        ServicesDeployed,
-        HostLost,
-        TestbedLost,
-        HostReconnected,
-        ClocksSet,
         TrialStarted,
         TrialEnded,
         TrialFailed,
         TrialSkipped,
         BlockInterrupted,
         BlockAdded,
-        BlockEnded,
     )
 }
 
@@ -315,6 +196,10 @@ class Journal:
                 os.ftruncate(self._file, before)
                 os.lseek(self._file, before, os.SEEK_SET)
                 raise
+
+    def record(self, event: str, **fields: object) -> None:
+        """Write an event for people alone: no run is resumed or repaired by it. Raises OSError as `append` does."""
+        self.append(OtherEvent.model_validate({"event": event, **fields}))
 
     def __enter__(self) -> Self:
         return self

@@ -70,7 +70,10 @@ def rows_from_arrow(row: type[RowT], content: pa.Table) -> list[RowT]:
     """Return the rows of an Arrow table as models."""
     names = column_names(row.TABLE)
     columns = (content[name].to_pylist() for name in names)
-    return [row(**dict(zip(names, _hashable(values), strict=True))) for values in zip(*columns, strict=True)]
+    rows = (
+        (tuple(each) if isinstance(each, list) else each for each in values) for values in zip(*columns, strict=True)
+    )
+    return [row(**dict(zip(names, values, strict=True))) for values in rows]
 
 
 def empty_frame(table: str) -> pd.DataFrame:
@@ -83,10 +86,6 @@ def _arrow_type(hint: Any) -> pa.DataType:  # noqa: ANN401 - a type
     if get_origin(hint) in (types.UnionType, Union):
         (hint,) = (each for each in get_args(hint) if each is not type(None))
     return _ARROW_TYPES[hint]
-
-
-def _hashable(values: Sequence[Any]) -> list[Any]:
-    return [tuple(value) if isinstance(value, list) else value for value in values]
 
 
 def write_parquet(path: Path, content: pa.Table) -> None:

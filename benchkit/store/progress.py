@@ -20,21 +20,12 @@ from benchkit.store.journal import (
 )
 
 
-@dataclass(frozen=True)
-class TrialPosition:
-    """The position of a trial in the order of a run; `round` counts how often its block was started."""
-
-    block: int
-    round: int
-    position: int
-    cell_id: str
-
-
 @dataclass
 class RunProgress:
     """The state of the trials of a run so far, by their ids."""
 
-    positions: dict[str, TrialPosition] = field(default_factory=dict)
+    positions: dict[str, TrialStarted | TrialSkipped] = field(default_factory=dict)
+    """Block, round, position and cell of each trial, as its last event has them."""
     ended: dict[str, float] = field(default_factory=dict)
     """Duration in seconds of each trial that ended."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -73,7 +64,7 @@ class RunProgress:
             case HostFactsRead(stage="start"):
                 self.known_hosts.add(event.host)
             case TrialStarted():
-                self.positions[event.trial_id] = _position(event)
+                self.positions[event.trial_id] = event
                 self.skipped.pop(event.trial_id, None)
             case TrialEnded():
                 self.ended[event.trial_id] = event.wall_s
@@ -82,17 +73,13 @@ class RunProgress:
             case TrialFailed():
                 self.failed[event.trial_id] = event.why
             case TrialSkipped():
-                self.positions[event.trial_id] = _position(event)
+                self.positions[event.trial_id] = event
                 self.skipped[event.trial_id] = event.why
             case BlockAdded():
                 self.added[event.block] = event.lost
             case BlockInterrupted():
                 self.interrupted.update(event.trials)
                 self.rounds[event.block] = event.round
-
-
-def _position(event: TrialStarted | TrialSkipped) -> TrialPosition:
-    return TrialPosition(event.block, event.round, event.position, event.cell_id)
 
 
 def read_progress(history: Iterable[JournalEvent]) -> RunProgress:

@@ -76,11 +76,6 @@ class RemoteFiles:
         """The file system of fsspec, for libraries that read through one."""
         return self._fs
 
-    @property
-    def is_read_only(self) -> bool:
-        """True for a web server."""
-        return self._protocol in _READ_ONLY
-
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none where there is no such folder."""
         try:
@@ -163,7 +158,7 @@ class RemoteFiles:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        if self.is_read_only:
+        if self._protocol in _READ_ONLY:
             raise InputError("a store on a web server is read-only", where=self.url, hint="push to s3:// or a folder")
         try:
             with self._explained():

@@ -24,7 +24,6 @@ from benchkit.models.rows import (
     FactorRow,
     HostRow,
     LatencyRow,
-    NoteRow,
     SeriesRow,
     SliceRow,
     TrialRow,
@@ -194,11 +193,6 @@ def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
 def _joint_sha256(digests: Sequence[str]) -> str:
     """Return the SHA-256 of a body, or for several that of their digests."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def note_rows(trial_id: str, result: LoadResult) -> list[NoteRow]:
-    """Return the rows of `notes`: defects of the tool that its output shows, and figures that it cannot give."""
-    return [NoteRow(trial_id=trial_id, code=note.code, message=note.message) for note in result.notes]
 
 
 def latency_columns(trial_id: str, measurement: Measurement | None) -> Columns[LatencyRow]:

@@ -168,10 +168,6 @@ class Store:
             return False
         return self.has(run_id) or any((self.path / "tables").glob(f"*/scenario=*/run_id={run_id}"))
 
-    def table_scenarios(self) -> set[str]:
-        """Return the scenarios that have rows of trials."""
-        return self.files.table_scenarios()
-
     def remove(self, run: RunFolder) -> None:
         """Delete a run: its rows first, so that no table has rows of a run that does not exist.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -97,21 +97,21 @@ def telemetry_columns(
     Times count from the start of the measured window on the host's own clock. Counters count from the first sample of
     the host, or from the start of the service: both come before the load.
     """
-    builder = _TelemetryBuilder(record)
+    samples: list[_Samples] = []
     notes = []
     for watch in record.watched:
         missing = list(watch.unseen)
         try:
-            builder.add_samples(watch, read_telemetry(raw(watch.file)))
+            samples += _host_samples(watch, read_telemetry(raw(watch.file)))
         except ParseError as error:
             missing.append(str(error))
-        builder.add_disk_usage(watch, record)
+        samples += _disk_usage(watch, record)
         if record.noise is not None and record.noise.host == watch.host:
-            builder.add_samples(watch, noise_series(read_noise(raw(NOISE_FILE))))
+            samples += _host_samples(watch, noise_series(read_noise(raw(NOISE_FILE))))
         notes += [
             NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{watch.host}: {text}") for text in missing
         ]
-    return builder.build(), tuple(notes)
+    return _columns(record, samples), tuple(notes)
 
 
 def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
@@ -175,66 +175,57 @@ def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow])
     return growth("goroutine_wait_s_total") / waits if waits else None
 
 
-class _TelemetryBuilder:
-    def __init__(self, record: TrialRecord) -> None:
-        self._trial_id = record.trial_id
-        self._load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in record.generators)}
-        self._texts: dict[str, list[str | None]] = {
-            name: [] for name in ("host", "role", "service", "instance", "metric", "unit")
-        }
-        self._t_s: list[Reals] = []
-        self._values: list[Reals] = []
+class _Samples(NamedTuple):
+    watch: WatchRecord
+    service: str | None
+    instance: str | None
+    metric: str
+    t_s: Reals
+    values: Reals
 
-    def add_samples(self, watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> None:
-        for (service, name, instance), series in found.items():
-            metric = TELEMETRY_METRICS.get(name)
-            if metric is None:  # a metric of another version
-                continue
+
+def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> Iterator[_Samples]:
+    """Yield the samples of one host, without metrics of other versions."""
+    for (service, metric, instance), series in found.items():
+        if metric in TELEMETRY_METRICS:
             values = np.asarray(series.numbers, dtype=np.float64)
-            counts_since_boot = metric.grows and service is None
-            self._add(
-                watch,
-                service,
-                instance,
-                name,
-                t_s=(np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9,
-                values=values - values[0] if counts_since_boot else values,
-            )
+            if TELEMETRY_METRICS[metric].grows and service is None:  # counts since the host's boot
+                values = values - values[0]
+            t_s = (np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9
+            yield _Samples(watch, service, instance, metric, t_s, values)
 
-    def add_disk_usage(self, watch: WatchRecord, record: TrialRecord) -> None:
-        """Add the disk usage of the services' folders on one host, at the end of the window."""
-        end_s = np.asarray([watch.window_s])
-        for service in record.services:
-            if service.host == watch.host:
-                for folder, size in service.folder_bytes.items():
-                    self._add(watch, service.name, folder, "folder_bytes", t_s=end_s, values=np.asarray([float(size)]))
 
-    def build(self) -> Columns[TelemetryRow]:
-        numbers = {"t_s": self._t_s, "value": self._values}
-        arrays = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in numbers.items()}
-        trial_ids = [self._trial_id] * len(arrays["value"])
-        return Columns(TelemetryRow, {"trial_id": trial_ids, **self._texts, **arrays})
+def _disk_usage(watch: WatchRecord, record: TrialRecord) -> Iterator[_Samples]:
+    """Yield the disk usage of the services' folders on one host, at the end of the window."""
+    for service in record.services:
+        if service.host == watch.host:
+            for folder, size in service.folder_bytes.items():
+                end_s, values = np.asarray([watch.window_s]), np.asarray([float(size)])
+                yield _Samples(watch, service.name, folder, "folder_bytes", end_s, values)
 
-    def _add(
-        self, watch: WatchRecord, service: str | None, instance: str | None, metric: str, *, t_s: Reals, values: Reals
-    ) -> None:
-        texts = {
-            "host": watch.host,
-            "role": self._role(watch, service),
-            "service": service,
-            "instance": instance,
-            "metric": metric,
-            "unit": TELEMETRY_METRICS[metric].unit,
-        }
-        for column, text in texts.items():
-            self._texts[column] += [text] * len(values)
-        self._t_s.append(t_s)
-        self._values.append(values)
 
-    def _role(self, watch: WatchRecord, service: str | None) -> str:
-        """Return the role that the row is about; all roles of the host if the row is about the host itself."""
-        if service in self._load_services:
-            return LOAD_ROLE
-        if service is None or len(watch.roles) == 1:
-            return ",".join(watch.roles)
-        return ",".join(role for role in watch.roles if role != LOAD_ROLE)
+def _columns(record: TrialRecord, samples: Sequence[_Samples]) -> Columns[TelemetryRow]:
+    load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in record.generators)}
+    texts: dict[str, Sequence[str | None]] = {
+        "trial_id": [record.trial_id for _ in samples],
+        "host": [each.watch.host for each in samples],
+        "role": [_role(each.watch, each.service, load_services) for each in samples],
+        "service": [each.service for each in samples],
+        "instance": [each.instance for each in samples],
+        "metric": [each.metric for each in samples],
+        "unit": [TELEMETRY_METRICS[each.metric].unit for each in samples],
+    }
+    lengths = np.asarray([len(each.values) for each in samples], dtype=np.int64)
+    rows = {name: np.repeat(np.asarray(column, dtype=object), lengths).tolist() for name, column in texts.items()}
+    t_s = np.concatenate([np.empty(0), *(each.t_s for each in samples)])
+    values = np.concatenate([np.empty(0), *(each.values for each in samples)])
+    return Columns(TelemetryRow, {**rows, "t_s": t_s, "value": values})
+
+
+def _role(watch: WatchRecord, service: str | None, load_services: Collection[str]) -> str:
+    """Return the role that the row is about; all roles of the host if the row is about the host itself."""
+    if service in load_services:
+        return LOAD_ROLE
+    if service is None or len(watch.roles) == 1:
+        return ",".join(watch.roles)
+    return ",".join(role for role in watch.roles if role != LOAD_ROLE)

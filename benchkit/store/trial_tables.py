@@ -6,7 +6,7 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.formats import read_output as read_printed
@@ -39,7 +39,6 @@ from benchkit.store.profile_tables import read_profiles
 from benchkit.store.row_builders import (
     class_rows,
     latency_columns,
-    note_rows,
     sampled_requests,
     series_rows,
     slice_rows,
@@ -67,7 +66,7 @@ _MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
 
 @dataclass(frozen=True, eq=False)
 class TrialTables:
-    """All rows of one trial."""
+    """All rows of one trial; those of a table are the field of its name, but for `trials`."""
 
     trial: TrialRow
     notes: tuple[NoteRow, ...]
@@ -89,20 +88,8 @@ class TrialTables:
 
     def by_table(self) -> Mapping[str, Rows]:
         """Return the rows by the name of their table."""
-        return {
-            TrialRow.TABLE: (self.trial,),
-            NoteRow.TABLE: self.notes,
-            LatencyRow.TABLE: self.latency,
-            TelemetryRow.TABLE: self.telemetry,
-            ProfileRow.TABLE: self.profile,
-            ProfileShareRow.TABLE: self.profile_share,
-            TraceRow.TABLE: self.trace,
-            ClassRow.TABLE: self.classes,
-            SliceRow.TABLE: self.slices,
-            SeriesRow.TABLE: self.series,
-            VerdictRow.TABLE: self.verdicts,
-            UncheckedRow.TABLE: self.unchecked,
-        }
+        of_tables = {each.name: getattr(self, each.name) for each in fields(self) if each.name in TABLES}
+        return {TrialRow.TABLE: (self.trial,), **of_tables}
 
 
 TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
@@ -162,7 +149,7 @@ def build_trial_tables(
             main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
         ),
         notes=(
-            *note_rows(record.trial_id, result),
+            *(NoteRow(trial_id=record.trial_id, code=note.code, message=note.message) for note in result.notes),
             *profiles.notes,
             *trace_notes,
             *telemetry_notes,

@@ -61,7 +61,7 @@ def up(hosts: Hosts, lease_s: float, notify: Notify) -> RunningCluster:
     Raises InputError for a host whose Python lacks a package or has another version, HostError where a host is held or
     something does not start. All hosts are restored then.
     """
-    if held := [host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held]:
+    if held := held_hosts(HOLDER, hosts):
         raise HostError("a cluster is already up", where=", ".join(held), hint="`benchkit cluster down` ends it")
     hosts.lock(HOLDER)
     machines = [host for host in hosts if host.shared_with is None]
@@ -99,7 +99,7 @@ def status(hosts: Hosts) -> tuple[tuple[str, ...], str | None]:
 
     Raises HostError where a host does not answer.
     """
-    held = tuple(host for host, is_held in held_hosts(HOLDER, hosts).items() if is_held)
+    held = held_hosts(HOLDER, hosts)
     for name in held:
         if hosts[name].sockets.owners([SCHEDULER_PORT])[SCHEDULER_PORT]:
             return held, f"tcp://{_address(hosts[name])}:{SCHEDULER_PORT}"

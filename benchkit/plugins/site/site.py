@@ -166,7 +166,7 @@ def write_site(store: Store, folder: Path) -> WrittenSite:
 
 def _history(store: Store, scenario: str) -> History | None:
     """Return the history of a scenario; None where no trial of it ended, or every run of it is damaged."""
-    if scenario not in store.table_scenarios():
+    if scenario not in store.files.table_scenarios():
         return None
     try:
         return history(scenario, metric=METRIC, store=store)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from threading import Event
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from benchkit.errors import HostError, LoadToolHangError
 from benchkit.hosts.connections import run_on_hosts
@@ -58,37 +58,26 @@ def remove_shared_folder(block: Block) -> None:
     run_on_hosts(block.folder_hosts, lambda host: host.files.remove(block.folder))
 
 
-class ScheduledCalls:
-    """Calls at instants within the load, each from a thread of its own. A context manager.
+@contextmanager
+def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]], None]]:
+    """Yield a function that has a call made at an instant of `time.monotonic()`, from a thread of its own.
 
-    Calls that are not due when the context ends are not made.
+    Calls that are not due when the context ends are not made. The first error of the others is raised then.
     """
+    ended = Event()
+    calls: list[Future[None]] = []
 
-    def __init__(self, most: int) -> None:
-        self._pool = ThreadPoolExecutor(most)
-        self._ended = Event()
-        self._calls: list[Future[None]] = []
-
-    def add(self, at_s: float, call: Callable[[], None]) -> None:
-        """Call this at an instant of `time.monotonic()`."""
-        self._calls.append(self._pool.submit(self._call, at_s, call))
-
-    def _call(self, at_s: float, call: Callable[[], None]) -> None:
-        if not self._ended.wait(max(0.0, at_s - time.monotonic())):
+    def call_at(at_s: float, call: Callable[[], None]) -> None:
+        if not ended.wait(max(0.0, at_s - time.monotonic())):
             call()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for the calls that have begun, and raise the first error of theirs where there is no other."""
-        self._ended.set()
-        self._pool.shutdown()
-        if error is None:
-            for each in self._calls:
-                each.result()
+    with ThreadPoolExecutor(most) as pool:
+        try:
+            yield lambda at_s, call: calls.append(pool.submit(call_at, at_s, call))
+        finally:
+            ended.set()
+    for each in calls:
+        each.result()
 
 
 def warm_up(trial: Trial) -> None:
@@ -121,16 +110,16 @@ def measure(block: Block) -> None:
     used_before = _cpu_s_of_services(block, before)
     block.began_s = start_of_load(block.used_hosts, slices)
     schedule_samples(block)
-    with ScheduledCalls(2 * len(block.trials)) as calls:
+    with scheduled_calls(2 * len(block.trials)) as schedule_call:
         for trial in block.trials:
             if trial.profile is not None:
                 # A load of a single process starts when its host hears of it: profiles are of the load only.
-                calls.add(block.began_s + START_LEAD_S, partial(start_captures, trial, block.began_s))
+                schedule_call(block.began_s + START_LEAD_S, partial(start_captures, trial, block.began_s))
             own = block.turns_of(trial)
             began_s, ended_s = own[len(own) // 2].window_s
             if math.isfinite(ended_s):
                 probed_s = began_s + PROBED_AT * (ended_s - began_s)
-                calls.add(block.began_s + probed_s, partial(probe_during, trial))
+                schedule_call(block.began_s + probed_s, partial(probe_during, trial))
         runs = run_slices(block.hosts, slices, block.folder, block.began_s)
         after = snapshot_hosts(block)  # at once: servers still work on requests that the load tool has given up
     used_after = _cpu_s_of_services(block, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from benchkit.hosts.host import Host
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service
 from benchkit.run.steps.slice_telemetry import BlockTelemetry, Reals
 from benchkit.run.steps.state import Block, Trial
+from benchkit.services.deploy import RunningService
 from benchkit.store.telemetry_table import SeriesKey
 
 CPU_S = "cpu_s_total"
@@ -26,45 +27,30 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     The CPU time of a server that was there already is unknown, and cannot be told from other programs'.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
-    own: list[Reals] = []
-    for each in trial.running_services:
-        name = block.telemetry_name(trial, each.service.name)
-        grown = blocks[each.service.host].growth((name, CPU_S, None), windows[each.service.host])
-        if grown is not None:
-            own.append(grown)
-            trial.cpu_s[each.service.name] = float(grown.sum())
-    neighbours = [
-        grown
-        for other in block.trials
-        if other is not trial
-        for each in other.running_services
-        if (
-            grown := blocks[each.service.host].growth(
-                (block.telemetry_name(other, each.service.name), CPU_S, None),
-                windows[each.service.host],
-            )
-        )
-        is not None
-    ]
-    of_generators: list[Reals] = []
-    generators = []
-    for generator in trial.generators:
-        grown = blocks[generator.host].growth(
-            (generator_service(generator.number), CPU_S, None), windows[generator.host]
-        )
-        if grown is not None:
-            of_generators.append(grown)
-        cpu_s = generator.cpu_s if grown is None else float(grown.sum())
-        generators.append(generator.model_copy(update={"cpu_s": cpu_s}))
-    trial.generators = tuple(generators)
+
+    def cpu_s(host: str, service: str) -> Reals | None:
+        return blocks[host].growth((service, CPU_S, None), windows[host])
+
+    def cpu_s_of(of_trial: Trial, running: RunningService) -> Reals | None:
+        return cpu_s(running.service.host, block.telemetry_name(of_trial, running.service.name))
+
+    own = {each.service.name: cpu_s_of(trial, each) for each in trial.running_services}
+    others = [cpu_s_of(other, each) for other in block.trials if other is not trial for each in other.running_services]
+    of_generators = [cpu_s(each.host, generator_service(each.number)) for each in trial.generators]
+    of_agents = [cpu_s(host.name, AGENT_SERVICE) for host in hosts]
+    trial.cpu_s |= {name: float(grown.sum()) for name, grown in own.items() if grown is not None}
+    trial.generators = tuple(
+        each if grown is None else each.model_copy(update={"cpu_s": float(grown.sum())})
+        for each, grown in zip(trial.generators, of_generators, strict=True)
+    )
     count = len(trial.slices)
     unknown = [None] * count
     unwatched = {each.trial_id for each in block.trials if any(not server.watch for server in each.cell.spec.external)}
-    run_by_benchkit = [*own, *neighbours, *of_generators, *_of_agents(hosts, blocks, windows)]
+    run_by_benchkit = _known([*own.values(), *others, *of_generators, *of_agents])
     columns: dict[str, Sequence[Any]] = {
-        "server_cpu_s": unknown if trial.trial_id in unwatched else _sums(own, len(trial.running_services), count),
-        "neighbour_cpu_s": unknown if unwatched - {trial.trial_id} else _sums(neighbours, len(neighbours), count),
-        "generator_cpu_s": _sums(of_generators, len(trial.generators), count),
+        "server_cpu_s": unknown if trial.trial_id in unwatched else _sums([*own.values()], count),
+        "neighbour_cpu_s": unknown if unwatched - {trial.trial_id} else _sums(_known(others), count),
+        "generator_cpu_s": _sums(of_generators, count),
         "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
         "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
         "loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
@@ -77,18 +63,16 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     )
 
 
-def _sums(parts: Sequence[Reals], expected: int, count: int) -> list[float | None]:
+def _sums(parts: Sequence[Reals | None], count: int) -> list[float | None]:
     """Return the sum of parts in each slice; None where a part is unknown."""
-    if len(parts) < expected:
+    known = _known(parts)
+    if len(known) < len(parts):
         return [None] * count
-    return [float(value) for value in np.sum(parts, axis=0)] if parts else [0.0] * count
+    return [float(value) for value in np.sum(known, axis=0)] if known else [0.0] * count
 
 
-def _of_agents(
-    hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]
-) -> list[Reals]:
-    grown = [blocks[host.name].growth((AGENT_SERVICE, CPU_S, None), windows[host.name]) for host in hosts]
-    return [each for each in grown if each is not None]
+def _known(parts: Iterable[Reals | None]) -> list[Reals]:
+    return [part for part in parts if part is not None]
 
 
 def _foreign(
@@ -130,8 +114,7 @@ def _on_cpus(
         for cpu in sorted(used)
         for metric in metrics
     ]
-    found = [part for part in parts if part is not None]
-    return _sums(found, len(parts), len(trial.slices))
+    return _sums(parts, len(trial.slices))
 
 
 def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[float | None]:

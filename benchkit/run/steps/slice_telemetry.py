@@ -91,7 +91,7 @@ def telemetry_of_trial(block: BlockTelemetry, cell: int, windows: Sequence[tuple
         if len(t_ns):
             group = name, tuple(t_ns.tolist())
             groups.setdefault(group, []).append((metric, instance, values.tolist()))
-    about = {"format": FORMAT, "slices": len(windows), "window_ns": _length_ns(windows)}
+    about = {"format": FORMAT, "slices": len(windows), "window_ns": sum(end - start for start, end in windows)}
     lines = [_line(about), *map(_line, _group_lines(groups))]
     return b"".join(lines)
 
@@ -153,10 +153,6 @@ def _arrays(series: SampleSeries) -> tuple[Integers, Reals]:
     t_ns = np.asarray(series.t_ns, dtype=np.int64)
     order = np.argsort(t_ns, kind="stable")
     return t_ns[order], np.asarray(series.numbers, dtype=np.float64)[order]
-
-
-def _length_ns(windows: Sequence[tuple[int, int]]) -> int:
-    return sum(end - start for start, end in windows)
 
 
 def _line(content: Mapping[str, Any]) -> bytes:

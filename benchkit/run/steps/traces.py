@@ -38,7 +38,7 @@ def start_traces(trial: Trial) -> None:
         except LostError:
             raise
         except HostError as error:
-            trial.traces_in_progress.append(_failed(host, wanted, tracer, error))
+            trial.traces_in_progress.append(TraceInProgress(_record(host, wanted, tracer), error))
             continue
         for group in [wanted] if tracer == "bpftrace" else [[each] for each in wanted]:
             trial.traces_in_progress.append(_start(trial, group, tracer, load_s))
@@ -88,12 +88,8 @@ def _start(trial: Trial, services: list[RunningService], tracer: Tracer, load_s:
     except LostError:
         raise
     except HostError as error:
-        return _failed(host, services, tracer, error)
+        return TraceInProgress(_record(host, services, tracer), error)
     return TraceInProgress(_record(host, services, tracer), capture)
-
-
-def _failed(host: Host, services: list[RunningService], tracer: Tracer, error: HostError) -> TraceInProgress:
-    return TraceInProgress(_record(host, services, tracer), error)
 
 
 def _record(host: Host, services: list[RunningService], tracer: Tracer) -> TraceRecord:

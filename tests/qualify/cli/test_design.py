@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import benchkit
-from benchkit.store.journal import BlockEnded
 from benchkit.store.store import Store
 
 if TYPE_CHECKING:
@@ -76,8 +75,8 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     assert "every interval is within ± 99.0%" in run.manifest().notes[-1]
     assert trials.groupby("cell_id").size().to_dict() == dict.fromkeys(kinds, blocks)
     assert set(trials.loc[trials["kind"] == "control", "cell_id"]) == {"stack=bare~control"}
-    decisions = [event for event in run.history() if isinstance(event, BlockEnded)]
-    assert [decision.stop for decision in decisions] == [False] * (blocks - 1) + [True]
+    events = [event.model_dump() for event in run.history()]
+    assert [event["stop"] for event in events if event["event"] == "block-ended"] == [False] * (blocks - 1) + [True]
     assert [claim["state"] for claim in summary["claims"]] == ["holds", "not testable here"]
     assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
 

@@ -18,7 +18,7 @@ from benchkit.run.block import run_block
 from benchkit.run.run import OpenedRun, execute
 from benchkit.run.steps.state import Block
 from benchkit.scenario.experiment import Experiment
-from benchkit.store.journal import TuningSwitched
+from benchkit.store.journal import JournalEvent
 from benchkit.store.store import Store
 from tests.qualify.chaos.kit import Bench
 from tests.support.builders import Fields, load, read_scenario, stacks, write_scenario
@@ -60,9 +60,9 @@ def settings(hosts: Hosts) -> dict[str, str | None]:
     return {key: sysctl.value for key, sysctl in hosts["sut"].changes.read_sysctls([SOMAXCONN, BACKLOG]).items()}
 
 
-def switches(run: OpenedRun) -> list[TuningSwitched]:
+def switches(run: OpenedRun) -> list[JournalEvent]:
     """Return the switches in the journal of a run."""
-    return [event for event in run.folder.history() if isinstance(event, TuningSwitched)]
+    return [event for event in run.folder.history() if event.event == "tuning-switched"]
 
 
 def test_each_trial_runs_with_the_settings_of_its_level(

@@ -14,7 +14,7 @@ import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
 from benchkit.run.check import CheckedRun, check_store
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.checksums import write_checksums
 from benchkit.store.journal import BlockInterrupted, HostFactsRead, RunEnded
 from benchkit.store.parquet_files import Rows

@@ -7,7 +7,7 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
-from benchkit.run.deployment import down, select_cell, up
+from benchkit.run.deployment import holder_name, select_cell, take_down, up
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import experiment, stacks
 from tests.support.needs import separate_hosts
@@ -32,7 +32,7 @@ def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> N
         up(planned, select_cell(planned), hosts, lambda _: None)
     with connect_all(lab.inventory()) as hosts:
         while_up = hosts["sut"].changes.read_sysctls([key])[key].value
-        assert down(tuned.scenario.name, hosts) == ("sut",)
+        assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
         assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
 
 
@@ -52,9 +52,9 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
         assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
         wait_until(lambda: sut.changes.state().holder is None)  # the kernel ends it when it next schedules it
         assert sut.sockets.http(address, headers=[("Host", "x")]).status == 200
-        assert down(tuned.scenario.name, hosts) == ("sut",)
+        assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
         with pytest.raises(HostError):
             sut.sockets.http(address, headers=[("Host", "x")])
         assert sut.changes.read_sysctls([key])[key].value == before != "65535"
         assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
-        assert down(tuned.scenario.name, hosts) == ()
+        assert take_down(holder_name(tuned.scenario.name), hosts) == ()

@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.plugins.foreign.imported import OutputFile, import_run, read_cell
 from benchkit.report.pages.report_files import write_run_report
-from benchkit.run.judge import rebuild_run
+from benchkit.run.rebuild import rebuild_run
 from benchkit.store.run_jobs import RunResult, Workers, run_on_runs
 from benchkit.store.store import Store
 from tests.support.many_runs import copy_run, digest, remove_tables

@@ -17,12 +17,11 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import parse_shape
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import ResumeOptions, execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store import journal
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
@@ -169,8 +168,8 @@ def test_the_blocks_of_a_lost_testbed_are_run_by_the_other(rack: Lab, tmp_path: 
     assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, BLOCKS * CELLS)
     trials = trials_of(store)
     assert_complete(trials)
-    (lost,) = (event for event in outcome.run.history() if isinstance(event, journal.TestbedLost))
-    assert lost.testbed == "b"
+    events = (event.model_dump() for event in outcome.run.history())
+    assert [event["testbed"] for event in events if event["event"] == "testbed-lost"] == ["b"]
     assert any("Testbed b was lost" in notice for notice in outcome.run.manifest().notes)
     assert any("Testbed b was lost" in text for text in observer.texts)
     assert set(outcome.restore_unconfirmed) == {"b-sut"}

@@ -9,7 +9,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
-from benchkit.run.deployment import down, select_cell, up
+from benchkit.run.deployment import holder_name, select_cell, take_down, up
 from benchkit.scenario.read import read_experiment
 from tests.support.builders import write_scenario
 from tests.support.needs import separate_hosts
@@ -74,7 +74,7 @@ def test_workers_reach_what_they_serve_without_root(lab: Lab, tmp_path: Path) ->
             answers = {name: sockets.http(Tcp(address, at), headers=[("Host", "x")]) for name, at in PORTS.items()}
             late = late_reader_bytes(hosts["load"], address)
         finally:
-            down("workers", hosts)
+            take_down(holder_name("workers"), hosts)
     sizes = {name: BODY if name == "temporary-file" else 1600 for name in PORTS}
     assert {name: (each.status, each.complete, each.body_bytes) for name, each in answers.items()} == {
         name: (200, True, size) for name, size in sizes.items()

@@ -17,7 +17,7 @@ import benchkit
 from benchkit.cli.results import app as results_app
 from benchkit.models.run import CellRecord
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import ClocksSet, Journal, OtherEvent, read_journal
+from benchkit.store.journal import Journal, OtherEvent, read_journal
 from benchkit.store.row_builders import factor_rows
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -58,7 +58,7 @@ def test_a_journal_on_a_full_disk_has_complete_lines_and_can_be_continued(small_
         filler = fill(small_disk, 4096)
         with pytest.raises(OSError, match="No space left") as caught:  # noqa: PT012 - it is the disk that ends it
             while True:
-                journal.append(ClocksSet(text="x" * 1000))
+                journal.record("clocks-set", text="x" * 1000)
         assert caught.value.errno == errno.ENOSPC
         assert {event.event for event in read_journal(path)} == {"first", "clocks-set"}
         assert path.read_bytes().endswith(b"\n")

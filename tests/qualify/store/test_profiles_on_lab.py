@@ -32,7 +32,7 @@ from benchkit.report.figures.registry import FIGURES
 from benchkit.report.pages.page import page
 from benchkit.report.rendering import render
 from benchkit.report.stored_run import read_run
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment

@@ -21,7 +21,7 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
 from benchkit.report.pages.page import page
 from benchkit.report.stored_run import read_run
-from benchkit.run.judge import rebuild_tables
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment

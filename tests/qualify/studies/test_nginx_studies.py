@@ -13,7 +13,6 @@ from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
 from benchkit.scenario.read import read_experiment
-from benchkit.store.journal import ServicesDeployed
 from tests.qualify.studies.conftest import RunStudy, StudyRun
 
 pytestmark = [
@@ -157,12 +156,13 @@ def test_answers_of_varying_length_are_no_errors(reuseport: StudyRun) -> None:
 
 
 def test_the_configurations_that_were_run_are_in_the_journal(reuseport: StudyRun) -> None:
-    deployed = [event for event in reuseport.outcome.run.history() if isinstance(event, ServicesDeployed)]
+    events = (event.model_dump() for event in reuseport.outcome.run.history())
+    deployed = [event for event in events if event["event"] == "deployed"]
     assert len(deployed) == 8
     for event in deployed:
-        ((path, text),) = event.configs.items()
+        ((path, text),) = event["configs"].items()
         assert path.endswith("/nginx.conf")
-        assert (" reuseport;" in text) is ("reuseport=true" in event.cell_id)
+        assert (" reuseport;" in text) is ("reuseport=true" in event["cell_id"])
 
 
 def test_every_role_of_nginx_is_played(lab: Lab, run_study: RunStudy) -> None:

@@ -21,7 +21,7 @@ def measure_document(whole: dict[str, Any]) -> object:
 
 def test_a_complete_file_is_read() -> None:
     found = measured(read(json.dumps(document())))
-    assert list(found.histograms["raw"].rows()) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
+    assert list(zip(*found.histograms["raw"].columns(), strict=True)) == [(300e-6, 300e-6, 2), (2e-3, 2e-3, 1)]
     assert found.histograms["raw"].mean_s == pytest.approx(2.6e-3 / 3)
 
 

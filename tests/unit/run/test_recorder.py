@@ -11,6 +11,7 @@ import benchkit
 from benchkit.errors import BenchkitError
 from benchkit.run.check import check_store
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
+from benchkit.run.retries import Retry
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import read_checksums
 from benchkit.store.journal import RunEnded
@@ -30,7 +31,7 @@ def end_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:
 def fail_trial(recorder: RunRecorder, planned_trial: PlannedTrial) -> None:
     """Record a trial that failed."""
     recorder.record_trial_started(planned_trial, 1)
-    recorder.record_trial_failed(planned_trial, "sut: broken")
+    recorder.record_trial_failed(planned_trial, "sut: broken", "server", Retry(is_retried=False))
 
 
 def test_trials_of_a_repeated_block_are_not_counted_whether_they_ended_failed_or_were_skipped(

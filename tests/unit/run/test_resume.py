@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import TrialQueue, hash_order
+from benchkit.run.trial_queue import TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from benchkit.store.journal import (
     BlockAdded,
@@ -111,7 +111,7 @@ def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> N
     queue = TrialQueue(ORDER)
     for trial in ORDER[:4]:
         queue.skip_finished(trial, None, 1.0)
-    assert queue.interrupted_blocks() == (2,)
+    assert interrupted_blocks(ORDER, ORDER[:4]) == {2}
     assert trial_ids(queue.repeat_block(2)) == ["r.b002.p001"]
     assert trial_ids(trial for (trial,) in queue.batches()) == [
         *(f"r.b002r2.p{position:03}" for position in (1, 2, 3)),
@@ -124,7 +124,7 @@ def test_an_interruption_between_two_blocks_interrupts_none(finished: int) -> No
     queue = TrialQueue(ORDER)
     for trial in ORDER[:finished]:
         queue.skip_finished(trial, None, 1.0)
-    assert queue.interrupted_blocks() == ()
+    assert interrupted_blocks(ORDER, ORDER[:finished]) == set()
     assert queue.is_empty == (finished == len(ORDER))
     assert trial_ids(trial for (trial,) in queue.batches()) == trial_ids(ORDER[finished:])
 

@@ -12,10 +12,10 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import compress, decompress
 from benchkit.store.journal import read_journal
 from benchkit.store.parquet_files import read_parquet
-from benchkit.store.reparse import reparse
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables, compact
 from tests.unit.store.test_store import stored
@@ -124,7 +124,7 @@ def test_a_scenario_name_in_a_stored_manifest_leads_nowhere_else(store: Store, n
     path.write_text(json.dumps(document))
     outside = sorted(store.path.parent.parent.rglob("*"))
     with pytest.raises(InputError):
-        reparse(store, store.run("r1"))
+        rebuild_tables(store, store.run("r1"))
     assert sorted(store.path.parent.parent.rglob("*")) == outside
 
 

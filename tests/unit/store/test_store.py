@@ -18,10 +18,10 @@ from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
 from benchkit.report.pages.report_files import make_folder
 from benchkit.run.check import check_store
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import ClocksSet, HostFactsRead, Journal, RunStarted, TrialEnded, read_journal
+from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
-from benchkit.store.reparse import reparse
 from benchkit.store.row_builders import host_rows, trial_row
 from benchkit.store.run_folder import LARGE_BYTES, RunFolder
 from benchkit.store.store import Store, store_path
@@ -99,7 +99,7 @@ def stored(store: Store, run_id: str, scenario: str, levels: list[dict[str, str 
             trial_id = f"{run_id}.b01.p{i:02}"
             run.commit_trial(record(trial_id, cell, i), {"wrk.txt": WRK.encode()})
             journal.append(TrialEnded(trial_id=trial_id))
-    reparse(store, run)
+    rebuild_tables(store, run)
     return run
 
 
@@ -258,11 +258,11 @@ def test_an_incomplete_last_line_of_the_journal_is_ignored(tmp_path: Path) -> No
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
         journal.append(RunStarted(seed=1))
-        journal.append(ClocksSet(text="Grüße\n<script>"))
+        journal.record("clocks-set", text="Grüße\n<script>")
     with path.open("ab") as file:
         file.write(b'{"event": "trial-en')
     events = list(read_journal(path))
-    assert [type(event) for event in events] == [RunStarted, ClocksSet]
+    assert [type(event) for event in events] == [RunStarted, OtherEvent]
     assert events[1].model_dump()["text"] == "Grüße\n<script>"
 
 

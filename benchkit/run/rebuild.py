@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +13,7 @@ from benchkit.errors import InputError, ParseError
 from benchkit.models.rows import FactorRow, HostRow, TrialRow
 from benchkit.models.run import Manifest
 from benchkit.models.trial import TrialRecord
+from benchkit.run.judge import Judge, judge_together
 from benchkit.store.checksums import damaged_trials, update_checksums
 from benchkit.store.journal import HostFactsRead, JournalEvent, TrialEnded
 from benchkit.store.parquet_files import Rows, concat_rows
@@ -21,19 +22,7 @@ from benchkit.store.row_builders import INTERRUPTED, factor_rows, host_rows, hos
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
-from benchkit.store.trial_tables import (
-    TRIAL_TABLES,
-    TrialTables,
-    build_trial_tables,
-    read_output,
-)
-
-JudgeTrial = Callable[[TrialRecord, TrialTables], TrialTables]
-"""Function that adds the verdict of a trial to its rows."""
-ContentByTable = Mapping[str, pa.Table]
-"""Rows by the name of their table."""
-JudgeRun = Callable[[Manifest, ContentByTable], ContentByTable]
-"""Function that judges the trials of a run together: it returns the tables that this changes."""
+from benchkit.store.trial_tables import TRIAL_TABLES, TrialTables, build_trial_tables, read_output
 
 
 @dataclass(frozen=True)
@@ -46,26 +35,34 @@ class RebuiltRun:
     """Trials whose raw files are damaged, each with the damage: undamaged rows of theirs stay as they were."""
 
 
-def reparse(
-    store: Store,
-    run: RunFolder,
-    judge_trial: JudgeTrial = lambda _, tables: tables,
-    judge_run: JudgeRun = lambda _, tables: tables,
-    *,
-    keep_damaged: bool = False,
+def rebuild_run(store: Store, run: RunFolder) -> int:
+    """Rebuild all tables of a run that no other process writes to; return the number of its trials.
+
+    Raises InputError, and replaces nothing, where raw files are damaged.
+    """
+    with run.locked():
+        return rebuild_tables(store, run).trials
+
+
+def rebuild_tables(
+    store: Store, run: RunFolder, judge: Judge | None = None, *, keep_damaged: bool = False
 ) -> RebuiltRun:
-    """Rebuild all tables of a run from its raw files alone. The run must be locked.
+    """Rebuild all tables of a run from its raw files alone, verdicts included. The run must be locked.
 
     All trials with complete raw files are read, whatever the journal says of them, except those that failed. Readers
-    see the old tables until all trials are judged.
+    see the old tables until all trials are judged. A given `judge` has judged all of the trials afterwards.
 
     Raises InputError, and replaces nothing, where raw files are missing or damaged; with `keep_damaged`, the rows of
     such trials stay as they are.
     """
     manifest = run.manifest()
+    judge = judge or Judge(manifest)
     tables = RunTables(store, manifest.scenario_name, run.run_id)
     history = list(run.history())
-    built, damaged = _read_raw_files(store, run, history, tables, judge_trial)
+    for event in history:
+        if isinstance(event, HostFactsRead):
+            judge.add_host_facts(event.host, event.stage, event.facts)
+    built, damaged = _read_raw_files(store, run, history, tables, judge)
     if damaged and not keep_damaged:
         raise next(iter(damaged.values()))
     content = {table: concat_rows(table, *(trial[table] for trial in built)) for table in TRIAL_TABLES}
@@ -75,7 +72,7 @@ def reparse(
             if (rows := _stored_rows(tables, table)) is not None:
                 content[table] = concat_rows(table, content[table], rows.filter(pc.is_in(rows["trial_id"], ids)))
     content[HostRow.TABLE] = _host_rows(manifest, history, _stored_rows(tables, HostRow.TABLE))
-    content |= judge_run(manifest, content)
+    content |= judge_together(manifest, content, run)
     tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
     for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
         tables.replace(table, content[table])
@@ -84,7 +81,7 @@ def reparse(
 
 
 def _read_raw_files(
-    store: Store, run: RunFolder, history: Sequence[JournalEvent], tables: RunTables, judge: JudgeTrial
+    store: Store, run: RunFolder, history: Sequence[JournalEvent], tables: RunTables, judge: Judge
 ) -> tuple[list[Mapping[str, Rows]], dict[str, InputError]]:
     """Return the rows of each trial by table, and the trials that cannot be read, each with the damage."""
     progress = read_progress(history)
@@ -112,7 +109,7 @@ def _read_raw_files(
             if trial_id in ended or trial_id in stored_ids or not isinstance(error, ParseError):
                 damaged[trial_id] = error
         else:
-            built.append(judge(record, rows).by_table())
+            built.append(judge.add_verdict(record, rows).by_table())
     return built, damaged
 
 
