@@ -59,7 +59,7 @@ def _percentile_exclusions(trials: pd.DataFrame, thresholds: Thresholds) -> Iter
     requests = pd.to_numeric(trials["requests"])
     for metric in PERCENTILES:
         required = required_requests(metric, thresholds)
-        rows = trials[requests < round(required, 6)]
+        rows = trials[requests < required]
         for trial_id in rows.loc[rows[metric].notna(), "trial_id"]:
             yield Exclusion(
                 str(trial_id), f"too few requests for this percentile: it needs {required:,.0f}", frozenset({metric})
