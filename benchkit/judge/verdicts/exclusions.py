@@ -31,13 +31,7 @@ def run_check_exclusions(trials: pd.DataFrame, manifest: Manifest) -> Iterator[E
 
     `trials` are rows of the table, without factors.
     """
-    judgements = judge_run(RunEvidence(manifest, trials, empty_frame("hosts")))
-    findings = (
-        (trial_id, each.check, each.finding.metrics)
-        for trial_id, judgement in judgements.items()
-        for each in judgement.invalid
-    )
-    yield from exclusions_from_findings(findings)
+    yield from exclusions_from_findings(judge_run(RunEvidence(manifest, trials, empty_frame("hosts"))).invalid)
     yield from _percentile_exclusions(trials, thresholds_of(manifest))
 
 
