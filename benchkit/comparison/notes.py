@@ -13,7 +13,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, BusyProgram, RatioBasis, StoredFinding
+from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, RatioBasis, StoredFinding
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
@@ -87,7 +87,7 @@ def _describe_disturbances(
     ratio: Ratio,
     trial_ids: Sequence[str],
     findings: Mapping[str, Sequence[StoredFinding]],
-    programs: Mapping[str, BusyProgram],
+    programs: Mapping[str, tuple[str, float]],
 ) -> str | None:
     """Return a sentence on what disturbed the trials that a ratio uses, and what that did to the ratio; None: nothing.
 
@@ -111,13 +111,14 @@ def _describe_disturbances(
     return f"{causes}, in {share}{effect}"
 
 
-def _describe_programs(programs: Sequence[BusyProgram]) -> str:
+def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
     """Return the program that most of the disturbed trials saw as the busiest, with its mean use of CPU time."""
     if not programs:
         return "other programs ran on the hosts' CPUs"
-    ((name, _),) = Counter(each.name for each in programs).most_common(1)
-    cores = fmean(each.cores for each in programs if each.name == name)
-    if len({each.name for each in programs}) > 1:
+    names = Counter(name for name, _ in programs)
+    name = max(names, key=names.__getitem__)
+    cores = fmean(cores for each, cores in programs if each == name)
+    if len(names) > 1:
         return f"other programs ran on the hosts' CPUs, most often {name}, which used {units.cores(cores)}"
     return f"another program, {name}, used {units.cores(cores)}"
 
