@@ -18,7 +18,6 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.models.run import CellRecord
 from benchkit.stats.samples import is_comparable
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
@@ -141,19 +140,17 @@ SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any diffe
 
 def with_cell_notes(ratios: Iterable[Ratio], runs: Iterable[RunData]) -> list[Ratio]:
     """Return the ratios with notes on what their cells are."""
-    cells = [cell for run in runs for cell in run.manifest.cells]
-    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: cell.is_unwatched)}
-    return [_with_cell_notes(ratio, by_id) for ratio in ratios]
-
-
-def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
-    names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
-    unwatched = [UNWATCHED_CELL.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
-    own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
-    first = {cell.same_as or cell.cell_id for cell in own}
-    if len(own) == len(first):
-        return ratio.with_notes(unwatched)
-    return ratio.with_notes([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
+    every = [cell for run in runs for cell in run.manifest.cells]
+    cells = {cell.cell_id: cell for cell in sorted(every, key=lambda cell: cell.is_unwatched)}
+    annotated = []
+    for ratio in ratios:
+        names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
+        unwatched = [UNWATCHED_CELL.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
+        own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
+        same = [SAME_SERVER] if len({cell.same_as or cell.cell_id for cell in own}) < len(own) else []
+        noted = ratio.with_notes([*same, *unwatched], unwatched)
+        annotated.append(noted.model_copy(update={"same_server": True}) if same else noted)
+    return annotated
 
 
 def with_response_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:
