@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit.comparison.ratios import Ratio, block_ratios, value_alone
-from benchkit.judge.verdicts.exclusions import run_check_exclusions
+from benchkit.judge.verdicts.exclusions import trials_so_far
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, until_of
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
 from benchkit.stats.samples import Exclusion, take_samples
-from benchkit.store.parquet_files import arrow_table
 
 Review = Callable[[Sequence[Exclusion]], str | None]
 """Function of the exclusions in the first block of a run: the reason to end the run after it, or None."""
@@ -37,13 +36,11 @@ class StopDecision(Frozen):
 
 @dataclass(frozen=True)
 class StopRule:
-    """Rule for ending a run before its `max_blocks` blocks, and the ratios that must be known, each with its metric."""
+    """Rule for ending a run before its last block, and the ratios that must be known, each with its metric."""
 
     until: StopCondition
     ratios: tuple[tuple[str, ComparedCells], ...]
-    max_blocks: int
-    manifest: Manifest | None = None
-    """Manifest of the run, for checks that compare its trials; None: these checks are skipped."""
+    manifest: Manifest
     review: Review | None = None
     """Review of the first block; None: the run goes on whatever it shows."""
 
@@ -54,15 +51,14 @@ class StopRule:
 
         `exclusions` are those of checks on single trials; those of checks on the whole run are added here.
         """
-        trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
-        excluded = (*exclusions, *(run_check_exclusions(trials, self.manifest) if self.manifest else ()))
+        trials, excluded = trials_so_far(rows, self.manifest, exclusions)
         if self.review is not None and len(set(trials["block"])) == 1 and (reason := self.review(excluded)):
             return StopDecision(stop=True, reason=reason, blocks=1)
         return decide(
             trials,
             self.ratios,
             self.until,
-            max_blocks=self.max_blocks,
+            max_blocks=self.manifest.blocks,
             elapsed_s=elapsed_s,
             block_s=block_s,
             exclusions=excluded,
@@ -75,13 +71,8 @@ def stop_rule(manifest: Manifest, review: Review | None = None) -> StopRule | No
     if until is None:
         return None
     requested = requested_ratios(manifest.scenario, manifest.cells, until.metrics)
-    return StopRule(
-        until,
-        tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested)),
-        manifest.blocks,
-        manifest,
-        review,
-    )
+    ratios = tuple(dict.fromkeys((metric, pair) for metric, pair, _ in requested))
+    return StopRule(until, ratios, manifest, review)
 
 
 def decide(

@@ -11,7 +11,7 @@ from scipy import special
 
 from benchkit.comparison.component_costs import component_trials
 from benchkit.comparison.cpu_profiles import goroutines_of
-from benchkit.comparison.notes import with_cell_notes, with_findings, with_latency_notes, with_response_notes
+from benchkit.comparison.notes import with_run_notes
 from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios, with_outcomes
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
@@ -89,7 +89,7 @@ def asked_ratios(data: RunData) -> list[Ratio]:
     result = judge_claim(Claim(text="the answer", ratio=pair, metric=asked.metric, at_least=1), data)
     if all(ratio.ratio is None for ratio in result.ratios):
         return []
-    return with_latency_notes(with_outcomes(result.ratios, data.alpha), data, data)
+    return with_outcomes(result.ratios, data.alpha)
 
 
 def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
@@ -154,8 +154,7 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]
         if reference is None
         else double_ratios(samples, pairs, reference, data.alpha)
     )
-    ratios = with_findings(with_response_notes(measured, data, data), [data])
-    ratios = with_cell_notes(ratios, [data])
+    ratios = with_run_notes(measured, [data])
     without = f" (without {_describe_unsupported(missing, unsupported)})" if missing else ""
     decision, p = _decide(claim, ratios, data.alpha)
     decided = {

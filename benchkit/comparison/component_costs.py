@@ -6,7 +6,7 @@ add up to its CPU time per request: what no part accounts for is a row of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -19,7 +19,7 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
-from benchkit.stats.samples import excluded_ids
+from benchkit.stats.samples import Exclusion, excluded_ids
 from benchkit.store.trace_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
 
 ROUNDING = 1e-3
@@ -121,30 +121,23 @@ class TrialCosts:
     @cached_property
     def traces(self) -> pd.DataFrame:
         """System calls, and seconds that threads wait, per request of traced trials; `level` has which of the two."""
-        traced = self._of_kind("trace")
-        rows = pd.DataFrame() if traced.empty else self.run.rows("trace")
+        rows = self._trace_rows("trace", [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)])
         if rows.empty:
             return pd.DataFrame(columns=[*COLUMNS, "level"])
-        exclusions = [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)]
-        usable = _usable(traced, excluded_ids(exclusions, RPS))
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
         # The calls of a service are not zero where its trace failed: such a trial states none of them.
         services = rows.groupby("trial_id")["service"].transform("nunique")
         rows = rows[services == services.groupby(rows["cell_id"]).transform("max")]
-        return rows.assign(component=rows["name"], value=_per_request(rows))[[*COLUMNS, "level"]]
+        return rows.assign(component=rows["name"])[[*COLUMNS, "level"]]
 
     @cached_property
     def counters(self) -> pd.DataFrame:
         """Factors of the CPU time per request of services in profiled trials, by hardware counters: see `PER_CYCLE`."""
         keys = ["trial_id", "cell_id", "block", "service"]
-        profiled = self._of_kind("profile")
-        rows = pd.DataFrame() if profiled.empty else self.run.rows("trace")
+        rows = self._trace_rows("profile", self.run.pass_exclusions)
         rows = rows[rows["level"] == COUNTERS] if len(rows) else rows
         if rows.empty:
             return pd.DataFrame(columns=[*keys, *PER_CYCLE])
-        usable = _usable(profiled, excluded_ids(self.run.pass_exclusions, RPS))
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
-        counts = rows.assign(value=_per_request(rows)).pivot_table(index=keys, columns="name", values="value").dropna()
+        counts = rows.pivot_table(index=keys, columns="name", values="value").dropna()
         instructions, cycles, cpu_s = (counts[name] for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK))
         factors = (instructions, cycles / instructions, cycles / cpu_s)
         return counts.assign(**dict(zip(PER_CYCLE, factors, strict=True))).reset_index()
@@ -238,6 +231,20 @@ class TrialCosts:
     def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
         return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
 
+    def _trace_rows(self, kind: str, exclusions: Iterable[Exclusion]) -> pd.DataFrame:
+        """Return the rows of `trace` of the usable trials of a kind, with sums per request as `value`.
+
+        They are of the whole load, or in older runs of a part of its window.
+        """
+        trials = self._of_kind(kind)
+        rows = pd.DataFrame() if trials.empty else self.run.rows("trace")
+        if rows.empty:
+            return rows
+        usable = _usable(trials, excluded_ids(exclusions, RPS))
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
+        parts = (rows["duration_s"].astype("float64") / rows["traced_s"]).clip(lower=1.0)
+        return rows.assign(value=rows["value"] * parts / rows["requests"].astype("float64"))
+
     def _of_kind(self, kind: str) -> pd.DataFrame:
         return self.run.trials[self.run.trials["kind"] == kind]
 
@@ -263,12 +270,6 @@ def _hops_of(stack: Mapping[str, Any]) -> tuple[str, ...]:
     entry, behind = stack["entry"], [name for name in stack["services"] if name != stack["entry"]]
     first = f"connections opened, load \N{RIGHTWARDS ARROW} {entry}"
     return (first, f"connections opened, {entry} \N{RIGHTWARDS ARROW} {' and '.join(behind)}") if behind else (first,)
-
-
-def _per_request(rows: pd.DataFrame) -> pd.Series[float]:
-    """Return sums of traces per request: of the whole load, or in older runs of a part of its window."""
-    window_s = rows["duration_s"].astype("float64")
-    return rows["value"] * (window_s / rows["traced_s"]).clip(lower=1.0) / rows["requests"].astype("float64")
 
 
 def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:

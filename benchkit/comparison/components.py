@@ -90,11 +90,14 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
     if run.table is None or not run.trials[CPU].notna().any():
         return ()
     costs = TrialCosts(run)
+    allowed = costs.trials["trial_id"].map(costs.cores_allowed).astype("float64")
+    with_cores = costs.trials.assign(**{ALLOWED: allowed})[allowed.notna()]
     found: list[Component] = []
     for pair in compared_with_baseline(run.manifest.scenario, run.manifest.cells) if pairs is None else pairs:
-        found += _rate_terms(costs.trials, pair, run.alpha)
-        found += _core_terms(costs, pair, run.alpha)
-        found += _counter_terms(costs.counters, pair, run.alpha)
+        found += _logarithmic("rate", RATE_TERMS, costs.trials, pair, run.alpha)
+        found += _logarithmic("cores", CORE_TERMS, with_cores, pair, run.alpha)
+        for service, rows in costs.counters.groupby("service"):
+            found += _logarithmic("counters", COUNTER_TERMS, rows, pair, run.alpha, service=str(service))
         found += _additive("service", costs.services, pair, run.alpha)
         found += _additive("mode", costs.modes, pair, run.alpha)
         found += _additive("category", costs.categories, pair, run.alpha)
@@ -154,76 +157,41 @@ def finest_parts(components: Sequence[Part]) -> list[Part]:
     return [each for each in components if each.level == level]
 
 
-def _rate_terms(trials: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield the terms of the logarithm of a ratio of rates: their sum, cores used, less CPU time per request."""
-    terms: Mapping[str, Term] = {
-        SUM: ("req/s", lambda side: side[RPS], 1),
-        CORES: ("cores", lambda side: side[RPS] + side[CPU], 1),
-        COST: ("sec/req", lambda side: side[CPU], -1),
-    }
-    yield from _logarithmic("rate", terms, trials, pair, alpha)
+Terms = Mapping[str, tuple[str, Mapping[str, int]]]
+"""Terms of a logarithm, the sum first: the unit of each, and the columns of trials that it multiplies or divides by."""
 
-
-def _core_terms(costs: TrialCosts, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield the terms of the logarithm of a ratio of cores used, where records of trials say what is allowed."""
-    trials = costs.trials
-    allowed = trials["trial_id"].map(costs.cores_allowed).astype("float64")
-    trials = trials.assign(**{ALLOWED: allowed})[allowed.notna()]
-    terms: Mapping[str, Term] = {
-        SUM: ("cores", lambda side: side[RPS] + side[CPU], 1),
-        ALLOWED: ("cores", lambda side: side[ALLOWED], 1),
-        USED: ("ratio", lambda side: side[RPS] + side[CPU] - side[ALLOWED], 1),
-    }
-    yield from _logarithmic("cores", terms, trials, pair, alpha)
-
-
-def _counter_terms(counters: pd.DataFrame, pair: ComparedCells, alpha: float) -> Iterator[Component]:
-    """Yield the terms of the logarithm of the ratio of CPU times per request of each service, by hardware counters."""
-    instructions, per_instruction, per_second = PER_CYCLE
-    terms: Mapping[str, Term] = {
-        SUM: ("sec/req", lambda side: side[instructions] + side[per_instruction] - side[per_second], 1),
-        instructions: (PER_CYCLE[instructions], lambda side: side[instructions], 1),
-        per_instruction: (PER_CYCLE[per_instruction], lambda side: side[per_instruction], 1),
-        per_second: (PER_CYCLE[per_second], lambda side: side[per_second], -1),
-    }
-    for service, rows in counters.groupby("service"):
-        yield from _logarithmic("counters", terms, rows, pair, alpha, service=str(service))
-
-
-Term = tuple[str, Callable[[pd.DataFrame], "pd.Series[float]"], int]
-"""Unit of a term, its logarithm from those of the columns of trials, and its sign in the sum."""
+_USED = {RPS: 1, CPU: 1}
+RATE_TERMS: Terms = {SUM: ("req/s", {RPS: 1}), CORES: ("cores", _USED), COST: ("sec/req", {CPU: 1})}
+CORE_TERMS: Terms = {
+    SUM: ("cores", _USED),
+    ALLOWED: ("cores", {ALLOWED: 1}),
+    USED: ("ratio", {**_USED, ALLOWED: -1}),
+}
+INSTRUCTIONS, PER_INSTRUCTION, PER_SECOND = PER_CYCLE
+COUNTER_TERMS: Terms = {
+    SUM: ("sec/req", {INSTRUCTIONS: 1, PER_INSTRUCTION: 1, PER_SECOND: -1}),
+    **{name: (unit, {name: 1}) for name, unit in PER_CYCLE.items()},
+}
+DIVISORS = frozenset({COST, PER_SECOND})
+"""Terms whose logarithm is subtracted in the sum."""
 
 
 def _logarithmic(
-    level: Level,
-    terms: Mapping[str, Term],
-    trials: pd.DataFrame,
-    pair: ComparedCells,
-    alpha: float,
-    *,
-    service: str | None = None,
+    level: Level, terms: Terms, trials: pd.DataFrame, pair: ComparedCells, alpha: float, *, service: str = ""
 ) -> Iterator[Component]:
-    columns = [name for name in (RPS, CPU, ALLOWED, *PER_CYCLE) if name in trials]
-    logs = trials.assign(**{name: np.log(trials[name].astype("float64")) for name in columns})
-    both = _sides(logs.groupby(["cell_id", "block"])[columns].mean(), pair)
+    """Yield the terms of the logarithm of a ratio, as far as both cells have trials with all of their columns."""
+    columns = list(dict.fromkeys(name for _, powers in terms.values() for name in powers))
+    logs = np.log(trials[columns].astype("float64"))
+    both = _sides(logs.groupby([trials["cell_id"], trials["block"]]).mean(), pair)
     if both is None:
         return
-    for name, (unit, of, sign) in terms.items():
-        own, other = (of(side).to_numpy(dtype=np.float64) for side in both)
-        difference, low, high = _interval(sign * (own - other), alpha)
-        yield Component(
-            cell_id=pair.cell_id,
-            baseline_id=pair.baseline,
-            level=level,
-            service=service,
-            component=name,
-            unit=unit,
-            value=math.exp(own.mean()),
-            baseline_value=math.exp(other.mean()),
-            difference=difference,
-            low=low,
-            high=high,
-            blocks=len(own),
+    for name, (unit, powers) in terms.items():
+        parts = [[power * side[each].to_numpy(dtype=np.float64) for each, power in powers.items()] for side in both]
+        own, other = (np.sum(part, axis=0) for part in parts)
+        sign = -1 if name in DIVISORS else 1
+        what = {"service": service, "name": name, "unit": unit}
+        yield _component(sign * own, sign * other, alpha, pair, level=level, **what).model_copy(
+            update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())}
         )
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.judge.verdicts.exclusions import run_check_exclusions
+from benchkit.judge.verdicts.exclusions import trials_so_far
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import INVALID, Exclusion
-from benchkit.store.parquet_files import arrow_table
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,7 @@ class SpareBlocks:
         `exclusions` are those of checks on single trials; those of checks on the whole run are added here. `added` are
         the blocks added so far.
         """
-        trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
-        data = RunData(self.manifest, trials, (*exclusions, *run_check_exclusions(trials, self.manifest)))
-        return lost_block(data, added)
+        return lost_block(RunData(self.manifest, *trials_so_far(rows, self.manifest, exclusions)), added)
 
 
 def lost_block(data: RunData, added: Collection[int]) -> int | None:

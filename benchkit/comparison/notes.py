@@ -13,12 +13,11 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, BusyProgram, RatioBasis, StoredFinding
+from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, RatioBasis, StoredFinding
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.models.run import CellRecord
 from benchkit.stats.samples import is_comparable
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
@@ -87,7 +86,7 @@ def _describe_disturbances(
     ratio: Ratio,
     trial_ids: Sequence[str],
     findings: Mapping[str, Sequence[StoredFinding]],
-    programs: Mapping[str, BusyProgram],
+    programs: Mapping[str, tuple[str, float]],
 ) -> str | None:
     """Return a sentence on what disturbed the trials that a ratio uses, and what that did to the ratio; None: nothing.
 
@@ -111,13 +110,14 @@ def _describe_disturbances(
     return f"{causes}, in {share}{effect}"
 
 
-def _describe_programs(programs: Sequence[BusyProgram]) -> str:
+def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
     """Return the program that most of the disturbed trials saw as the busiest, with its mean use of CPU time."""
     if not programs:
         return "other programs ran on the hosts' CPUs"
-    ((name, _),) = Counter(each.name for each in programs).most_common(1)
-    cores = fmean(each.cores for each in programs if each.name == name)
-    if len({each.name for each in programs}) > 1:
+    names = Counter(name for name, _ in programs)
+    name = max(names, key=names.__getitem__)
+    cores = fmean(cores for each, cores in programs if each == name)
+    if len(names) > 1:
         return f"other programs ran on the hosts' CPUs, most often {name}, which used {units.cores(cores)}"
     return f"another program, {name}, used {units.cores(cores)}"
 
@@ -140,19 +140,17 @@ SAME_SERVER = "A/A: both cells have the same server, byte for byte, so any diffe
 
 def with_cell_notes(ratios: Iterable[Ratio], runs: Iterable[RunData]) -> list[Ratio]:
     """Return the ratios with notes on what their cells are."""
-    cells = [cell for run in runs for cell in run.manifest.cells]
-    by_id = {cell.cell_id: cell for cell in sorted(cells, key=lambda cell: cell.is_unwatched)}
-    return [_with_cell_notes(ratio, by_id) for ratio in ratios]
-
-
-def _with_cell_notes(ratio: Ratio, cells: Mapping[str, CellRecord]) -> Ratio:
-    names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
-    unwatched = [UNWATCHED_CELL.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
-    own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
-    first = {cell.same_as or cell.cell_id for cell in own}
-    if len(own) == len(first):
-        return ratio.with_notes(unwatched)
-    return ratio.with_notes([SAME_SERVER, *unwatched], unwatched).model_copy(update={"same_server": True})
+    every = [cell for run in runs for cell in run.manifest.cells]
+    cells = {cell.cell_id: cell for cell in sorted(every, key=lambda cell: cell.is_unwatched)}
+    annotated = []
+    for ratio in ratios:
+        names = dict.fromkeys(filter(None, (ratio.cell_id, ratio.baseline, ratio.relative_to)))
+        unwatched = [UNWATCHED_CELL.format(cell=name) for name in names if name in cells and cells[name].is_unwatched]
+        own = [cells[name] for name in dict.fromkeys((ratio.cell_id, ratio.baseline)) if name in cells]
+        same = [SAME_SERVER] if len({cell.same_as or cell.cell_id for cell in own}) < len(own) else []
+        noted = ratio.with_notes([*same, *unwatched], unwatched)
+        annotated.append(noted.model_copy(update={"same_server": True}) if same else noted)
+    return annotated
 
 
 def with_response_notes(ratios: Iterable[Ratio], before: RunData, after: RunData) -> list[Ratio]:

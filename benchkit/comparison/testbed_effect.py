@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 class TestbedEffect(Frozen):
     """A metric, or a ratio in it, on one testbed relative to another."""
 
-    metric: str
     testbed: str
     reference: str
-    blocks: tuple[int, int]
-    """Number of blocks on `testbed` and on `reference`."""
     ratio: float
     low: float
     high: float
@@ -70,7 +67,7 @@ def effects_of_testbeds(samples: Samples, testbeds: Mapping[int, str], alpha: fl
     of_cells = np.mean([np.nanmean(part, axis=1, keepdims=True) for part in parts.values()], axis=0)
     of_blocks = {name: _block_effects(part - of_cells) for name, part in parts.items()}
     inflation = serial_inflation(list(parts.values()))
-    return list(_against_first(samples.metric, of_blocks, alpha, inflation))
+    return list(_against_first(of_blocks, alpha, inflation))
 
 
 def ratio_effects(
@@ -85,7 +82,7 @@ def ratio_effects(
         logs = samples.of(pair.cell_id) - samples.of(pair.baseline)
         parts = _split(logs[np.newaxis, :], samples.blocks, testbeds)
         of_blocks = {name: _block_effects(part) for name, part in parts.items()}
-        found = _against_first(samples.metric, of_blocks, alpha / len(pairs), 1.0)
+        found = _against_first(of_blocks, alpha / len(pairs), 1.0)
         effects += [each.model_copy(update={"pair": (pair.cell_id, pair.baseline)}) for each in found]
     return effects
 
@@ -132,19 +129,15 @@ def _block_effects(logs: Reals) -> Reals:
     return means
 
 
-def _against_first(
-    metric: str, of_blocks: Mapping[str, Reals], alpha: float, inflation: float
-) -> Iterator[TestbedEffect]:
+def _against_first(of_blocks: Mapping[str, Reals], alpha: float, inflation: float) -> Iterator[TestbedEffect]:
     (reference, first), *others = of_blocks.items()
     for name, blocks in others:
         if min(len(first), len(blocks)) >= MIN_BLOCKS:
             difference, error, df = welch(first, blocks, inflation)
             reach = t_quantile(1 - alpha / len(others), df) * error
             yield TestbedEffect(
-                metric=metric,
                 testbed=name,
                 reference=reference,
-                blocks=(len(blocks), len(first)),
                 ratio=float(np.exp(difference)),
                 low=float(np.exp(difference - reach)),
                 high=float(np.exp(difference + reach)),

@@ -130,11 +130,19 @@ def cells_along(data: RunData, factor: str) -> list[tuple[dict[str, str], list[t
     return wide
 
 
-def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> Reals:
-    """Return the logarithms of these cells, (blocks, cells), in the blocks that have all of them."""
+def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> tuple[Reals, str | None]:
+    """Return the logarithms of these cells, (blocks, cells), in the blocks that have all of them.
+
+    With them comes the reason why so few blocks allow no interval, if that is so.
+    """
     logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
     complete: Reals = logs[~np.isnan(logs).any(axis=1)]
-    return complete
+    if len(complete) >= MIN_BLOCKS:
+        return complete, None
+    rarest = min((cell_id for _, cell_id in cells), key=lambda cell_id: len(samples.known(cell_id)))
+    excluded = samples.excluded_of(rarest)
+    why = f" ({rarest}: {describe_reasons(excluded)})" if excluded else ""
+    return complete, f"{units.counted(len(complete), 'block')} of {MIN_BLOCKS} needed have every level{why}"
 
 
 def _number(cell: CellRecord, factor: str) -> float:
@@ -150,16 +158,10 @@ def _number(cell: CellRecord, factor: str) -> float:
 def _trend(
     samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> Trend:
-    complete = _complete_logs(samples, cells)
-    blocks = len(complete)
-    trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=blocks)
-    if blocks < MIN_BLOCKS:
-        rarest = min((cell_id for _, cell_id in cells), key=lambda cell_id: len(samples.known(cell_id)))
-        excluded = samples.excluded_of(rarest)
-        why = f"{blocks} blocks have every level; a line needs {MIN_BLOCKS}"
-        return trend.model_copy(
-            update={"reason": f"{why} ({rarest}: {describe_reasons(excluded)})" if excluded else why}
-        )
+    complete, reason = _complete_logs(samples, cells)
+    trend = Trend(metric=samples.metric, factor=factor, levels=others, blocks=len(complete), reason=reason)
+    if reason is not None:
+        return trend
     x = np.log2([number for number, _ in cells])
     design = np.column_stack([np.ones_like(x), x - x.mean()])
     lines: Reals = complete @ np.linalg.pinv(design).T  # (blocks, 2): least squares, block by block
@@ -280,14 +282,12 @@ def scalability_of(data: RunData, factor: str) -> tuple[Scalability, ...]:
 def _fit(
     samples: Samples, factor: str, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> Scalability:
-    complete = _complete_logs(samples, cells)
-    found = Scalability(factor=factor, levels=others, blocks=len(complete))
+    complete, reason = _complete_logs(samples, cells)
     if len(cells) < MIN_LEVELS:
-        return found.model_copy(update={"reason": f"{len(cells)} levels; the law needs {MIN_LEVELS}"})
-    if len(complete) < MIN_BLOCKS:
-        return found.model_copy(
-            update={"reason": f"{len(complete)} blocks have every level; the law needs {MIN_BLOCKS}"}
-        )
+        reason = f"{len(cells)} levels; the law needs {MIN_LEVELS}"
+    found = Scalability(factor=factor, levels=others, blocks=len(complete), reason=reason)
+    if reason is not None:
+        return found
     numbers = np.array([number for number, _ in cells])
     fitted = np.array([fit_block(numbers, block) for block in complete])
     contention, coherency = (_parameter(fitted[:, place], alpha) for place in (1, 2))
@@ -379,13 +379,11 @@ def connection_memory_of(data: RunData) -> tuple[ConnectionMemory, ...]:
 def _slope(
     samples: Samples, others: Mapping[str, str], cells: Sequence[tuple[float, str]], alpha: float
 ) -> ConnectionMemory:
-    complete = np.exp(_complete_logs(samples, cells))
-    found = ConnectionMemory(levels=others, blocks=len(complete))
-    if len(complete) < MIN_BLOCKS:
-        return found.model_copy(
-            update={"reason": f"{units.counted(len(complete), 'block')} of {MIN_BLOCKS} needed have every level"}
-        )
+    complete, reason = _complete_logs(samples, cells)
+    found = ConnectionMemory(levels=others, blocks=len(complete), reason=reason)
+    if reason is not None:
+        return found
     connections = np.array([level for level, _ in cells])
     centred = connections - connections.mean()
-    slope, reach = mean_interval(complete @ centred / (centred @ centred), alpha)
+    slope, reach = mean_interval(np.exp(complete) @ centred / (centred @ centred), alpha)
     return found.model_copy(update={"bytes_per_connection": slope, "low": slope - reach, "high": slope + reach})

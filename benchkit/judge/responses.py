@@ -145,18 +145,14 @@ def answers_by_cell(trials: pd.DataFrame) -> dict[str, Answers]:
 
 
 def response_mismatches(
-    cell_id: str,
-    baseline: str,
-    answers: Mapping[str, Answers],
-    baseline_answers: Mapping[str, Answers] | None = None,
+    cell_id: str, baseline: str, answers: Mapping[str, Answers], baseline_answers: Mapping[str, Answers]
 ) -> tuple[ResponseMismatch, ...]:
     """Return the traits in which the answers of two cells differ, including traits that vary within one of them.
 
     Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run,
     if the baseline is a cell of that. Cells that were never probed have no mismatch.
     """
-    of_cell = answers.get(cell_id, {})
-    of_baseline = (answers if baseline_answers is None else baseline_answers).get(baseline, {})
+    of_cell, of_baseline = answers.get(cell_id, {}), baseline_answers.get(baseline, {})
     found: list[ResponseMismatch] = []
     for trait in TRAITS:
         own, other = of_cell.get(trait, frozenset()), of_baseline.get(trait, frozenset())
@@ -175,38 +171,35 @@ def response_mismatches(
 
 
 def with_declared_reasons(found: Iterable[ResponseMismatch], manifest: Manifest) -> tuple[ResponseMismatch, ...]:
-    """Return the mismatches with the reasons that the scenario of the run declares."""
-    declared = declared_differences(manifest.scenario)
-    levels = {cell.cell_id: level_texts(cell.levels) for cell in manifest.cells}
-    return tuple(
-        each.model_copy(update={"declared_reason": _declared_reason(each, declared, levels)}) for each in found
-    )
+    """Return the mismatches, each with the first reason that the scenario of the run declares."""
 
+    def reason(mismatch: ResponseMismatch) -> str | None:
+        declared = _declared_between(manifest, (mismatch.cell_id, mismatch.baseline))
+        return next((" ".join(each.why.split()) for each in declared if mismatch.trait in each.what), None)
 
-def declared_differences(scenario: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """Return the differences that a stored scenario declares."""
-    return tuple(Difference.model_validate(each) for each in scenario.get("differs") or ())
+    return tuple(each.model_copy(update={"declared_reason": reason(each)}) for each in found)
 
 
 def declared_traits(manifest: Manifest, cell_ids: Collection[str]) -> frozenset[Trait]:
     """Return the traits that the scenario of a run declares to differ between these cells."""
-    levels = [level_texts(cell.levels) for cell in manifest.cells if cell.cell_id in cell_ids]
-    return frozenset(
-        trait
-        for each in declared_differences(manifest.scenario)
-        if any(level_texts(each.cells).items() <= of_cell.items() for of_cell in levels)
-        for trait in each.what
-    )
+    return frozenset(trait for each in _declared_between(manifest, cell_ids) for trait in each.what)
 
 
 def varying_traits(scenario: Mapping[str, Any], levels: Mapping[str, str]) -> frozenset[Trait]:
     """Return the traits that a stored scenario declares to vary within the cell with these levels."""
-    return frozenset(
-        trait
-        for each in declared_differences(scenario)
-        if each.varies and level_texts(each.cells).items() <= levels.items()
-        for trait in each.what
-    )
+    return frozenset(trait for each in _declared(scenario, [levels]) if each.varies for trait in each.what)
+
+
+def _declared_between(manifest: Manifest, cell_ids: Collection[str]) -> Iterator[Difference]:
+    levels = [level_texts(cell.levels) for cell in manifest.cells if cell.cell_id in cell_ids]
+    return _declared(manifest.scenario, levels)
+
+
+def _declared(scenario: Mapping[str, Any], cells: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
+    """Yield the differences that a stored scenario declares of one of these cells, given by their levels."""
+    for each in map(Difference.model_validate, scenario.get("differs") or ()):
+        if any(level_texts(each.cells).items() <= levels.items() for levels in cells):
+            yield each
 
 
 def mismatch_notes(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
@@ -215,17 +208,6 @@ def mismatch_notes(found: Sequence[ResponseMismatch]) -> tuple[str, ...]:
     for each in found:
         by_comment.setdefault(each.comment, []).append(each.text)
     return tuple(f"different answers: {'; '.join(texts)}{comment}" for comment, texts in by_comment.items())
-
-
-def _declared_reason(
-    found: ResponseMismatch, declared: Sequence[Difference], levels: Mapping[str, Mapping[str, str]]
-) -> str | None:
-    sides = [levels.get(cell_id, {}) for cell_id in (found.cell_id, found.baseline)]
-    for each in declared:
-        wanted = level_texts(each.cells)
-        if found.trait in each.what and any(wanted.items() <= side.items() for side in sides):
-            return " ".join(each.why.split())
-    return None
 
 
 def _ordered(values: Iterable[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchkit.models.base import Frozen
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import BuildRecord, Manifest
+from benchkit.models.run import Manifest
 from benchkit.store.row_builders import flatten_facts
 
 if TYPE_CHECKING:
@@ -132,7 +132,13 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
 
 def _builds(run: Manifest) -> dict[str, str]:
     """Return the commit and the output of each built service of each cell."""
-    return {f"{cell.cell_id} {name}": _build_text(build) for cell in run.cells for name, build in cell.builds.items()}
+    return {
+        f"{cell.cell_id} {name}": f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
+        if build.image is None
+        else f"image {build.image} with id {build.output_sha256[:12]}"
+        for cell in run.cells
+        for name, build in cell.builds.items()
+    }
 
 
 def _files(run: Manifest) -> dict[str, str]:
@@ -142,12 +148,6 @@ def _files(run: Manifest) -> dict[str, str]:
         for cell in run.cells
         for name, sha256 in cell.files.items()
     }
-
-
-def _build_text(build: BuildRecord) -> str:
-    if build.image is not None:
-        return f"image {build.image} with id {build.output_sha256[:12]}"
-    return f"{build.commit or 'files'} with output {build.output_sha256[:12]}"
 
 
 def image_ids(run: Manifest) -> dict[str, str]:
@@ -170,15 +170,13 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
-    interfaces = {key: value for key, value in facts.items() if re.fullmatch(r"interfaces\.\d+\.name", key)}
-    named = {key.removesuffix("name"): f"interfaces.{value}." for key, value in interfaces.items()}
-    return {_with_interface_name(fact, named): value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
+    """Return the relevant facts; those of an interface under its name instead of its position in a list."""
 
+    def named(position: re.Match[str]) -> str:
+        return f"interfaces.{facts.get(f'{position[0]}name', position[1])}."
 
-def _with_interface_name(fact: str, interfaces: Mapping[str, str]) -> str:
-    """Return a fact of an interface under the interface's name instead of its position in a list."""
-    prefix = next((prefix for prefix in interfaces if fact.startswith(prefix)), None)
-    return fact if prefix is None else interfaces[prefix] + fact.removeprefix(prefix)
+    relevant = {fact: value for fact, value in facts.items() if RELEVANT_FACTS.fullmatch(fact)}
+    return {re.sub(r"^interfaces\.(\d+)\.", named, fact): value for fact, value in relevant.items()}
 
 
 def _changed(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:

@@ -13,7 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchkit import units
+from benchkit.judge.check import ALL, Finding
 from benchkit.judge.evidence import RunEvidence
+from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Reals, is_comparable, log_left
 
@@ -39,6 +42,23 @@ class Balance(NamedTuple):
     def inequality(self) -> float:
         """Distance of the trial from the others: the log-ratio without its sign."""
         return abs(self.log_ratio)
+
+    @property
+    def text(self) -> str:
+        """The same as a clause: `5 % more or less than in the slices of the block's other cells`."""
+        return f"{units.share(math.expm1(self.inequality))} more or less than in the slices of the block's other cells"
+
+    def finding(self, seen: str, limit: str, advice: str, thresholds: Thresholds) -> Finding:
+        """Return the finding about CPU time that was taken from its cell: `seen` says by whom and how much."""
+        return Finding(
+            severity="suspect",
+            metrics=ALL,
+            seen=f"{seen}, and left {self.text}",
+            threshold=f"limit: {limit}, {units.share(thresholds.unequal)} more or less",
+            means="Ratios of this block include that difference, which random order turns into noise; each rate is lower "
+            "than it could be.",
+            advice=advice,
+        )
 
 
 def sliced_trials(trials: pd.DataFrame) -> pd.DataFrame:

@@ -303,11 +303,9 @@ def _counted_states(evidence: Evidence, host: str) -> tuple[str, ...] | None:
 
 def _has_same_addresses(evidence: Evidence, host: str, other: str) -> bool:
     """Return True if two hosts are one to the network: the same name, or one machine with the same addresses."""
-    addresses = [_addresses(evidence, each) for each in (host, other)]
-    equal = bool(addresses[0]) and addresses[0] == addresses[1]
-    return host == other or (equal and machine_of(evidence, host) == machine_of(evidence, other))
-
-
-def _addresses(evidence: Evidence, host: str) -> frozenset[str]:
-    interfaces = evidence.facts_of(host).interfaces
-    return frozenset(address for interface in interfaces for address in interface.addresses)
+    own, others = (
+        {address for interface in evidence.facts_of(each).interfaces for address in interface.addresses}
+        for each in (host, other)
+    )
+    is_equal = bool(own) and own == others and machine_of(evidence, host) == machine_of(evidence, other)
+    return host == other or is_equal

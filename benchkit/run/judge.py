@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -99,9 +99,7 @@ class Judge:
         """Return a trial's row with its verdict, findings, skipped checks, and the values for checks of runs."""
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
-        self._exclusions += exclusions_from_findings(
-            (record.trial_id, each.check, each.finding.metrics) for each in judgement.invalid
-        )
+        self._exclusions += exclusions_from_findings(judgement.invalid)
         trial = replace(
             tables.trial,
             rate_first_over_last=first_over_last(evidence),
@@ -120,8 +118,8 @@ class Judge:
         return replace(
             tables,
             trial=trial,
-            verdicts=judgement.verdict_rows(record.trial_id, "trial"),
-            unchecked=judgement.unchecked_rows(record.trial_id, "trial"),
+            verdicts=judgement.verdicts,
+            unchecked=judgement.unchecked,
         )
 
 
@@ -141,11 +139,8 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
 def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> ContentByTable:
     """Judge the trials of a run together; return `verdicts`, `unchecked`, `trials` as judged, and `components`."""
     evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
-    judgements = judge_run(evidence)
-    rows_of_run: dict[str, list[Row]] = {
-        "verdicts": [row for trial, each in judgements.items() for row in each.verdict_rows(trial, "run")],
-        "unchecked": [row for trial, each in judgements.items() for row in each.unchecked_rows(trial, "run")],
-    }
+    judgement = judge_run(evidence)
+    rows_of_run: dict[str, Sequence[Row]] = {"verdicts": judgement.verdicts, "unchecked": judgement.unchecked}
     judged = {
         table: pa.concat_tables(
             [tables[table].filter(pc.equal(tables[table]["scope"], "trial")), arrow_table(table, rows)]

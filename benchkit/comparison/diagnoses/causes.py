@@ -35,12 +35,12 @@ def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tup
 
 def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:
     """Return what a diagnosis sees in a cell; that of a plugin which fails sees nothing, and the log says so."""
-    plugin = DIAGNOSES.plugin(diagnosis.code)
-    if plugin is None:
-        return list(diagnosis.find(cell, other))
     try:
         return list(diagnosis.find(cell, other))
-    except Exception as error:  # noqa: BLE001 - the code of others fails in any way
+    except Exception as error:
+        plugin = DIAGNOSES.plugin(diagnosis.code)
+        if plugin is None:
+            raise
         logger.warning("diagnosis %s of %s failed: %s", plugin.name, plugin.package, describe_failure(error))
         return []
 

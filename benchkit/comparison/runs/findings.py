@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -30,16 +30,6 @@ class StoredFinding:
     metrics: frozenset[str]
 
 
-@dataclass(frozen=True)
-class BusyProgram:
-    """A program outside of the run."""
-
-    name: str
-    """Its command and pid: `python3 (pid 12290)`."""
-    cores: float
-    """CPU seconds per second of the trial."""
-
-
 @dataclass(frozen=True, eq=False)
 class RatioBasis:
     """Trials that the ratios of one run use, the findings about them, and the programs that disturbed them."""
@@ -48,8 +38,8 @@ class RatioBasis:
     """Measured trials, by cell."""
     findings: Mapping[str, Mapping[str, Sequence[StoredFinding]]]
     """Findings, by metric and trial."""
-    programs: Mapping[str, BusyProgram] = field(default_factory=dict)
-    """The busiest program outside of the run, by trial, where one is known."""
+    programs: Mapping[str, tuple[str, float]]
+    """The busiest program outside of the run, `python3 (pid 12290)`, and the cores that it used: by trial, if known."""
 
 
 def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
@@ -83,7 +73,5 @@ def ratio_basis(trials: pd.DataFrame, findings: Iterable[StoredFinding]) -> Rati
             by_metric[metric][finding.trial_id].append(finding)
     known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
     columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
-    programs = {
-        str(trial_id): BusyProgram(str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)
-    }
+    programs = {str(trial_id): (str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)}
     return RatioBasis(of_cells, by_metric, programs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
 
 import pandas as pd
 
@@ -11,6 +10,7 @@ from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResul
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.responses import ResponseKind, varying_traits
 from benchkit.models.base import level_texts
+from benchkit.models.request import is_expected
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRound
 
@@ -69,7 +69,7 @@ CHECK = Check(
 
 def _changes(later: ProbeRound, evidence: Evidence, thresholds: Thresholds) -> Iterator[str]:
     """Yield what changed in the responses of a later probe; the check `errors` counts failed responses of the load."""
-    if not all(_is_2xx(response.status) for response in later.responses):
+    if not all(is_expected(response.status, {None}) for response in later.responses):
         return
     yield from later.faults
     varying = varying_traits(evidence.scenario, level_texts(evidence.record.levels))
@@ -101,7 +101,3 @@ def _finding(seen: str, limit: str) -> Finding:
         means="The figures are those of other work than the responses that were compared.",
         advice=ADVICE,
     )
-
-
-def _is_2xx(status: int) -> bool:
-    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES

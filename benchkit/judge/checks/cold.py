@@ -46,7 +46,7 @@ def first_over_last(evidence: Evidence) -> float | None:
     if evidence.record.slices:
         return None if _missing_slices(evidence) else _first_over_last_slices(evidence.slices)
     counts = _request_counts(evidence)
-    if counts is None or _missing_evidence(evidence, counts[0]):
+    if isinstance(counts, SkippedCheck):
         return None
     t_s, served = counts
     third_s = (t_s[-1] - t_s[0]) / 3
@@ -65,8 +65,7 @@ def of_trial(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
         why = _missing_slices(evidence)
         return SkippedCheck(why=why) if why else ()
     counts = _request_counts(evidence)
-    why = "the server does not count its requests" if counts is None else _missing_evidence(evidence, counts[0])
-    return SkippedCheck(why=why) if why else ()
+    return counts if isinstance(counts, SkippedCheck) else ()
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
@@ -142,27 +141,22 @@ def _first_over_last_slices(slices: Sequence[SliceRow]) -> float | None:
     return max(first, 1.0) / last if last else None
 
 
-def _missing_evidence(evidence: Evidence, t_s: Sequence[float]) -> str:
-    """Return the reason why samples at these times give no rates of thirds; empty if they do."""
-    if evidence.window_s < 3 * MIN_THIRD_S:
-        return f"the window is shorter than {3 * MIN_THIRD_S:g} s: too short to compare start and end"
-    if len(t_s) < MIN_SAMPLES or t_s[-1] - t_s[0] < MIN_SPAN * evidence.window_s:
-        return "the server's request count was sampled too seldom to compare start and end"
-    return ""
-
-
-def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | None:
-    """Return (times in the window, requests served) of the entry service; None if it does not count requests.
+def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | SkippedCheck:
+    """Return (times in the window, requests served) of the entry service, where they give rates of thirds.
 
     The counts of a service's processes (Node's workers) are added at the sample times of the first.
     """
-    series = evidence.telemetry.series("requests_total", service=evidence.entry)
+    series, window_s = evidence.telemetry.series("requests_total", service=evidence.entry), evidence.window_s
     if not series:
-        return None
-    window_s = evidence.window_s
+        return SkippedCheck(why="the server does not count its requests")
+    if window_s < 3 * MIN_THIRD_S:
+        why = f"the window is shorter than {3 * MIN_THIRD_S:g} s: too short to compare start and end"
+        return SkippedCheck(why=why)
     samples = [(each.aligned_times(window_s), each.values) for each in series]
     t_s = samples[0][0]
     inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
+    if len(inside) < MIN_SAMPLES or inside[-1] - inside[0] < MIN_SPAN * window_s:
+        return SkippedCheck(why="the server's request count was sampled too seldom to compare start and end")
     served = np.sum([np.interp(inside, *each) for each in samples], axis=0)
     return inside, served.tolist()
 

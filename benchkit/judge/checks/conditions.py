@@ -102,14 +102,18 @@ def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     Load tool and controller may share CPUs. The controller waits during the load, and the CPU use of the load host's
     cores includes its own (`generator-saturated`).
     """
-    servers, others = dict(_servers(evidence)), {**dict(_generators(evidence)), **dict(_controller(evidence))}
-    if not all((*servers.values(), *others.values())):
+    services, generators, controller = evidence.record.services, evidence.record.generators, evidence.controller
+    others = [("the load tool", machine_of(evidence, each.host), each.cpus) for each in generators]
+    if controller is not None and controller.machine is not None:
+        others.append(("benchkit itself", controller.machine, controller.cpus))
+    if not all((*(each.cpus for each in services), *(cpus for _, _, cpus in others))):
         return SkippedCheck(why="the CPUs of its processes are not recorded")
     shared: dict[str, set[int]] = {}
-    for (machine, _), cpus in servers.items():
-        for (other_machine, name), other_cpus in others.items():
-            if machine == other_machine and cpus & other_cpus:
-                shared.setdefault(name, set()).update(cpus & other_cpus)
+    for service in services:
+        for name, machine, cpus in others:
+            common = set(cpus) & set(service.cpus)
+            if common and machine == machine_of(evidence, service.host):
+                shared.setdefault(name, set()).update(common)
     if not shared:
         return ()
     numbers = ", ".join(map(str, sorted({cpu for cpus in shared.values() for cpu in cpus})))
@@ -128,27 +132,6 @@ def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
 SHARED_CPUS = Check(
     "shared-cpus", "server, load tool or controller may run on the same CPU", of_trial=_shared_cpus, reads="hosts"
 )
-
-Owner = tuple[str, str]
-"""A machine, and the process on it."""
-
-
-def _servers(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
-    for service in evidence.record.services:
-        yield (machine_of(evidence, service.host), service.name), frozenset(service.cpus)
-
-
-def _generators(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
-    for host in evidence.load_hosts:
-        masks = [frozenset(each.cpus) for each in evidence.record.generators if each.host == host]
-        cpus = frozenset[int]().union(*masks) if all(masks) else frozenset[int]()
-        yield (machine_of(evidence, host), "the load tool"), cpus
-
-
-def _controller(evidence: Evidence) -> Iterator[tuple[Owner, frozenset[int]]]:
-    controller = evidence.controller
-    if controller is not None and controller.machine is not None:
-        yield (controller.machine, "benchkit itself"), frozenset(controller.cpus)
 
 
 def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:

@@ -6,7 +6,8 @@ evidence, and words both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import ge, gt, lt
@@ -27,6 +28,9 @@ from benchkit.judge.usage import (
     server_use,
     unknown_links,
 )
+from benchkit.models.metrics import FAILURES, METRICS, metric_named
+from benchkit.models.request import is_expected
+from benchkit.models.rows import ClassRow
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.thresholds import Thresholds
 
@@ -52,6 +56,13 @@ class Reading(NamedTuple):
     """The limit as a clause."""
     consequence: Consequence | None = None
     """Consequence of this value where it is not that of the row."""
+
+    @classmethod
+    def of_any(cls, count: float, total: float, limit: float, seen: str, consequence: Consequence) -> Reading:
+        """Return a count of which any is suspect, and a share of the total above the limit invalid."""
+        allowed = f"none, else suspect; above {100 * limit:.3g} % invalid"
+        is_invalid = count > limit * total
+        return cls(count, 0, seen, allowed, consequence._replace(severity="invalid") if is_invalid else None)
 
 
 Readings = Iterator[Reading | SkippedCheck]
@@ -104,6 +115,104 @@ def _overruns(evidence: Evidence, _thresholds: Thresholds) -> Readings:
     turns = f" in {overruns} of {units.counted(len(record.generators) * len(record.slices), 'slice')}"
     seen = f"{record.load.tool} did not end by itself{turns if record.slices else ''}, and was ended"
     yield Reading(overruns, 0, seen, "none")
+
+
+FAILURE_COLUMNS = tuple(name for name in METRICS if name in FAILURES)
+"""Columns of `trials` with failures."""
+UNEXPECTED = "answers with a status that the scenario does not expect"
+MAX_NAMED = 3
+"""Classes of requests that a finding names."""
+NOT_REQUESTS = ("errors_connect",)
+"""Failures before a request was sent: no tool counts them among its requests."""
+FAILED = Consequence(
+    "suspect",
+    ALL,
+    "A failure takes other work than an answer: the rate includes failures.",
+    "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
+)
+
+
+def _failures(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read socket errors, timeouts and error statuses, beside all attempts.
+
+    Answers that differ only in length are no errors, although ab counts them as failed.
+    """
+    failures = {column: number for column in FAILURE_COLUMNS if (number := evidence.number(column)) is not None}
+    is_unknown = False
+    if evidence.classes:
+        failures.pop("non_2xx", None)
+        failures[UNEXPECTED] = float(sum(each.other_statuses for each in evidence.classes))
+    expected = {request.expect.status for request in evidence.record.load.request_mix}
+    if not all(status is None or is_expected(status, {None}) for status in expected) and failures.pop("non_2xx", 0.0):
+        unexpected = _unexpected_statuses(evidence, expected)
+        failures |= {} if unexpected is None else {UNEXPECTED: unexpected}
+        is_unknown = unexpected is None
+    failures |= _other_failures(evidence, has_kinds=bool(failures))
+    requests = evidence.number("requests")
+    if not failures or requests is None:
+        yield SkippedCheck(why="the tool does not count failures")
+        return
+    failed = sum(failures.values())
+    attempts = max(requests + sum(failures.get(column, 0.0) for column in NOT_REQUESTS), failed)
+    kinds = ", ".join(
+        f"{units.count(number)} {metric_named(kind).title}" for kind, number in failures.items() if number
+    )
+    share = f"{100 * failed / attempts if attempts else 0.0:.3g} % of all attempts"
+    yield Reading.of_any(failed, attempts, thresholds.errors, f"{kinds}: {share}{_failed_classes(evidence)}", FAILED)
+    if is_unknown:
+        yield SkippedCheck(why="answers other than 2xx are expected, and the tool does not count each status")
+
+
+def _unexpected_statuses(evidence: Evidence, expected: Collection[int | None]) -> float | None:
+    """Return the number of answers whose status no request expects; None where the tool does not count each status."""
+    counts = [result.status for _, result in evidence.record.outputs]
+    if not counts or not all(counts):
+        return None
+    return float(
+        sum(number for count in counts for status, number in count.items() if not is_expected(int(status), expected))
+    )
+
+
+def _failed_classes(evidence: Evidence) -> str:
+    """Return the classes of requests with most failures as a clause; empty without classes."""
+    failed = Counter({each.request_class: each.errors + each.other_statuses for each in evidence.classes})
+    totals = {each.request_class: each.requests + each.errors for each in evidence.classes}
+    named = [
+        f"{100 * number / totals[name]:.3g} % of {name}" for name, number in failed.most_common(MAX_NAMED) if number
+    ]
+    return f" ({', '.join(named)})" if named else ""
+
+
+def _other_failures(evidence: Evidence, *, has_kinds: bool) -> dict[str, float]:
+    """Return the failures that have no column, or all failures of a tool that reports no kinds (siege)."""
+    results = [result for _, result in evidence.record.outputs]
+    other = [result.errors.other for result in results if result.errors.other is not None]
+    if has_kinds:
+        return {"other failures": float(sum(other))} if other else {}
+    failed = [result.failed - (result.failed_length or 0) for result in results if result.failed is not None]
+    return {"failed requests": float(sum(failed))} if failed else {}
+
+
+def _answers_of_other_sizes(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the largest share of answers to a class of requests that have another size than expected."""
+    limit = thresholds.other_sizes
+    shares = [(each, (each.other_sizes or 0) / each.requests) for each in evidence.classes if each.requests]
+    wrong = [f"{units.share(share)} of {_sizes(each, evidence)}" for each, share in shares if share > limit]
+    if wrong:
+        rest = units.counted(len(wrong) - MAX_NAMED, "more class", "more classes")
+        more = f", and of {rest}" if len(wrong) > MAX_NAMED else ""
+        seen = f"answers have other sizes than expected: {'; '.join(wrong[:MAX_NAMED])}{more}"
+        yield Reading(max(share for _, share in shares), limit, seen, f"{units.share(limit)} of the answers to a class")
+
+
+def _sizes(row: ClassRow, evidence: Evidence) -> str:
+    sizes = [
+        each.expect.size
+        for each in evidence.record.load.requests
+        if each.class_name == row.request_class and each.expect.size is not None
+    ]
+    expected = f"{min(low for low, _ in sizes):,} to {max(high for _, high in sizes):,}"
+    return f"{row.request_class}, with {row.size_low:,} to {row.size_high:,} bytes, not {expected}"
 
 
 def _resumed_handshakes(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -216,6 +325,59 @@ def _ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why=f"unknown: the sockets, the port range or the failed connects of {unknown}")
 
 
+DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
+"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop (tcp_v4_syn_recv_sock
+and tcp_conn_request in the kernel's net/ipv4). So the largest of these counters is the least number of connections."""
+COOKIES = ("req_queue_full_cookies_total",)
+OVERFLOW = Consequence(
+    "suspect",
+    LOAD,
+    "Connections waited for the kernel's timers, a second and more each, and not for the server.",
+    "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
+)
+
+
+def _lost_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the kernel's counters of each server's host over the window, and accept queues at their limit.
+
+    The connections that the load opened are estimated: one for each request where they are not kept. The warning of the
+    kernel's log is quoted beside them and is no finding of its own. It comes once for each listening socket, and states
+    neither the number of connections nor the time that the state lasted.
+    """
+    record = evidence.record
+    lost = sum(
+        max((counter_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
+        for host in evidence.server_hosts
+        for metrics in (DROPPED, COOKIES)
+    )
+    kept = record.load.connections
+    opened = kept if record.keeps_connections else max(evidence.number("requests") or 0.0, kept)
+    number = f"{units.count(lost)} of {units.count(opened + lost)}"
+    drops = [f"{number} connections were dropped or answered with a SYN cookie"] if lost else []
+    full = list(_full_queues(evidence))
+    warned = [
+        f"the kernel's log warned of possible SYN flooding on the port of {each.service or each.host}"
+        for each in evidence.telemetry.series("syn_flood_warnings_total")
+        if each.values[-1] > 0  # in the window or before
+    ]
+    limit, seen = thresholds.dropped_connections, "; ".join([*drops, *full, *warned])
+    reading = Reading.of_any(lost, opened + lost, limit, seen, OVERFLOW)
+    yield reading._replace(value=lost + len(full))
+    unwatched = [host for host in evidence.server_hosts if counter_increase(evidence, host, DROPPED[0]) is None]
+    if unwatched:
+        yield SkippedCheck(why=f"no telemetry of {', '.join(unwatched)}")
+
+
+def _full_queues(evidence: Evidence) -> Iterator[str]:
+    for queue in evidence.telemetry.series("accept_queue"):
+        for limit in evidence.telemetry.series("accept_queue_limit", queue.host, queue.service):
+            if limit.instance == queue.instance and len(limit.values):
+                depth, most = queue.maximum(evidence.window_s), float(limit.values[-1])
+                if depth is not None and 0 < most <= depth:
+                    name = queue.service or queue.host
+                    yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"
+
+
 UDP_DROPS = ("udp_receive_buffer_errors_total", "udp_send_buffer_errors_total")
 DROPS_SUSPECT = Consequence(
     "suspect",
@@ -240,18 +402,10 @@ def _dropped_datagrams(evidence: Evidence, thresholds: Thresholds) -> Readings:
         received += known[0]
         drops[host] = sum(known[1:])
     dropped = sum(drops.values())
+    total = received + dropped
     where = ", ".join(host for host, number in drops.items() if number)
-    seen = (
-        f"buffers of sockets dropped {units.count(dropped)} of {units.count(received + dropped)} datagrams on {where}"
-    )
-    is_invalid = dropped > limit * (received + dropped)
-    yield Reading(
-        dropped,
-        0,
-        seen,
-        f"none, else suspect; above {100 * limit:.3g} % invalid",
-        DROPS_SUSPECT._replace(severity="invalid") if is_invalid else None,
-    )
+    seen = f"buffers of sockets dropped {units.count(dropped)} of {units.count(total)} datagrams on {where}"
+    yield Reading.of_any(dropped, total, limit, seen, DROPS_SUSPECT)
     if unwatched:
         yield SkippedCheck(why=f"no telemetry of UDP on {', '.join(unwatched)}")
 
@@ -398,6 +552,40 @@ def _longest_gap(t_s: Sequence[float], window_s: float) -> tuple[float, float]:
     return max(gaps, key=lambda gap: gap[1])
 
 
+EMPTY_SLICES = Consequence(
+    "suspect",
+    LOAD,
+    "The server, or its host, stopped for longer than a slice: the rate includes that, percentiles hardly do.",
+    "Look for what stops the server (garbage collection, a lock, swapping), and use longer slices (slice_s).",
+)
+
+
+def _answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the mean answers in a slice, beside those that each connection, or stream of one, needs; and empty slices.
+
+    A slice begins with new connections. Their first answers must come before its clock starts. Otherwise it counts
+    fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
+    connection is enough for most requests, so that the number of connections does not matter. The mean shows whether
+    slices are long enough. An empty slice shows that nothing answered for its whole length, which the trial's rate
+    includes.
+    """
+    slices, requests, load = evidence.record.slices, evidence.number("requests"), evidence.record.load
+    if not slices:
+        return
+    if requests is None:
+        yield SkippedCheck(why="the number of requests is unknown")
+        return
+    needed = thresholds.slice_answers * (load.in_flight if evidence.closed_loop else 1)
+    answers, length = requests / len(slices), units.seconds(slices[0].duration_s)
+    connections = units.counted(load.connections, "connection")
+    yield Reading(answers, needed, f"a slice of {length} has {answers:.1f} answers over {connections}", f"{needed:g}")
+    empty = [each.slice for each in evidence.slices if each.requests == 0]
+    if empty and answers >= needed:
+        first = f"the first of them slice {empty[0]}"
+        seen = f"{units.counted(len(empty), 'slice')} of {length} had no answer at all, {first}"
+        yield Reading(0, 1, seen, "an answer in every slice", EMPTY_SLICES)
+
+
 LIMITS = (
     Limit(
         "overran",
@@ -409,6 +597,19 @@ LIMITS = (
             ALL,
             "Its connections were not all established when its window ended, so that it went on with its load.",
             "Use fewer connections, a longer listen queue of the server, or another load tool, such as wrk.",
+        ),
+    ),
+    Limit("errors", "requests failed", _failures, gt, FAILED),
+    Limit(
+        "other-sizes",
+        "its answers have other sizes than expected",
+        _answers_of_other_sizes,
+        gt,
+        Consequence(
+            "suspect",
+            ALL,
+            "A server that sends more or less does other work than the one of the log.",
+            "Compare an answer with the log: its data, and compression (headers: {Accept-Encoding: gzip}).",
         ),
     ),
     Limit(
@@ -460,6 +661,14 @@ LIMITS = (
             "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
             "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
         ),
+    ),
+    Limit(
+        "accept-overflow",
+        "the kernel dropped connections or answered them with SYN cookies",
+        _lost_connections,
+        gt,
+        OVERFLOW,
+        reads="servers",
     ),
     Limit(
         "udp-drops",
@@ -526,6 +735,18 @@ LIMITS = (
             "Find what it waits for: a lock, a delay, too few connections, the generator, the network.",
         ),
         reads="servers",
+    ),
+    Limit(
+        "few-requests-in-slice",
+        "slices are too short for the load",
+        _answers_in_slices,
+        lt,
+        Consequence(
+            "invalid",
+            LOAD,
+            "What connections wait for at the start and end of a slice is a large part of it.",
+            "Use longer slices (slice_s), fewer connections, or design: blocks.",
+        ),
     ),
 )
 """The table: code, clause after "The number is wrong because", value, comparison, consequence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from benchkit import units
@@ -126,8 +126,8 @@ def _slow_host(rates: Mapping[str, float], thresholds: Thresholds) -> Iterator[F
 
 
 def required_requests(metric: str, thresholds: Thresholds) -> float:
-    """Return the number of requests that a percentile needs; 0 for other metrics."""
-    return thresholds.samples_beyond / (1 - PERCENTILES[metric].share) if metric in PERCENTILES else 0.0
+    """Return the number of requests that a percentile needs."""
+    return round(thresholds.samples_beyond / (1 - PERCENTILES[metric].share), 6)
 
 
 def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
@@ -137,10 +137,10 @@ def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> Check
     the scenario does not ask about them, they are no finding.
     """
     requests = evidence.number("requests")
+    required = {name: required_requests(name, thresholds) for name in PERCENTILES if name in evidence.requested_metrics}
     if requests is None:
-        is_requested = bool(evidence.requested_metrics & PERCENTILES.keys())
-        return SkippedCheck(why="the tool does not report the number of requests") if is_requested else ()
-    lacking = _lacking_percentiles(evidence.requested_metrics, requests, thresholds)
+        return SkippedCheck(why="the tool does not report the number of requests") if required else ()
+    lacking = {metric: number for metric, number in required.items() if requests < number}
     if not lacking:
         return ()
     titles = " and ".join(metric_named(metric).title for metric in lacking)
@@ -159,12 +159,6 @@ def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> Check
 TOO_FEW_SAMPLES = Check(
     "too-few-samples", "a percentile rests on a handful of requests", of_trial=_samples_of_percentiles
 )
-
-
-def _lacking_percentiles(metrics: Iterable[str], requests: float, thresholds: Thresholds) -> dict[str, float]:
-    requested = set(metrics)
-    required = {metric: required_requests(metric, thresholds) for metric in PERCENTILES if metric in requested}
-    return {metric: number for metric, number in required.items() if requests < round(number, 6)}
 
 
 FULL = 0.90

@@ -10,7 +10,7 @@ from benchkit import units
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import Balance, balances
+from benchkit.judge.sliced_blocks import balances
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
@@ -117,13 +117,21 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
     programs = {
-        str(trial_id): _busiest(str(program), float(cores))
+        str(trial_id): f" ({_busiest(str(program), float(cores))})"
         for trial_id, program, cores in evidence.trials[["trial_id", "other_program", "other_program_cores"]]
         .dropna()
         .itertuples(index=False)
     }
     return {
-        each.trial_id: [_sliced_finding(each, programs.get(each.trial_id), thresholds)]
+        each.trial_id: [
+            each.finding(
+                f"processes outside the trial used {units.share(each.value)} of the CPU time of its cores"
+                f"{programs.get(each.trial_id, '')}",
+                f"{units.share(thresholds.foreign_cores)} used",
+                ADVICE,
+                thresholds,
+            )
+        ]
         for each in balances(evidence.trials, "foreign_share", log_left)
         if each.value > thresholds.foreign_cores or each.inequality > thresholds.unequal
     }
@@ -143,20 +151,6 @@ def foreign_share(evidence: Evidence) -> float | None:
 
 def _busiest(program: str, cores: float) -> str:
     return f"the busiest of them was {program} with {units.cores(cores)}"
-
-
-def _sliced_finding(balance: Balance, busiest: str | None, thresholds: Thresholds) -> Finding:
-    seen = f"processes outside the trial used {units.share(balance.value)} of the CPU time of its cores"
-    return Finding(
-        severity="suspect",
-        metrics=ALL,
-        seen=f"{seen}{'' if busiest is None else f' ({busiest})'}, and left {units.share(math.expm1(balance.inequality))} more or less than in the slices of the "
-        "block's other cells",
-        threshold=f"limit: {units.share(thresholds.foreign_cores)} used, {units.share(thresholds.unequal)} more or less",
-        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
-        "it could be.",
-        advice=ADVICE,
-    )
 
 
 def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -95,27 +95,21 @@ def _plateaus(cells: Sequence[_Cell], thresholds: Thresholds) -> Iterator[Sequen
         reach = bisect_right(rates, rate * (1 + thresholds.plateau_rps))
         if reach - start >= MIN_SERVERS and reach > end:
             plateau = ranked[start:reach]
-            least, most = _range(cell.cores for cell in plateau)
-            if most > least * (1 + thresholds.plateau_cpu):
+            cores = [cell.cores for cell in plateau]
+            if max(cores) > min(cores) * (1 + thresholds.plateau_cpu):
                 end = reach
                 yield plateau
 
 
 def _finding(plateau: Sequence[_Cell], thresholds: Thresholds) -> Finding:
-    low, high = _range(cell.rps for cell in plateau)
-    least, most = _range(cell.cores for cell in plateau)
+    rates, cores = [cell.rps for cell in plateau], [cell.cores for cell in plateau]
     return Finding(
         severity="suspect",
         metrics=RATES,
-        seen=f"{len(plateau)} servers answer {units.rate(low)} to {units.requests_per_s(high)} using {least:.2f} to "
-        f"{most:.2f} cores",
+        seen=f"{len(plateau)} servers answer {units.rate(min(rates))} to {units.requests_per_s(max(rates))} using "
+        f"{min(cores):.2f} to {max(cores):.2f} cores",
         threshold=f"limit: {MIN_SERVERS} servers within {units.share(thresholds.plateau_rps)} whose CPU use differs by more "
         f"than {units.share(thresholds.plateau_cpu)}",
         means="Something that they share was probably the limit: the network, the generator or the load.",
         advice="Compare CPU per request, or find the shared limit and raise it.",
     )
-
-
-def _range(values: Iterable[float]) -> tuple[float, float]:
-    ordered = sorted(values)
-    return ordered[0], ordered[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ from benchkit import units
 from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import cores_busy, host_stolen_share, quota_withheld, trial_cpus
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import Balance, balances, log_speed
+from benchkit.judge.sliced_blocks import balances, log_speed
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
@@ -46,39 +45,25 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     ):
         for each in balances(trials, column, log_left):
             if each.value > limit or each.inequality > thresholds.unequal:
-                results.setdefault(each.trial_id, []).append(_withheld_finding(each, who, limit, thresholds))
+                seen = f"{who} withheld {units.share(each.value)} of the CPU time"
+                advice = "Use a dedicated machine without a quota, or run again when the others are quiet."
+                finding = each.finding(seen, f"{units.share(limit)} withheld", advice, thresholds)
+                results.setdefault(each.trial_id, []).append(finding)
     for each in balances(trials, "server_loop_s", log_speed):
         if each.inequality > thresholds.unequal:
-            results.setdefault(each.trial_id, []).append(_speed_finding(each, thresholds))
+            finding = Finding(
+                severity="suspect",
+                metrics=LOAD,
+                seen=f"a short loop took {units.seconds(each.value)} on the server's cores, {each.text}",
+                threshold=f"limit: {units.share(thresholds.unequal)}",
+                means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
+                advice="Measure longer (load: duration_s): slices average the speed of cores.",
+            )
+            results.setdefault(each.trial_id, []).append(finding)
     return results
 
 
 CHECK = Check("throttled", "the host did not get its CPU", of_trial=of_trial, reads="hosts", of_run=of_run)
-
-
-def _withheld_finding(balance: Balance, who: str, limit: float, thresholds: Thresholds) -> Finding:
-    return Finding(
-        severity="suspect",
-        metrics=ALL,
-        seen=f"{who} withheld {units.share(balance.value)} of the CPU time, and left "
-        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
-        threshold=f"limit: {units.share(limit)} withheld, {units.share(thresholds.unequal)} more or less",
-        means="Ratios of this block include that difference, which random order turns into noise; each rate is lower than "
-        "it could be.",
-        advice="Use a dedicated machine without a quota, or run again when the others are quiet.",
-    )
-
-
-def _speed_finding(balance: Balance, thresholds: Thresholds) -> Finding:
-    return Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"a short loop took {units.seconds(balance.value)} on the server's cores, "
-        f"{units.share(math.expm1(balance.inequality))} more or less than in the slices of the block's other cells",
-        threshold=f"limit: {units.share(thresholds.unequal)}",
-        means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
-        advice="Measure longer (load: duration_s): slices average the speed of cores.",
-    )
 
 
 def _host_findings(evidence: Evidence, host: str, thresholds: Thresholds) -> Iterator[Finding]:

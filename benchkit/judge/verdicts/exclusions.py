@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -10,10 +10,11 @@ from benchkit.judge.checks.load_tool import required_requests
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.verdicts.judgement import judge_run
 from benchkit.models.metrics import PERCENTILES
+from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import Thresholds, thresholds_of
 from benchkit.stats.samples import Exclusion
-from benchkit.store.parquet_files import empty_frame
+from benchkit.store.parquet_files import arrow_table, empty_frame
 
 
 def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
@@ -26,19 +27,16 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
     return (*exclusions_from_findings(findings), *_percentile_exclusions(trials, thresholds_of(manifest)))
 
 
-def run_check_exclusions(trials: pd.DataFrame, manifest: Manifest) -> Iterator[Exclusion]:
-    """Yield exclusions that need all trials of a run, which may be unfinished, and percentiles of too few requests.
+def trials_so_far(
+    rows: Sequence[TrialRow], manifest: Manifest, of_trials: Iterable[Exclusion]
+) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
+    """Return the trials of a run that goes on, and their exclusions: those of checks on single trials are given.
 
-    `trials` are rows of the table, without factors.
+    Added are those that need all trials of the run, and percentiles of too few requests.
     """
-    judgements = judge_run(RunEvidence(manifest, trials, empty_frame("hosts")))
-    findings = (
-        (trial_id, each.check, each.finding.metrics)
-        for trial_id, judgement in judgements.items()
-        for each in judgement.invalid
-    )
-    yield from exclusions_from_findings(findings)
-    yield from _percentile_exclusions(trials, thresholds_of(manifest))
+    trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
+    of_run = exclusions_from_findings(judge_run(RunEvidence(manifest, trials, empty_frame("hosts"))).invalid)
+    return trials, (*of_trials, *of_run, *_percentile_exclusions(trials, thresholds_of(manifest)))
 
 
 def exclusions_from_findings(invalid: Iterable[tuple[str, str, Iterable[str]]]) -> Iterator[Exclusion]:
@@ -59,7 +57,7 @@ def _percentile_exclusions(trials: pd.DataFrame, thresholds: Thresholds) -> Iter
     requests = pd.to_numeric(trials["requests"])
     for metric in PERCENTILES:
         required = required_requests(metric, thresholds)
-        rows = trials[requests < round(required, 6)]
+        rows = trials[requests < required]
         for trial_id in rows.loc[rows[metric].notna(), "trial_id"]:
             yield Exclusion(
                 str(trial_id), f"too few requests for this percentile: it needs {required:,.0f}", frozenset({metric})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
 
-from benchkit.judge.check import Check, CheckResult, Finding, RunCheckResult, SkippedCheck, Verdict
+from benchkit.judge.check import Check, CheckResult, SkippedCheck, Verdict
 from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.models.base import Frozen
 from benchkit.models.rows import UncheckedRow, VerdictRow
 from benchkit.models.thresholds import Thresholds, thresholds_of
 from benchkit.registry import describe_failure
@@ -16,52 +16,27 @@ from benchkit.registry import describe_failure
 Scope = Literal["trial", "run"]
 """Evidence of a judgement: the trial alone, or all trials of its run."""
 
-
-class TrialFinding(Frozen):
-    """A finding, and the check that made it."""
-
-    check: str
-    finding: Finding
+Read = TypeVar("Read")
+Result = TypeVar("Result")
 
 
-class Judgement(Frozen):
-    """Results of all checks on one trial."""
+@dataclass(frozen=True)
+class Judgement:
+    """Results of all checks, as rows of their tables, trial by trial."""
 
-    findings: tuple[TrialFinding, ...] = ()
-    skipped: Mapping[str, str] = {}
-    """Reasons why checks could not be made, by code."""
+    verdicts: tuple[VerdictRow, ...]
+    unchecked: tuple[UncheckedRow, ...]
+    """Checks that could not be made."""
 
     @property
     def verdict(self) -> Verdict:
         """Verdict of the most severe finding."""
-        return verdict_of(each.finding.severity for each in self.findings)
+        return verdict_of(each.severity for each in self.verdicts)
 
     @property
-    def invalid(self) -> tuple[TrialFinding, ...]:
-        """Findings that invalidate the metrics that they name."""
-        return tuple(each for each in self.findings if each.finding.severity == "invalid")
-
-    def verdict_rows(self, trial_id: str, scope: Scope) -> tuple[VerdictRow, ...]:
-        """Return its rows of the table `verdicts`."""
-        return tuple(
-            VerdictRow(
-                trial_id=trial_id,
-                check=each.check,
-                severity=each.finding.severity,
-                metrics=each.finding.metrics,
-                seen=each.finding.seen,
-                threshold=each.finding.threshold,
-                text=each.finding.text,
-                scope=scope,
-            )
-            for each in self.findings
-        )
-
-    def unchecked_rows(self, trial_id: str, scope: Scope) -> tuple[UncheckedRow, ...]:
-        """Return its rows of the table `unchecked`."""
-        return tuple(
-            UncheckedRow(trial_id=trial_id, check=check, why=why, scope=scope) for check, why in self.skipped.items()
-        )
+    def invalid(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Trial, check and metrics of each finding that invalidates the metrics that it names."""
+        return ((each.trial_id, each.check, each.metrics) for each in self.verdicts if each.severity == "invalid")
 
 
 def verdict_of(severities: Iterable[str]) -> Verdict:
@@ -70,22 +45,37 @@ def verdict_of(severities: Iterable[str]) -> Verdict:
     return "invalid" if "invalid" in distinct else "suspect" if distinct else "valid"
 
 
-def combine_results(results: Mapping[str, CheckResult]) -> Judgement:
-    """Combine the results of several checks, given by code."""
+def combine_results(by_trial: Mapping[str, Mapping[str, CheckResult]], scope: Scope) -> Judgement:
+    """Combine the results of several checks, given by trial_id and code."""
+    results = [(trial_id, *each) for trial_id, of_trial in by_trial.items() for each in of_trial.items()]
     return Judgement(
-        findings=tuple(
-            TrialFinding(check=code, finding=finding)
-            for code, result in results.items()
+        verdicts=tuple(
+            VerdictRow(
+                trial_id=trial_id,
+                check=code,
+                severity=finding.severity,
+                metrics=finding.metrics,
+                seen=finding.seen,
+                threshold=finding.threshold,
+                text=finding.text,
+                scope=scope,
+            )
+            for trial_id, code, result in results
             if not isinstance(result, SkippedCheck)
             for finding in result
         ),
-        skipped={code: result.why for code, result in results.items() if isinstance(result, SkippedCheck)},
+        unchecked=tuple(
+            UncheckedRow(trial_id=trial_id, check=code, why=result.why, scope=scope)
+            for trial_id, code, result in results
+            if isinstance(result, SkippedCheck)
+        ),
     )
 
 
 def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
     """Run all checks on one trial by itself."""
-    return combine_results({code: _result(check, evidence, thresholds) for code, check in CHECKS.items()})
+    results = {code: _result(check, evidence, thresholds) for code, check in CHECKS.items()}
+    return combine_results({evidence.record.trial_id: results}, "trial")
 
 
 def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
@@ -96,41 +86,34 @@ def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckRe
     if evidence.record.imported is not None and check.reads != "load":
         return SkippedCheck(why="it was measured elsewhere: its hosts were not watched")
     unwatched = evidence.record.external if check.reads != "load" else ()
-    findings = () if unwatched and check.reads == "servers" else _of_trial(check, evidence, thresholds)
+    is_needless = unwatched and check.reads == "servers"
+    findings = () if is_needless else _run_check(check, check.of_trial, evidence, thresholds)
     if not unwatched or (findings and not isinstance(findings, SkippedCheck)):
         return findings
     return SkippedCheck(why=f"{' and '.join(unwatched)} is external: its host is not watched")
 
 
-def judge_run(evidence: RunEvidence) -> dict[str, Judgement]:
-    """Run the checks that compare all trials of a run, with its recorded thresholds; judgements by trial_id."""
+def judge_run(evidence: RunEvidence) -> Judgement:
+    """Run the checks that compare all trials of a run, with its recorded thresholds."""
     thresholds = thresholds_of(evidence.manifest)
     results: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
-        for trial_id, result in _of_run(check, evidence, thresholds).items():
+        found = _run_check(check, check.of_run, evidence, thresholds)
+        if isinstance(found, SkippedCheck):
+            found = dict.fromkeys(results, found)
+        for trial_id, result in found.items():
             results[trial_id][code] = result
-    no_findings = Judgement()
-    return {trial_id: combine_results(of_trial) if of_trial else no_findings for trial_id, of_trial in results.items()}
+    return combine_results(results, "run")
 
 
-def _of_trial(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Return the result of a check on a trial; one of a plugin that fails is skipped, with the error as the reason."""
+def _run_check(
+    check: Check, function: Callable[[Read, Thresholds], Result], evidence: Read, thresholds: Thresholds
+) -> Result | SkippedCheck:
+    """Run a function of a check; one of a plugin that fails is skipped, with the error as the reason."""
     try:
-        return check.of_trial(evidence, thresholds)
-    except Exception as error:  # noqa: BLE001 - raised again where benchkit ships the check
-        return _skip_failed(check, error)
-
-
-def _of_run(check: Check, evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    try:
-        return check.of_run(evidence, thresholds)
-    except Exception as error:  # noqa: BLE001 - raised again where benchkit ships the check
-        return dict.fromkeys(map(str, evidence.trials["trial_id"]), _skip_failed(check, error))
-
-
-def _skip_failed(check: Check, error: Exception) -> SkippedCheck:
-    """Return the skipped check of a plugin; raise the error of a shipped one."""
-    plugin = CHECKS.plugin(check.code)
-    if plugin is None:
-        raise error
-    return SkippedCheck(why=f"the check of {plugin.package} {plugin.version} failed: {describe_failure(error)}")
+        return function(evidence, thresholds)
+    except Exception as error:
+        plugin = CHECKS.plugin(check.code)
+        if plugin is None:
+            raise
+        return SkippedCheck(why=f"the check of {plugin.package} {plugin.version} failed: {describe_failure(error)}")

@@ -163,7 +163,7 @@ class FaultLab:
                 each,
                 findings={
                     **dict(by_trial.loc[by_trial["trial_id"] == each.trial_id, ["check", "text"]].to_numpy().tolist()),
-                    **{one.check: one.finding.text for one in found[each.trial_id].findings},
+                    **{one.check: one.text for one in found.verdicts if one.trial_id == each.trial_id},
                 },
             )
             for each in kept

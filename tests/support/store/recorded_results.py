@@ -14,7 +14,7 @@ import pandas as pd
 
 import benchkit
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.verdicts.judgement import Judgement, judge_run, verdict_of
+from benchkit.judge.verdicts.judgement import judge_run, verdict_of
 from benchkit.models.run import Manifest
 from benchkit.store.store import open_store
 from benchkit.store.tables import RunTables
@@ -84,23 +84,24 @@ def _verdicts(
     """Return [verdict, findings, skipped checks, trials]: findings of trials as stored, others found again."""
     stored: defaultdict[str, list[tuple[str, str, tuple[str, ...]]]] = defaultdict(list)
     of_trial = tables["verdicts"][tables["verdicts"]["scope"] == "trial"]
-    for row in of_trial.to_dict("records"):
-        stored[str(row["trial_id"])].append((str(row["check"]), str(row["severity"]), tuple(row["metrics"])))
-    judgements = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts", "slices"))))
+    for each in of_trial.to_dict("records"):
+        stored[str(each["trial_id"])].append((str(each["check"]), str(each["severity"]), tuple(each["metrics"])))
+    judgement = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts", "slices"))))
+    for row in judgement.verdicts:
+        stored[row.trial_id].append((row.check, row.severity, row.metrics))
+    unchecked: defaultdict[str, list[str]] = defaultdict(list)
+    for skipped in judgement.unchecked:
+        unchecked[skipped.trial_id].append(skipped.check)
     alike: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
-    for trial_id, judgement in judgements.items():
-        found = (*stored[trial_id], *_findings(judgement))
+    for trial_id in map(str, tables["trials"]["trial_id"]):
+        found = tuple(stored[trial_id])
         verdict = verdict_of(severity for _, severity, _ in found)
         indexed = tuple((check, severity, metrics.setdefault(names, len(metrics))) for check, severity, names in found)
-        alike[verdict, indexed, tuple(judgement.skipped)].append(trial_id.removeprefix(f"{manifest.run_id}."))
+        alike[verdict, indexed, tuple(unchecked[trial_id])].append(trial_id.removeprefix(f"{manifest.run_id}."))
     return [
-        [verdict, [list(each) for each in found], list(skipped), trials]
-        for (verdict, found, skipped), trials in alike.items()
+        [verdict, [list(each) for each in found], list(codes), trials]
+        for (verdict, found, codes), trials in alike.items()
     ]
-
-
-def _findings(judgement: Judgement) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(each.check, each.finding.severity, each.finding.metrics) for each in judgement.findings]
 
 
 if __name__ == "__main__":

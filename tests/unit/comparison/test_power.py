@@ -236,7 +236,8 @@ def test_with_t_the_effect_is_that_of_its_power_function() -> None:
 
 def test_too_few_blocks_detect_nothing() -> None:
     assert mde(NOISE, 2) is None
-    assert resolution(2, 1, NOISE).half_width is None
+    two = resolution(2, 1, NOISE)
+    assert (two.half_width, two.limits) == (None, "2 blocks cannot show a difference: an interval needs 3.")
     five, six = (resolution(blocks, 1, NOISE) for blocks in (5, 6))
     assert (five.test, five.shown_from, six.test) == ("t", 6, "sign-flip")
     assert (five.detectable or 0) > (six.detectable or 9)
@@ -318,12 +319,3 @@ def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
     assert np.mean(above) == pytest.approx(0.8, abs=0.02)
     assert RatioNoise(0.1).safe_sd == 0.1
     assert (mde(RatioNoise(0.1, 4), 10) or 0) > (mde(RatioNoise(0.1), 10) or 9)
-
-
-def test_limits_of_a_family_name_its_size() -> None:
-    """Two families with different limits must not read like one sentence with two ends."""
-    assert resolution(2).limits == "2 blocks cannot show a difference: an interval needs 3."
-    assert resolution(5).limits.startswith(
-        "5 blocks are too few for the sign-flip test (smallest p 0.062; 6 blocks can)"
-    )
-    assert " among 9 comparisons (smallest p 0.062; 9 blocks can)" in resolution(5, 9).limits

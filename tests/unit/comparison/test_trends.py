@@ -71,11 +71,11 @@ def test_excluded_trials_are_in_no_line() -> None:
     removed = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
     go, _ = trends_of(RunData(manifest, trials_of(rates()), tuple(removed)), "rps", "connections")
     assert go.reason == (
-        "0 blocks have every level; a line needs 3 (stack=go,connections=400: invalid: errors (10 trials))"
+        "0 blocks of 3 needed have every level (stack=go,connections=400: invalid: errors (10 trials))"
     )
     few, _ = trends_of(RunData(manifest, trials_of(rates(2))), "rps", "connections")
     assert few.points == ()
-    assert few.reason == "2 blocks have every level; a line needs 3"
+    assert few.reason == "2 blocks of 3 needed have every level"
 
 
 def test_text_factor_has_no_trend() -> None:
@@ -155,7 +155,7 @@ def test_rates_that_do_not_follow_the_law_are_named() -> None:
 
 def test_too_few_levels_or_blocks_have_a_reason() -> None:
     assert fitted(0.05, 0.001, levels=(1, 2, 4)).text == "no fit: 3 levels; the law needs 4"
-    assert fitted(0.05, 0.001, blocks=2).text == "no fit: 2 blocks have every level; the law needs 3"
+    assert fitted(0.05, 0.001, blocks=2).text == "no fit: 2 blocks of 3 needed have every level"
 
 
 def test_another_factor_is_refused() -> None:

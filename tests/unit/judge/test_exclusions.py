@@ -18,7 +18,7 @@ def verdict_table(*findings: tuple[str, str, Finding]) -> pd.DataFrame:
     rows = [
         row
         for trial_id, check, finding in findings
-        for row in combine_results({check: [finding]}).verdict_rows(trial_id, "trial")
+        for row in combine_results({trial_id: {check: [finding]}}, "trial").verdicts
     ]
     frame: pd.DataFrame = arrow_table("verdicts", rows).to_pandas()
     return frame

@@ -25,9 +25,9 @@ SKIPPED_WHEN_HEALTHY = ["link-saturated"]
 
 def test_healthy_trial_is_valid() -> None:
     judgement = judge_trial(build_trial(), Thresholds())
-    assert judgement.findings == ()
+    assert judgement.verdicts == ()
     assert judgement.verdict == "valid"
-    assert list(judgement.skipped) == SKIPPED_WHEN_HEALTHY
+    assert [each.check for each in judgement.unchecked] == SKIPPED_WHEN_HEALTHY
 
 
 def test_most_checks_are_skipped_without_telemetry() -> None:
@@ -43,7 +43,7 @@ def test_most_checks_are_skipped_without_telemetry() -> None:
     )
     judgement = judge_trial(bare, Thresholds())
     assert judgement.verdict == "valid"
-    assert set(judgement.skipped) >= {
+    assert {each.check for each in judgement.unchecked} >= {
         *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
         *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
     }
@@ -51,9 +51,9 @@ def test_most_checks_are_skipped_without_telemetry() -> None:
 
 def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
     judgement = judge_trial(build_trial(services=(), external=("app",)), Thresholds())
-    assert judgement.findings == ()
+    assert judgement.verdicts == ()
     reason = "app is external: its host is not watched"
-    assert {check for check, why in judgement.skipped.items() if why == reason} == {
+    assert {each.check for each in judgement.unchecked if each.why == reason} == {
         *(
             "accept-overflow",
             "cold",
@@ -67,7 +67,7 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
         *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled", "udp-drops"),
     }
     saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))
-    assert [each.check for each in judge_trial(saturated, Thresholds()).findings] == ["generator-saturated"]
+    assert [each.check for each in judge_trial(saturated, Thresholds()).verdicts] == ["generator-saturated"]
 
 
 def test_text_has_observation_limit_consequence_and_advice() -> None:
@@ -84,5 +84,5 @@ def test_run_is_judged_by_its_recorded_thresholds() -> None:
     trials = trials_of({"stack=a": 1000 * np.exp([-0.15, 0, 0.15])}, **EQUAL_PROBES)
     hosts = host_rows(("sut", "block 1", "kernel", "6.1"))
     strict, lax = (manifest_of(SERVERS[:1], thresholds={"spread": spread, "gone": 1.0}) for spread in (0.1, 0.5))
-    assert {each.verdict for each in judge_run(RunEvidence(strict, trials, hosts)).values()} == {"suspect"}
-    assert {each.verdict for each in judge_run(RunEvidence(lax, trials, hosts)).values()} == {"valid"}
+    assert judge_run(RunEvidence(strict, trials, hosts)).verdict == "suspect"
+    assert judge_run(RunEvidence(lax, trials, hosts)).verdict == "valid"

@@ -43,7 +43,8 @@ def probed(trials: pd.DataFrame, cell: str, **probe: Any) -> pd.DataFrame:  # no
 
 
 def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
-    return mismatch_notes(with_declared_reasons(response_mismatches(NGINX, GO, answers_by_cell(trials)), manifest))
+    answers = answers_by_cell(trials)
+    return mismatch_notes(with_declared_reasons(response_mismatches(NGINX, GO, answers, answers), manifest))
 
 
 def test_equal_answers_have_no_note() -> None:
@@ -132,5 +133,5 @@ def test_lengths_that_vary_alike_are_not_serious(lengths: tuple[list[int], list[
     trials = trials_of(RATES)
     for cell, own in zip((GO, NGINX), lengths, strict=True):
         trials = probed(trials, cell, status=200, header_bytes=141, body_sha256="aa", body_bytes=own)
-    (found,) = response_mismatches(NGINX, GO, answers_by_cell(trials))
+    (found,) = response_mismatches(NGINX, GO, answers_by_cell(trials), answers_by_cell(trials))
     assert [each.trait for each in (found,) if each.is_serious] == serious

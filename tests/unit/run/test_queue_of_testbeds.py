@@ -13,7 +13,7 @@ from benchkit.models.design import StopCondition
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, calibration_trials, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
-from tests.unit.run.test_trial_queue import row
+from tests.unit.run.test_trial_queue import LONG, row
 
 CELLS = ["a", "b"]
 ORDER = planned_trials("blocks", CELLS, 4, 1)
@@ -106,7 +106,7 @@ def test_all_wait_for_the_calibrations_of_one() -> None:
 
 def test_blocks_that_run_at_an_early_stop_are_finished_and_the_profile_pass_follows() -> None:
     profiled = pass_trials(ProfilePass(blocks=1), CELLS, 20, 1)
-    rule = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), 20)
+    rule = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), LONG)
     queue = queue_of(*planned_trials("blocks", CELLS, 20, 1), *profiled, rule=rule)
     x, y = queue.batches("x"), queue.batches("y")
     assert run_next(queue, y) == (1, 1)
@@ -122,7 +122,7 @@ def test_blocks_that_run_at_an_early_stop_are_finished_and_the_profile_pass_foll
 
 
 def test_the_time_budget_counts_the_time_in_which_testbeds_run_together() -> None:
-    rule = StopRule(StopCondition(precision=0.001, budget_s=6.5), (("rps", ComparedCells("b", "a")),), 20)
+    rule = StopRule(StopCondition(precision=0.001, budget_s=6.5), (("rps", ComparedCells("b", "a")),), LONG)
     queue = queue_of(*planned_trials("blocks", CELLS, 20, 1), rule=rule)
     for (trial,) in queue.batches("x"):  # two seconds a block, in which the other testbed would run one too
         queue.finish(trial, row(trial, 0.5), 1.0)

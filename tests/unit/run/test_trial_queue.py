@@ -20,8 +20,6 @@ from tests.support.run.fixtures import OpenRecorder
 
 BLOCKS = 20
 ORDER = planned_trials("blocks", ["a", "b"], BLOCKS, 1)
-RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), BLOCKS)
-
 MANIFEST = Manifest.model_validate(
     {
         "run_id": "r1",
@@ -35,6 +33,8 @@ MANIFEST = Manifest.model_validate(
         "started_at": "2026-03-01T10:00:00Z",
     }
 )
+LONG = MANIFEST.model_copy(update={"blocks": BLOCKS})
+RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), LONG)
 
 
 class Messages(SilentProgress):
@@ -113,7 +113,7 @@ def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_
 
 
 def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
-    rule = StopRule(StopCondition(precision=0.05, budget_s=25), RULE.ratios, BLOCKS)
+    rule = StopRule(StopCondition(precision=0.05, budget_s=25), RULE.ratios, LONG)
     queue = TrialQueue(ORDER, rule)
     ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
     assert len(ran) == 2 * 6
@@ -190,7 +190,7 @@ def test_the_rule_of_a_run_has_the_ratios_to_its_baseline_and_of_its_claims(unti
         assert rule is None
         return
     assert rule is not None
-    assert rule.max_blocks == 9
+    assert rule.manifest.blocks == 9
     assert rule.ratios == (
         ("rps", ComparedCells("stack=nginx", "stack=go")),
         ("rps", ComparedCells("stack=node", "stack=go")),
