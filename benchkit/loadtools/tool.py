@@ -65,6 +65,8 @@ class RequestSupport:
     weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
     """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`. `in turn`: the tool goes
     through that list, all connections together or each of them."""
+    own_headers: tuple[str, ...] = ()
+    """Headers that it always sets itself."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
     """Return why it cannot send one request, each reason with the part that it concerns; pure."""
 
@@ -74,7 +76,9 @@ class RequestSupport:
         if len(mix) > 1:
             yield from (("requests", why) for why in self._unsupported_mix(load, mix, tool))
         for number, request in enumerate(mix, 1):
-            for part, why in self.validate(request):
+            reserved = [name for name in self.own_headers if has_header(request.headers, name)]
+            reasons = [("headers", f"{tool} always sends its own {name}") for name in reserved]
+            for part, why in (*reasons, *self.validate(request)):
                 yield ("requests", f"request {number}, {request}: {part}: {why}") if load.requests else (part, why)
 
     def _unsupported_mix(self, load: Load, mix: tuple[Request, ...], tool: str) -> Iterator[str]:
@@ -152,13 +156,6 @@ def with_zero_length(request: Request) -> Request:
     if has_body(request) or request.content_length is None:
         return request
     return request.model_copy(update={"headers": {**request.headers, CONTENT_LENGTH: "0"}})
-
-
-def reserved_headers(request: Request, tool: str, *names: str) -> Iterator[tuple[RequestPart, str]]:
-    """Yield a reason for each header that the tool always sets itself."""
-    yield from (
-        ("headers", f"{tool} always sends its own {name}") for name in names if has_header(request.headers, name)
-    )
 
 
 NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")

@@ -12,7 +12,7 @@ Limits, read from its source (support/ab.c):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from benchkit.loadtools.ab.output import parse
 from benchkit.loadtools.tool import (
@@ -54,10 +54,6 @@ def _validate_target(load: Load, target: Target) -> Iterable[str]:
         yield "tls.server_name: ab asks for the name in the header Host, which the load sets"
 
 
-def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
-    return body_files(load, "ab")
-
-
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
     argv = ["ab", "-q", "-r", "-l", f"-c{load.connections}"]  # -l: answers may differ in length
@@ -94,7 +90,7 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
-    files=_files,
+    files=lambda load, _target: body_files(load, "ab"),
     validate=_validate,
     single_threaded=True,
     validate_target=_validate_target,

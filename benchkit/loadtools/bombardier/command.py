@@ -66,6 +66,10 @@ status {{.Req1XX}} {{.Req2XX}} {{.Req3XX}} {{.Req4XX}} {{.Req5XX}} {{.Others}}
 --- end of benchkit counters of bombardier
 {{end}}""".replace("LONGEST_US", str(LONGEST_US))
 
+_SENDS_AGAIN = (
+    "bombardier sends a request again, up to four times, whose connection closes without an answer. It does not say so: "
+    "its failures are a lower limit."
+)
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
 
@@ -89,10 +93,6 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
         yield "method", f"bombardier does not know {request.method}"
     if request.method == "HEAD" and has_body(request):
         yield "body", "bombardier sends no body with HEAD: set another method"
-
-
-def _validate_target(load: Load, target: Target) -> Iterable[str]:
-    return one_http2_connection(load, target, "bombardier")
 
 
 def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
@@ -121,13 +121,6 @@ def _argv(load: Load, target: Target) -> list[str]:
     return [*argv, *load.extra_args, target.origin + request.path]
 
 
-def _load_notes(_load: Load) -> Iterator[str]:
-    yield (
-        "bombardier sends a request again, up to four times, whose connection closes without an answer. It does not say "
-        "so: its failures are a lower limit."
-    )
-
-
 TOOL = Tool(
     name="bombardier",
     binary="bombardier",
@@ -142,7 +135,7 @@ TOOL = Tool(
     validate=_validate,
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
-    validate_target=_validate_target,
-    load_notes=_load_notes,
+    validate_target=lambda load, target: one_http2_connection(load, target, "bombardier"),
+    load_notes=lambda _load: (_SENDS_AGAIN,),
     own_s=5.0,
 )

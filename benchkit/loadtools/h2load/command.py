@@ -22,7 +22,7 @@ Limits, read from its source (src/h2load.cc):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from benchkit.loadtools.h2load.output import parse
 from benchkit.loadtools.tool import (
@@ -40,7 +40,6 @@ from benchkit.loadtools.tool import (
     has_body,
     header_lines,
     reserved_arguments,
-    reserved_headers,
     whole_seconds,
     with_zero_length,
 )
@@ -69,13 +68,8 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
 
 
 def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "h2load", "host")
     if has_body(request) and request.method == "GET":
         yield "body", "h2load sends no body with GET: set another method"
-
-
-def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    return files_of_paths(load, target, "h2load", URIS)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -121,10 +115,6 @@ def _time(seconds: float) -> str:
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
 
 
-def _lead(seconds: float) -> tuple[str, ...]:
-    return (f"--warm-up-time={_time(seconds)}",)
-
-
 TOOL = Tool(
     name="h2load",
     binary="h2load",
@@ -133,10 +123,15 @@ TOOL = Tool(
     rows=ROWS,
     rate=RateSupport(is_open=False, clocks="per connection"),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"path"}), weights="in turn by connection", validate=_validate_request),
-    files=_files,
+    requests=RequestSupport(
+        differing=frozenset({"path"}),
+        weights="in turn by connection",
+        own_headers=("host",),
+        validate=_validate_request,
+    ),
+    files=lambda load, target: files_of_paths(load, target, "h2load", URIS),
     validate=_validate,
-    lead=_lead,
+    lead=lambda seconds: (f"--warm-up-time={_time(seconds)}",),
     protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
     builds={"h3": "built with ngtcp2, which Debian's is not"},
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),

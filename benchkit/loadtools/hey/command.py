@@ -15,13 +15,12 @@ Limits, read from its source (requester/requester.go, print.go):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from benchkit.loadtools.hey.output import MAX_RESULTS, ROWS, parse
 from benchkit.loadtools.tool import (
     ParsedOutput,
     RateSupport,
-    RequestPart,
     RequestSupport,
     Target,
     TlsSupport,
@@ -34,11 +33,9 @@ from benchkit.loadtools.tool import (
     header_lines,
     one_http2_connection,
     reserved_arguments,
-    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
-from benchkit.models.request import Request
 
 TEMPLATE = """\
 benchkit rows of hey: time_s,status,offset_s
@@ -79,18 +76,6 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
         )
 
 
-def _validate_target(load: Load, target: Target) -> Iterable[str]:
-    return one_http2_connection(load, target, "hey")
-
-
-def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
-    return reserved_headers(request, "hey", "host", "user-agent")
-
-
-def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
-    return body_files(load, "hey")
-
-
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
     argv = ["hey", "-c", str(load.in_flight), "-disable-redirects"]
@@ -125,10 +110,10 @@ TOOL = Tool(
     measure=_measure,
     rate=RateSupport(is_open=False, clocks="per stream"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(validate=_validate_request),
-    files=_files,
+    requests=RequestSupport(own_headers=("host", "user-agent")),
+    files=lambda load, _target: body_files(load, "hey"),
     validate=_validate,
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
-    validate_target=_validate_target,
+    validate_target=lambda load, target: one_http2_connection(load, target, "hey"),
 )

@@ -28,7 +28,6 @@ from benchkit.loadtools.tool import (
     GoProgram,
     ParsedOutput,
     RateSupport,
-    RequestPart,
     RequestSupport,
     Target,
     TlsSupport,
@@ -40,10 +39,8 @@ from benchkit.loadtools.tool import (
     either_time_or_count,
     repeated_requests,
     reserved_arguments,
-    reserved_headers,
 )
 from benchkit.models.load import Load
-from benchkit.models.request import Request
 
 PROGRAM = GoProgram(BACKENDS / "k6", "go.k6.io/k6", "1.8.1", "k6")
 
@@ -89,10 +86,6 @@ def _validate_script(load: Load) -> Iterable[UnsupportedField]:
     for name in (*STATED_BY_SCRIPTS, *NEED_RATE):
         if getattr(load, name) != Load.model_fields[name].default:
             yield UnsupportedField(name, "the script states that itself")
-
-
-def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "k6", "content-length")
 
 
 def _validate_target(load: Load, _target: Target) -> Iterable[str]:
@@ -193,7 +186,7 @@ TOOL = Tool(
     rate=RateSupport(is_open=False, clocks="one"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args", "script"}),
     requests=RequestSupport(
-        differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, validate=_validate_request
+        differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, own_headers=("content-length",)
     ),
     files=_files,
     validate=_validate,

@@ -22,30 +22,26 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from benchkit.loadtools.oha.output import parse
 from benchkit.loadtools.tool import (
     ParsedOutput,
     RateSupport,
-    RequestPart,
     RequestSupport,
     Target,
     TlsSupport,
     Tool,
     ToolOutput,
-    UnsupportedField,
     body_file,
     either_time_or_count,
     files_of_paths,
     header_lines,
     longest_answer_s,
-    reserved_headers,
     with_zero_length,
 )
 from benchkit.models.load import Load
 from benchkit.models.protocol import has_streams, is_http2
-from benchkit.models.request import Request
 
 RESOLUTION_S = 1e-9
 URLS = "oha.urls"
@@ -64,21 +60,9 @@ def _measure(output: ToolOutput) -> ParsedOutput:
     return ParsedOutput(result.model_copy(update=exact), None)
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-
-
 def _validate_target(load: Load, target: Target) -> Iterable[str]:
     if target.protocol == "h3" and load.rate is not None:
         yield "rate: oha counts requests at its end as failed over h3; openloop holds a rate there"
-
-
-def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "oha", "host")
-
-
-def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    return files_of_paths(load, target, "oha", URLS)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -111,10 +95,6 @@ def _argv(load: Load, target: Target) -> list[str]:
     return [*argv, *load.extra_args, *where]
 
 
-def _load_notes(_load: Load) -> Iterator[str]:
-    yield "oha prints percentiles, not every time: several generators' or slices' cannot be merged."
-
-
 TOOL = Tool(
     name="oha",
     binary="oha",
@@ -123,13 +103,15 @@ TOOL = Tool(
     measure=_measure,
     rate=RateSupport(is_open=True, clocks="one"),
     options=frozenset({"threads", "duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", validate=_validate_request),
-    files=_files,
-    validate=_validate,
+    requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", own_headers=("host",)),
+    files=lambda load, target: files_of_paths(load, target, "oha", URLS),
+    validate=either_time_or_count,
     validate_target=_validate_target,
     protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
     builds={"h3": "built with `--features http3`"},
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
     lingers_s={"h3": 30.0},
-    load_notes=_load_notes,
+    load_notes=lambda _load: (
+        "oha prints percentiles, not every time: several generators' or slices' cannot be merged.",
+    ),
 )

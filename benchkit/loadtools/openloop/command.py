@@ -28,7 +28,6 @@ from benchkit.loadtools.openloop.output import parse
 from benchkit.loadtools.tool import (
     GoProgram,
     RateSupport,
-    RequestPart,
     RequestRows,
     RequestSupport,
     Target,
@@ -38,7 +37,6 @@ from benchkit.loadtools.tool import (
     either_time_or_count,
     longest_answer_s,
     repeated_requests,
-    reserved_headers,
 )
 from benchkit.models.load import NS_PER_S, Load, RateStage
 from benchkit.models.protocol import HttpProtocol, has_streams
@@ -55,10 +53,6 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
     yield from either_time_or_count(load)
     if load.request_count is not None and load.rate is None:
         yield UnsupportedField("request_count", "openloop runs for a time: set a rate to reach a count")
-
-
-def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "openloop", "Connection", "Transfer-Encoding")
 
 
 def _validate_target(load: Load, _target: Target) -> Iterator[str]:
@@ -144,7 +138,9 @@ TOOL = Tool(
     rate=RateSupport(is_open=True, clocks="one", replays=True),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
     requests=RequestSupport(
-        differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, validate=_validate_request
+        differing=frozenset({"method", "path", "headers", "body"}),
+        follows_order=True,
+        own_headers=("Connection", "Transfer-Encoding"),
     ),
     files=_files,
     validate=_validate,

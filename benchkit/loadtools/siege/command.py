@@ -33,7 +33,6 @@ from benchkit.loadtools.tool import (
     has_body,
     header_lines,
     repeated_requests,
-    reserved_headers,
     whole_seconds,
 )
 from benchkit.models.load import Load
@@ -56,7 +55,6 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
 
 
 def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
-    yield from reserved_headers(request, "siege", "user-agent")
     if request.method not in _METHODS:
         yield "method", f"siege sends {', '.join(sorted(_METHODS))}, not {request.method}"
     if has_body(request) and request.method == "GET":
@@ -130,7 +128,10 @@ TOOL = Tool(
     summary="stderr",
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
     requests=RequestSupport(
-        differing=frozenset({"method", "path", "body"}), weights="in turn by connection", validate=_validate_request
+        differing=frozenset({"method", "path", "body"}),
+        weights="in turn by connection",
+        own_headers=("user-agent",),
+        validate=_validate_request,
     ),
     files=_files,
     validate=_validate,
