@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchkit import units
 from benchkit.loadtools.registry import get_tool, tools_with_rate
 from benchkit.loadtools.tool import NEED_RATE, Tool, UnsupportedField
 from benchkit.models.load import Load
@@ -51,7 +50,7 @@ def unsupported_fields(tool: Tool, load: Load, generators: int) -> tuple[Unsuppo
         return indivisible
     unique: dict[UnsupportedField, UnsupportedField] = {}
     for share in divide_load(load, generators):
-        suffix = f" (one of {generators} generators has {_describe(share)})" if generators > 1 else ""
+        suffix = f" (the share of each of {generators} generators)" if generators > 1 else ""
         for unsupported in _unsupported_in_share(tool, share):
             why = unsupported.why if unsupported.concerns_requests else unsupported.why + suffix
             if tool.rate is None and unsupported.field in {"rate", *NEED_RATE}:
@@ -99,16 +98,6 @@ def _divide(total: int | None, parts: int) -> list[int | None]:
         return [None] * parts
     share, remainder = divmod(total, parts)
     return [share + (i < remainder) for i in range(parts)]
-
-
-def _describe(share: Load) -> str:
-    """Return the amounts of a share for messages: `4 connections, 100 requests`."""
-    amounts = [units.counted(share.connections, "connection")]
-    if share.request_count is not None:
-        amounts.append(units.counted(share.request_count, "request"))
-    if share.rate is not None:
-        amounts.append(f"{share.rate:g} requests/s")
-    return ", ".join(amounts)
 
 
 LEAST_LEAD_S = 0.02

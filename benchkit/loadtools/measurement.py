@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import Field
-
+from benchkit.loadtools.text import Count
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import Objective
 from benchkit.models.histogram import Histogram
@@ -22,14 +21,15 @@ LatencyFrom = Literal["sent", "due"]
 """Instant from which a latency counts: when the request was sent, or when it was due at the target rate."""
 
 
-class Sending(Frozen):
-    """Instants at which one generator sent its requests."""
+class RequestSpan(Frozen):
+    """First and last instants of the requests, in nanoseconds since the tool's start (`run`) or the epoch (`unix`)."""
 
-    requests: int
-    span_s: float = Field(description="time from the first request sent to the last")
-    answered_later: int | None = Field(
-        default=None, description="requests answered after the last one was sent; None: unknown"
-    )
+    origin: Literal["run", "unix"]
+    first_start_ns: int
+    last_start_ns: int
+    last_end_ns: int
+    ended_later: Count | None = None
+    """Requests that ended after the last one had started; older reducers do not write it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Measurement:
     """Each second of the run; empty where the tool states no instants."""
     classes: Mapping[int, ClassCounts] = field(default_factory=dict)
     """Requests by the number of their class in the load, from 1; empty without classes."""
-    sending: Sending | None = None
+    span: RequestSpan | None = None
     """None where the tool states no instants, and for several generators."""
     achieved_rate: float | None = None
     """Requests per second answered under a target rate; None without one."""

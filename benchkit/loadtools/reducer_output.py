@@ -22,7 +22,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from pydantic import Field, ValidationError
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.measurement import ClassCounts, Counters, Measurement, Second, Sending
+from benchkit.loadtools.measurement import ClassCounts, Counters, Measurement, RequestSpan, Second
 from benchkit.loadtools.text import Count, excerpt
 from benchkit.loadtools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
@@ -61,26 +61,6 @@ class ReducedLatency(Frozen):
     min_ns: Count
     max_ns: Count
     sum_ns: Count
-
-
-class RequestSpan(Frozen):
-    """First and last instants of the requests, in nanoseconds since the tool's start (`run`) or the epoch (`unix`)."""
-
-    origin: Literal["run", "unix"]
-    first_start_ns: int
-    last_start_ns: int
-    last_end_ns: int
-    ended_later: Count | None = None
-    """Requests that ended after the last one had started; older reducers do not write it."""
-
-
-class RequestsBySecond(Frozen):
-    """Requests by the second, from the span's origin, in which they started (`start`) or ended (`end`)."""
-
-    event: Literal["start", "end"]
-    counts: tuple[tuple[int, Count], ...]
-    beyond: Count
-    """Number of requests too far from the others to be counted by the second."""
 
 
 class SecondCounts(Frozen):
@@ -141,7 +121,8 @@ class ReducerOutput(Frozen):
     bytes_in: Count | None
     bytes_out: Count | None
     span: RequestSpan | None
-    seconds: RequestsBySecond | None
+    seconds: object
+    """Requests by the second, which `series` has too."""
     series: SecondSeries | None = None
     """Absent for tools without instants of requests; older reducers do not write it."""
     classes: tuple[ReducedClass, ...] = ()
@@ -195,7 +176,7 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
         lag=None if output.lag is None else _histogram(output.lag, output.rows),
         seconds=() if output.series is None else tuple(map(_second, output.series.seconds)),
         classes={each.number: _class(each) for each in output.classes},
-        sending=None if output.span is None else _sending(output.span, output.rows),
+        span=output.span,
     )
 
 
@@ -241,14 +222,6 @@ def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> 
             "bytes_total": measured.counters.bytes_total,
             "notes": (Note(code=NO_SUMMARY, message=message),),
         }
-    )
-
-
-def _sending(span: RequestSpan, rows: int) -> Sending:
-    return Sending(
-        requests=rows,
-        span_s=(span.last_start_ns - span.first_start_ns) / NS_PER_S,
-        answered_later=span.ended_later,
     )
 
 

@@ -16,7 +16,7 @@ from benchkit.loadtools import reducer_output
 from benchkit.loadtools.measurement import ClassCounts, Measurement, Second
 from benchkit.loadtools.tool import ParsedOutput, RateSupport, Tool, ToolOutput
 from benchkit.models.base import Frozen
-from benchkit.models.histogram import merge_histograms
+from benchkit.models.histogram import NS_PER_S, merge_histograms
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult, Merge, Note
 from benchkit.models.protocol import HttpProtocol
@@ -291,13 +291,15 @@ def _lost(results: Sequence[LoadResult], measurement: Measurement | None, parts:
 
 def with_achieved_rate(output: ParsedOutput, load: Load, support: RateSupport | None) -> ParsedOutput:
     """Return the output of one generator with the rate that it achieved, where its load has a target rate."""
-    if load.rate is None or support is None or output.measurement is None:
+    measured = output.measurement
+    if load.rate is None or support is None or measured is None:
         return output
-    rate = _answered_rate(output, load, support)
-    return replace(output, measurement=replace(output.measurement, achieved_rate=rate))
+    return replace(
+        output, measurement=replace(measured, achieved_rate=_answered_rate(output.result, measured, load, support))
+    )
 
 
-def _answered_rate(output: ParsedOutput, load: Load, support: RateSupport) -> float | None:
+def _answered_rate(result: LoadResult, measured: Measurement, load: Load, support: RateSupport) -> float | None:
     """Return answered requests per second, from the instants of the requests where the tool states them.
 
     Requests are sent at instants that are an interval apart; n of them cover n - 1 intervals, on each connection where
@@ -306,18 +308,17 @@ def _answered_rate(output: ParsedOutput, load: Load, support: RateSupport) -> fl
     cannot have been: the time is shorter by that much. A backlog that grows is thus a rate below the target, and never
     more than was sent.
     """
-    measured = output.measurement
-    sending = None if measured is None else measured.sending
-    if measured is None or sending is None or sending.answered_later is None:
-        return output.result.rps
+    span, requests = measured.span, measured.counters.recorded
+    if span is None or span.ended_later is None:
+        return result.rps
+    span_s = (span.last_start_ns - span.first_start_ns) / NS_PER_S
     sent_together = {"one": 1, "per connection": load.connections, "per stream": load.in_flight}[support.clocks]
-    if sending.requests <= sent_together or sending.span_s <= 0:
-        return output.result.rps
+    if requests <= sent_together or span_s <= 0:
+        return result.rps
     if not support.is_open:
-        return (sending.requests - sent_together) / sending.span_s
+        return (requests - sent_together) / span_s
     raw = measured.histograms.get("raw")
     fastest_s = (None if raw is None else raw.min_s) or 0.0
-    if fastest_s >= sending.span_s:
+    if fastest_s >= span_s:
         return 0.0  # nothing was answered before the last request was sent
-    sent = (sending.requests - 1) / sending.span_s
-    return min(sent, (sending.requests - sending.answered_later) / (sending.span_s - fastest_s))
+    return min((requests - 1) / span_s, (requests - span.ended_later) / (span_s - fastest_s))

@@ -21,8 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from pydantic import Field
-
 from benchkit.loadtools.json_text import JsonOutput, read_document, within
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import Reader
@@ -251,52 +249,34 @@ class _Times(JsonOutput):
         return latency_by_name({**times, "50": self.median, "95": self.p95, "99": self.p99}, "request")
 
 
-class _Requests(JsonOutput):
-    total: Count
-    done: Count
-    failed: Count
-    errored: Count
-    timeout: Count
-
-
-class _Classes(JsonOutput):
-    status_2xx: Count = Field(alias="2xx")
-    status_3xx: Count = Field(alias="3xx")
-    status_4xx: Count = Field(alias="4xx")
-    status_5xx: Count = Field(alias="5xx")
-
-
-class _Measurements(JsonOutput):
-    duration: Figure
-    request_per_second: Figure
-    bytes_per_second: Figure
-    requests: _Requests
-    status_codes: _Classes
-    traffic: Count = within("traffic", "total")
-    request: _Times = within("performance", "request")
-    connect: _Times = within("performance", "connect")
-    first_byte: _Times = within("performance", "ttfb")
-
-
 class _Document(JsonOutput):
-    """JSON of --output-file (`write_result` in src/h2load.cc); times are seconds."""
+    """JSON of --output-file (`write_result` in src/h2load.cc), by the names of the reader; times are seconds."""
 
     generator: str = within("metadata", "generator")
-    measurements: _Measurements
+    finished_in: Figure = within("measurements", "duration")
+    rps: Figure = within("measurements", "request_per_second")
+    bytes_per_s: Figure = within("measurements", "bytes_per_second")
+    bytes_total: Count = within("measurements", "traffic", "total")
+    requests: Count = within("measurements", "requests", "total")
+    done: Count = within("measurements", "requests", "done")
+    failed: Count = within("measurements", "requests", "failed")
+    errored: Count = within("measurements", "requests", "errored")
+    timeout: Count = within("measurements", "requests", "timeout")
+    status_2xx: Count = within("measurements", "status_codes", "2xx")
+    status_3xx: Count = within("measurements", "status_codes", "3xx")
+    status_4xx: Count = within("measurements", "status_codes", "4xx")
+    status_5xx: Count = within("measurements", "status_codes", "5xx")
+    request: _Times = within("measurements", "performance", "request")
+    connect: _Times = within("measurements", "performance", "connect")
+    first_byte: _Times = within("measurements", "performance", "ttfb")
 
 
 def _read_json(text: str) -> LoadResult:
     """Return the result of the JSON, by the rules of the text."""
-    document = read_document(text, _Document, "h2load")
-    measured, reader = document.measurements, _H2loadReader()
+    document, reader = read_document(text, _Document, "h2load"), _H2loadReader()
+    for name, figure in document:
+        setattr(reader, name, figure.latency if isinstance(figure, _Times) else figure)
     reader.tool_version = document.generator.rpartition("/")[2].split()[-1]
-    reader.finished_in, reader.rps = measured.duration, measured.request_per_second
-    reader.bytes_per_s, reader.bytes_total = measured.bytes_per_second, measured.traffic
-    reader.requests = measured.requests.total
-    for name, count in (*measured.requests, *measured.status_codes):
-        setattr(reader, name, count)
-    reader.request, reader.connect = measured.request.latency, measured.connect.latency
-    reader.first_byte = measured.first_byte.latency
     return reader.result()
 
 

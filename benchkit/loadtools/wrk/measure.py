@@ -31,7 +31,7 @@ from benchkit.loadtools.text import excerpt
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
 from benchkit.loadtools.wrk.output import HISTOGRAM, parse
 from benchkit.models.histogram import Histogram, Integers
-from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import Errors, Note
 
 DIGITS = 5
 """Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s. wrk prints coarser ones: 10 µs, then 10 ms."""
@@ -66,28 +66,16 @@ def measure(output: ToolOutput) -> ParsedOutput:
 
     Raises ParseError.
     """
-    measured, result = measurement(output.stdout), parse(output.stdout)
-    return ParsedOutput(_exact_result(result, measured), measured)
-
-
-def _exact_result(result: LoadResult, measured: Measurement) -> LoadResult:
-    counters, duration_s = measured.counters, measured.duration_s
-    notes = {note.code: note for note in (*result.notes, *measured.notes)}
-    if "wrk-corrected" not in (note.code for note in measured.notes):
+    measured, summary = measurement(output.stdout), parse(output.stdout)
+    notes = {note.code: note for note in (*summary.notes, *measured.notes)}
+    if "wrk-corrected" not in {note.code for note in measured.notes}:
         notes.pop("wrk-corrected", None)  # the summary's note: this version corrects, but it added no samples
-    exact = {
-        "duration_s": duration_s,
-        "requests": counters.requests,
-        "rps": counters.requests / duration_s if duration_s else None,
-        "bytes_total": counters.bytes_total,
-        "bytes_per_s": counters.bytes_total / duration_s if counters.bytes_total is not None and duration_s else None,
-        "latency": measured.latency(),
-        "errors": counters.errors,
-        "non_2xx": counters.non_2xx,
-        "complete": result.complete and measured.complete,
-        "notes": tuple(notes.values()),
-    }
-    return result.model_copy(update=exact)
+    stated = {name: getattr(summary, name) for name in ("tool_version", "target", "connections", "threads")}
+    complete = summary.complete and measured.complete
+    exact = measured.result(duration_s=measured.duration_s, failed=None)
+    return ParsedOutput(
+        exact.model_copy(update={**stated, "complete": complete, "notes": tuple(notes.values())}), measured
+    )
 
 
 def measurement(text: str) -> Measurement:

@@ -81,13 +81,13 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         {"duration_s": None, "request_count": 100, "connections": 12},
         4,
         "request_count",
-        "not divisible by 3 connections (one of 4 generators has 3 connections, 25 requests)",
+        "not divisible by 3 connections (the share of each of 4 generators)",
     ),
     "a share with fewer connections than threads": (
         {"tool": "wrk", "threads": 8},
         4,
         "threads",
-        "8 threads need at least 8 connections, not 4 (one of 4 generators has 4 connections)",
+        "8 threads need at least 8 connections, not 4 (the share of each of 4 generators)",
     ),
     "a warm-up that the tool cannot take": ({"tool": "wrk", "warmup_s": 0.5}, 1, "warmup_s", "wrk takes whole seconds"),
 }

@@ -14,7 +14,7 @@ from benchkit.loadtools.generators.generator import time_limit_s
 from benchkit.loadtools.hey.command import TEMPLATE
 from benchkit.loadtools.hey.measure import measure, read_counters
 from benchkit.loadtools.hey.output import MAX_RESULTS
-from benchkit.loadtools.measurement import Counters, Measurement, Sending
+from benchkit.loadtools.measurement import Counters, Measurement, RequestSpan
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import ParsedOutput, RateSupport, ToolOutput
 from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator, with_achieved_rate
@@ -243,8 +243,15 @@ def histogram(times_us: list[int]) -> Histogram:
     return _histogram(dict(sorted(Counter(times_us).items())))
 
 
+def span(seconds: float, answered_later: int | None) -> RequestSpan:
+    last_ns = round(seconds * 1e9)
+    return RequestSpan(
+        origin="run", first_start_ns=0, last_start_ns=last_ns, last_end_ns=last_ns, ended_later=answered_later
+    )
+
+
 def output(
-    sending: Sending | None, times_us: list[int], rps: float = 77.0, lag: Histogram | None = None
+    sent: RequestSpan | None, times_us: list[int], rps: float = 77.0, lag: Histogram | None = None
 ) -> ParsedOutput:
     measurement = Measurement(
         tool="vegeta",
@@ -255,7 +262,7 @@ def output(
         complete=True,
         latency_from="sent" if lag is None else "due",
         lag=lag,
-        sending=sending,
+        span=sent,
     )
     return ParsedOutput(LoadResult(tool="vegeta", rps=rps, duration_s=1.0), measurement)
 
@@ -272,8 +279,8 @@ def test_a_server_that_keeps_up_achieves_the_rate_however_long_it_takes(took_us:
     """Send 1,000 requests in a second; those of the last `took_us` are answered after the last one was sent."""
     sent_us = np.arange(1000) * 1000
     later = int(np.sum(sent_us + took_us > sent_us[-1]))
-    sending = Sending(requests=1000, span_s=0.999, answered_later=later)
-    assert achieved(output(sending, [took_us] * 1000), OPEN) == pytest.approx(1000, rel=0.002)
+    sent = span(0.999, later)
+    assert achieved(output(sent, [took_us] * 1000), OPEN) == pytest.approx(1000, rel=0.002)
 
 
 @pytest.mark.parametrize("capacity", [500, 900, 970])
@@ -281,8 +288,8 @@ def test_a_growing_backlog_is_the_servers_own_rate(capacity: int) -> None:
     """Serve requests one after the other, each in 1 / capacity seconds, while 1,000 a second arrive."""
     sent_us = np.arange(1000) * 1000
     ended_us = (np.arange(1000) + 1) * SECOND_US // capacity
-    sending = Sending(requests=1000, span_s=0.999, answered_later=int(np.sum(ended_us > sent_us[-1])))
-    rate = achieved(output(sending, (ended_us - sent_us).tolist()), OPEN)
+    sent = span(0.999, int(np.sum(ended_us > sent_us[-1])))
+    rate = achieved(output(sent, (ended_us - sent_us).tolist()), OPEN)
     assert rate is not None
     assert rate == pytest.approx(capacity, rel=0.01)
     assert rate < 0.99 * 1000
@@ -292,30 +299,30 @@ def test_a_server_that_stalls_does_not_achieve_more_than_was_sent() -> None:
     """Answer nothing for 0.9 s, and then everything within 0.2 s."""
     sent_us = np.arange(1000) * 1000
     ended_us = np.maximum(sent_us + 200, 900_000 + 200 * np.arange(1000))
-    sending = Sending(requests=1000, span_s=0.999, answered_later=int(np.sum(ended_us > sent_us[-1])))
-    rate = achieved(output(sending, (ended_us - sent_us).tolist()), OPEN)
+    sent = span(0.999, int(np.sum(ended_us > sent_us[-1])))
+    rate = achieved(output(sent, (ended_us - sent_us).tolist()), OPEN)
     assert rate is not None
     assert rate < 0.6 * 1000
 
 
 def test_connections_that_send_together_cover_an_interval_less() -> None:
     """Send 4 rounds of 8 requests, 0.25 s apart: 32 in 0.75 s are 32 a second."""
-    paced = output(Sending(requests=32, span_s=0.75, answered_later=8), [100] * 32)
+    paced = output(span(0.75, 8), [100] * 32)
     assert achieved(paced, PACED, rate=32) == pytest.approx(32)
     per_stream = RateSupport(is_open=False, clocks="per stream")
     assert achieved(paced, per_stream, rate=32, connections=1, streams=8) == pytest.approx(32)
 
 
 @pytest.mark.parametrize(
-    "sending",
-    [None, Sending(requests=5, span_s=0.1), Sending(requests=1, span_s=0.0, answered_later=1)],
+    "sent",
+    [None, span(0.1, None), span(0.0, 1)],
 )
-def test_without_instants_the_rate_is_the_tools_own(sending: Sending | None) -> None:
-    assert achieved(output(sending, [100]), OPEN) == 77.0
+def test_without_instants_the_rate_is_the_tools_own(sent: RequestSpan | None) -> None:
+    assert achieved(output(sent, [100]), OPEN) == 77.0
 
 
 def test_without_a_target_rate_none_is_achieved() -> None:
-    full_speed = output(Sending(requests=9, span_s=1.0, answered_later=0), [100] * 9)
+    full_speed = output(span(1.0, 0), [100] * 9)
     assert achieved(full_speed, OPEN, rate=None) is None
     assert achieved(full_speed, None) is None
 
@@ -324,7 +331,7 @@ def test_rates_of_generators_add_up_and_lags_merge() -> None:
     """Two generators of 500 a second are one of 1,000; slices of one generator have the mean."""
     half = [
         with_achieved_rate(
-            output(Sending(requests=501, span_s=1.0, answered_later=1), [100] * 501, lag=histogram([lag_us])),
+            output(span(1.0, 1), [100] * 501, lag=histogram([lag_us])),
             Load(tool="vegeta", connections=4, duration_s=1, rate=500),
             OPEN,
         )
