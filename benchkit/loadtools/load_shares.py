@@ -50,7 +50,7 @@ def unsupported_fields(tool: Tool, load: Load, generators: int) -> tuple[Unsuppo
         return indivisible
     unique: dict[UnsupportedField, UnsupportedField] = {}
     for share in divide_load(load, generators):
-        suffix = f" (the share of each of {generators} generators)" if generators > 1 else ""
+        suffix = f" (in the share of one of {generators} generators)" if generators > 1 else ""
         for unsupported in _unsupported_in_share(tool, share):
             why = unsupported.why if unsupported.concerns_requests else unsupported.why + suffix
             if tool.rate is None and unsupported.field in {"rate", *NEED_RATE}:

@@ -261,7 +261,7 @@ def test_a_share_that_is_too_small_is_reported_with_its_field(hosts: Hosts) -> N
     load = {"tool": "wrk", "connections": 6, "threads": 2, "processes": 2, "duration_s": 1}
     with pytest.raises(InputError) as error:  # with one load host, two processes would have three connections each
         plan_for(hosts, load)
-    assert "load.threads: 2 threads need at least 2 connections, not 1 (one of 4 generators has 1 connection)" in str(
+    assert "load.threads: 2 threads need at least 2 connections, not 1 (in the share of one of 4 generators)" in str(
         error.value
     )
 

@@ -81,13 +81,13 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
         {"duration_s": None, "request_count": 100, "connections": 12},
         4,
         "request_count",
-        "not divisible by 3 connections (the share of each of 4 generators)",
+        "not divisible by 3 connections (in the share of one of 4 generators)",
     ),
     "a share with fewer connections than threads": (
         {"tool": "wrk", "threads": 8},
         4,
         "threads",
-        "8 threads need at least 8 connections, not 4 (the share of each of 4 generators)",
+        "8 threads need at least 8 connections, not 4 (in the share of one of 4 generators)",
     ),
     "a warm-up that the tool cannot take": ({"tool": "wrk", "warmup_s": 0.5}, 1, "warmup_s", "wrk takes whole seconds"),
 }
