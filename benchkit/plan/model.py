@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.loadtools.generators.generator import Generator
@@ -22,11 +21,6 @@ from benchkit.services.service import Service
 
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
-
-SWITCH_S = 0.02
-"""Time to restore one cell's kernel settings and apply another's, for the same estimate. On a lab, switches took 0.003
-to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it.
-"""
 
 
 @dataclass(frozen=True)
@@ -105,12 +99,6 @@ def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
     }
 
 
-def count_switches(cells: Iterable[PlannedCell]) -> int:
-    """Return how often kernel settings change from one of these trials' cells to the next; the first has the run's."""
-    settings = [{}, *(cell.sysctls for cell in cells)]
-    return sum(before != after for before, after in pairwise(settings))
-
-
 @dataclass(frozen=True)
 class RunPlan:
     """All steps of a run, known before any host is changed."""
@@ -161,11 +149,6 @@ class RunPlan:
         return (*self.tuning, *of_cells.values())
 
     @property
-    def tuning_switches(self) -> int:
-        """Number of times at which the kernel settings are changed between two trials, in the planned order."""
-        return count_switches(self._cells_by_id[trial.cell_id] for trial in self.planned_trials)
-
-    @property
     def blocks(self) -> int:
         """Number of blocks: the scenario's, for each group of cells."""
         return self.experiment.scenario.blocks * max(1, len(self.groups))
@@ -186,7 +169,7 @@ class RunPlan:
                 return None
             block_s[trial.block] = block_s.get(trial.block, 0.0) + seconds
         calibration_s = block_s.pop(0, 0.0)
-        busy_s = [self.tuning_switches * SWITCH_S / len(self.by_testbed)] * len(self.by_testbed)
+        busy_s = [0.0] * len(self.by_testbed)
         for seconds in block_s.values():  # the first testbed that is free takes the next block
             busy_s[busy_s.index(min(busy_s))] += seconds
         return calibration_s + max(busy_s)

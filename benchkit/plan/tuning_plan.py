@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError, raise_faults
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
-from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import TuningPlan, is_unknown, spelling_hint
 from benchkit.scenario.experiment import Experiment, SysctlValue, UsedTuning
 
@@ -26,7 +25,7 @@ def plan_tuning(
     for used in experiment.run_tuning:
         names = dict.fromkeys(host for role in used.use.roles for host in roles[role])
         profile = used.profile
-        of_profile = [_plan(profile.sysctl, profile.limits.nofile, hosts[name], hosts) for name in names]
+        of_profile = [plan_settings(profile.sysctl, name, hosts, nofile=profile.limits.nofile) for name in names]
         _refuse_unknown_settings(used, of_profile)
         plans += of_profile
         if used.use.required:
@@ -66,9 +65,8 @@ def _plan_together(
         of_host = [used.profile for used in profiles if any(name in roles[role] for role in used.use.roles)]
         wanted = {key: value for profile in of_host for key, value in profile.sysctl.items()}
         limits = [profile.limits.nofile for profile in of_host if profile.limits.nofile is not None]
-        yield _plan(
-            wanted, limits[-1] if limits else None, hosts[name], hosts, tuned.get(hosts.kernel_host(name).name, {})
-        )
+        of_kernel = tuned.get(hosts.kernel_host(name).name, {})
+        yield plan_settings(wanted, name, hosts, nofile=limits[-1] if limits else None, tuned=of_kernel)
 
 
 def tuning_required_error(not_applied: str) -> HostError:
@@ -82,13 +80,16 @@ def nofile_limit(host: str, plans: Iterable[TuningPlan]) -> int | None:
     return next((limit.wanted for limit in reversed(limits) if limit.why_not is None), None)
 
 
-def _plan(
+def plan_settings(
     wanted: Mapping[str, SysctlValue],
-    nofile: int | None,
-    host: Host,
+    name: str,
     hosts: Hosts,
+    *,
+    nofile: int | None = None,
     tuned: Mapping[str, str] = MappingProxyType({}),
 ) -> TuningPlan:
+    """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there before."""
+    host = hosts[name]
     found = host.changes.read_sysctls(wanted)
     return host_tuning.plan(
         host.spec,
@@ -104,10 +105,8 @@ def _plan(
 def _refuse_unknown_settings(used: UsedTuning, plans: Iterable[TuningPlan]) -> None:
     """Raise InputError for settings that no kernel ever had; settings of other kernel versions are only reported."""
     existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
-    faults = [
+    raise_faults(
         used.source.fault(("sysctl", key), f"no such setting; {spelling_hint(key)}")
         for key in used.profile.sysctl
         if key not in existing and is_unknown(key)
-    ]
-    if faults:
-        raise InputError("\n".join(faults))
+    )

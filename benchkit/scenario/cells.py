@@ -162,14 +162,12 @@ def _read_secret(secret: SecretValue, document: Document) -> str:
         return file.read(MAX_SECRET_BYTES).decode("latin-1").removesuffix("\n").removesuffix("\r")
 
 
-def require_secrets(experiment: Experiment) -> None:
-    """Raise InputError naming each secret header value that the controller cannot read: a run would fail without it."""
+def missing_secrets(experiment: Experiment) -> list[InputError]:
+    """Return an error with all secret header values that the controller cannot read: a run would fail without them."""
     secrets = [secret for cell in experiment.cells for _, secret in cell.load.secrets if not secret.is_read]
-    if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
-        raise InputError(
-            "\n".join(problems),
-            hint="set it: values of secret headers are not stored, and every run, also a resumed one, reads them again",
-        )
+    problems = "\n".join(dict.fromkeys(secret.problem for secret in secrets))
+    hint = "set it: values of secret headers are not stored, and every run, also a resumed one, reads them again"
+    return [InputError(problems, hint=hint)] if problems else []
 
 
 def validate_generators(experiment: Experiment, load_hosts: int) -> None:
