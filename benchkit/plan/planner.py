@@ -28,7 +28,7 @@ from benchkit.plan.service_checks import (
 from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cells import missing_secrets, validate_generators
-from benchkit.scenario.experiment import Experiment, load_program, needed_programs
+from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
 
 Roles = Mapping[str, tuple[str, ...]]
@@ -196,7 +196,7 @@ def _missing_tools(
     """Return the load tools whose program load hosts lack, each with the errors for these hosts."""
     missing: dict[str, list[HostError]] = {}
     for tool in dict.fromkeys(cell.load.tool for cell in experiment.cells):
-        program = load_program(tool)
+        program = get_tool(tool).required_program
         for host in roles[LOAD_ROLE]:
             if program is not None and program not in capabilities[host].facts.programs:
                 missing.setdefault(tool, []).append(missing_program_error(capabilities[host], program, experiment))

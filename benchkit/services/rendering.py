@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -14,6 +14,7 @@ from benchkit.services.certificates import tls_files
 from benchkit.services.external import ExternalService
 from benchkit.services.placement import CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import Service
+from benchkit.validation import Location
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class ServiceSpec:
     def protocol(self) -> Protocol:
         """The protocol that the service speaks."""
         return self.backend.protocol(self.options)
+
+    def roles(self) -> Iterator[tuple[Location, str]]:
+        """Yield the role that its options name, with the field."""
+        yield ("role",), self.options.role
 
     @property
     def programs(self) -> tuple[str, ...]:

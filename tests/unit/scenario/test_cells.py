@@ -81,7 +81,7 @@ def test_levels_name_variables_and_are_no_values(tmp_path: Path, monkeypatch: py
         ({"env": "TOKEN"}, None, "{env: TOKEN}: this environment variable is not set"),
         ({"env": "TOKEN"}, "", "{env: TOKEN}: the value is empty"),
         ({"env": "TOKEN"}, "two\nlines-of-it", "{env: TOKEN}: the value has"),
-        ({"file": "none.txt"}, None, "none.txt is no file"),
+        ({"file": "none.txt"}, None, "none.txt: No such file or directory"),
     ],
 )
 def test_a_missing_value_stops_a_run_and_nothing_else(
