@@ -447,14 +447,14 @@ def _load(file: ServiceFile | ServiceFolder) -> Iterator[PlacedFile]:
         return
     content = file.content
     if isinstance(content, GoSource):
-        binary = build(
+        program = build(
             content.module,
             goos=content.goos,
             goarch=content.goarch,
             go_version=content.go_version,
             package=content.package,
         )
-        yield PlacedFile(file.path, binary.path, file.mode)
+        yield PlacedFile(file.path, program, file.mode)
     else:
         placed = content.read() if isinstance(content, ControllerFile) else content
         yield PlacedFile(file.path, placed, file.mode, file.owner)

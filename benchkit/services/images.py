@@ -188,7 +188,7 @@ class ServerImage(BuiltImage):
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
-        program = build_program(self.context, goos="linux", goarch=self.goarch).path
+        program = build_program(self.context, goos="linux", goarch=self.goarch)
         with tempfile.TemporaryDirectory(prefix="benchkit-image-") as folder:
             shutil.copy(program, Path(folder) / program.name)
             lines = ("FROM scratch", f"COPY {program.name} /{program.name}", f'ENTRYPOINT ["/{program.name}"]')

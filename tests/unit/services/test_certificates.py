@@ -22,6 +22,7 @@ from benchkit.hosts.sockets import key_kind
 from benchkit.models.protocol import TlsOptions
 from benchkit.services import certificates
 from benchkit.services.certificates import RunAuthority, RunCertificate, authority_name, tls_files, verified_name
+from benchkit.services.controller_files import LocalFile
 from benchkit.services.placement import Endpoint
 
 FOLDER = PurePosixPath("/w/app")
@@ -101,7 +102,7 @@ def test_a_certificate_of_the_user_replaces_that_of_the_run(tmp_path: Path) -> N
     assert (tls.certificate, tls.private_key) == (str(certificate), str(key))
     files = tls_files(endpoint(tls), FOLDER)
     contents = [file.content for file in files]
-    assert [content.read() for content in contents if isinstance(content, certificates.OwnCertificate)] == [
+    assert [content.read() for content in contents if isinstance(content, LocalFile)] == [
         certificate.read_bytes(),
         key.read_bytes(),
         certificate.read_bytes(),
