@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from benchkit.errors import BenchkitError
 from benchkit.files import read_regular
@@ -95,6 +96,13 @@ class BuiltFolder(ControllerFolder):
             f"it names nothing that {self} built: every version would start the same. Write {{out}}/NAME for a "
             "built file, or {out} for their folder, as in `npm --prefix {out} start`"
         )
+
+    go_version: ClassVar[str | None] = None
+
+    @property
+    def program(self) -> str:
+        """The command that builds it."""
+        return str(self)
 
     def __str__(self) -> str:
         """Return the command in backticks, as a shell would take it, with its ref."""
@@ -280,17 +288,6 @@ def list_builds(files: Iterable[tuple[str, ServiceFile | ServiceFolder]]) -> tup
             if host not in hosts:
                 hosts.append(host)
     return tuple(
-        Build(_program_name(source), f"{source.goos}/{source.goarch}", _go_version(source), tuple(hosts))
+        Build(source.program, f"{source.goos}/{source.goarch}", source.go_version, tuple(hosts))
         for source, hosts in hosts_of.items()
     )
-
-
-def _go_version(source: GoSource | BuiltFolder) -> str | None:
-    return source.go_version if isinstance(source, GoSource) else None
-
-
-def _program_name(source: GoSource | BuiltFolder) -> str:
-    """Return the command that builds it, or the name of its folder: of the module, or one of several programs in it."""
-    if isinstance(source, BuiltFolder):
-        return str(source)
-    return source.package.removeprefix("./") if source.package.startswith("./") else source.module.name

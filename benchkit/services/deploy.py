@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
@@ -146,8 +145,6 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         raise
     running = RunningService(service, started, log)
     try:
-        if service.cgroup is not None:
-            host.processes.count_by_cgroup(started, service.cgroup)
         try:
             _wait_until_ready(host, service, started)
         except (LostError, HostStateError):
@@ -390,7 +387,11 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     if service.container is not None and process.wait(0) is not None:
         instead = container_engine.why_ended(host, service.container, process)
     log = host.files.read(running.log).decode(errors="replace")
-    hint = hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host))
+    hint = hint or hint_at_private_folder(
+        " ".join(process.argv),
+        log,
+        is_on_host=lambda path: host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok,
+    )
     if hint is None and process.wait(0) is None:
         hint = MORE_TIME
     return ServiceError(
@@ -399,10 +400,6 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         why="; ".join(filter(None, (instead, error.why, last_log_lines(host, running.log)))),
         hint=hint,
     )
-
-
-def _has_path(host: Host, path: str) -> bool:
-    return host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok
 
 
 def _run_test(

@@ -100,16 +100,6 @@ class NginxVersion:
         """Form in which its configuration turns HTTP/2 on."""
         return "directive" if self.core >= HTTP2_DIRECTIVE else "listen"
 
-    @property
-    def has_ciphersuites(self) -> bool:
-        """True if its configuration can name the cipher suites of TLS 1.3."""
-        return self.core >= CIPHERSUITES_COMMAND
-
-    @property
-    def has_error_log_option(self) -> bool:
-        """True if it has the option `-e`."""
-        return self.core >= ERROR_LOG_OPTION
-
 
 def parse_version_output(text: str | None) -> NginxVersion | None:
     """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
@@ -330,7 +320,7 @@ class NginxBackend(Backend[NginxOptions]):
         if options.reuseport and version.reuseport is None:
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
         tls = request.endpoint.tls
-        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and not version.has_ciphersuites:
+        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and version.core < CIPHERSUITES_COMMAND:
             raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
         is_quic = options.protocol == "h3"
         if is_quic and options.tls.early_data:
@@ -413,7 +403,7 @@ def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) 
 
     It reads the configuration, takes that folder as prefix and logs to its standard error.
     """
-    log = ("-e", "stderr") if version.has_error_log_option else ()
+    log = ("-e", "stderr") if version.core >= ERROR_LOG_OPTION else ()
     return (program, "-p", "./", "-c", config.name, *log)
 
 
