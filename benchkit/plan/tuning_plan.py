@@ -20,17 +20,12 @@ def plan_tuning(
 
     Raises InputError, naming the profile's file and line, for a setting that neither Linux nor any of the hosts has.
     """
-    plans: list[TuningPlan] = []
-    required: set[str] = set()
-    for used in experiment.run_tuning:
-        names = dict.fromkeys(host for role in used.use.roles for host in roles[role])
-        profile = used.profile
-        of_profile = [plan_settings(profile.sysctl, name, hosts, nofile=profile.limits.nofile) for name in names]
-        _refuse_unknown_settings(used, of_profile)
-        plans += of_profile
-        if used.use.required:
-            required.update(names)
-    return tuple(plans), frozenset(required)
+    profiles = experiment.run_tuning
+    plans = tuple(_plan_together(profiles, roles, hosts, {}))
+    for used in profiles:
+        _refuse_unknown_settings(used, plans)
+    required = (host for used in profiles if used.use.required for role in used.use.roles for host in roles[role])
+    return plans, frozenset(required)
 
 
 def plan_cell_tuning(
@@ -60,7 +55,7 @@ def _plan_together(
     hosts: Hosts,
     tuned: Mapping[str, Mapping[str, str]],
 ) -> Iterator[TuningPlan]:
-    """Yield the tuning of each host by all profiles of a cell; a later one overrides an earlier one."""
+    """Yield the tuning of each host by all of these profiles; a later one overrides an earlier one."""
     for name in dict.fromkeys(host for used in profiles for role in used.use.roles for host in roles[role]):
         of_host = [used.profile for used in profiles if any(name in roles[role] for role in used.use.roles)]
         wanted = {key: value for profile in of_host for key, value in profile.sysctl.items()}

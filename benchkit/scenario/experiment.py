@@ -184,11 +184,6 @@ class Experiment:
         """Return whether a setting that cannot be applied for the cells with these levels stops the run."""
         return any(used.use.required for used in self.cell_tuning(levels))
 
-    @property
-    def controlled(self) -> tuple[str, ...]:
-        """Names of the cells that have a control."""
-        return tuple(cell.cell_id for cell in self.cells if self.scenario.has_control(cell.levels))
-
 
 def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[str, set[str]]:
     """Return the programs that the hosts of each role need: for services, load tools and profilers.

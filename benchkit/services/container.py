@@ -16,7 +16,7 @@ from benchkit.errors import FieldError, UnsupportedError, raise_faults
 from benchkit.files import BACKENDS
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
-from benchkit.services.backend import Backend, RenderRequest, ServiceOptions, service_endpoint
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_paths
 from benchkit.services.command import (
     LocalPath,
@@ -223,7 +223,7 @@ class ContainerBackend(Backend[ContainerOptions]):
     def endpoint(self, name: str, options: ContainerOptions, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
         """Return the socket at which others reach it."""
         if options.network != "bridge":
-            return service_endpoint(name, options, place, options.protocol)
+            return super().endpoint(name, options, place, names)
         tls = options.tls if is_tls(options.protocol) else None
         return Endpoint(
             place.host, options.protocol, address=_address(name, place, names), port=options.container_port, tls=tls

@@ -35,8 +35,6 @@ BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
 """The same where that program is older than the service: a JVM, or a busy machine, takes seconds until it listens."""
-LOOK_S = 1.0
-"""Time between two looks at the addresses on which a service listens that does not accept connections yet."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -271,9 +269,9 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
     deadline = time.monotonic() + service.ready_timeout_s
     if service.container is not None:
         container_engine.adopt(host, service.container, process)
-    _wait_open(host, service, process)
-    is_in_network = service.container is None or service.container.network == "host"
     socket = socket_of(service.endpoint)
+    host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    is_in_network = service.container is None or service.container.network == "host"
     if not isinstance(socket, Unix) and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
@@ -312,29 +310,6 @@ def _wait_answer(host: Host, service: Service, process: HostProcess, request: Re
                 why=found,
             )
         time.sleep(READY_PAUSE_S)
-
-
-def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
-    """Wait until a service accepts connections; no longer if two looks find its port at another address.
-
-    One look is not enough: a service may begin to listen after its last refused connection and before the look.
-    """
-    socket, waited_s, was_elsewhere = socket_of(service.endpoint), 0.0, False
-    while True:
-        wait_s = min(LOOK_S, service.ready_timeout_s - waited_s)
-        try:
-            host.sockets.wait_open(socket, wait_s, process, waited_s=waited_s)
-        except (LostError, HostStateError):
-            raise
-        except HostError:
-            waited_s += wait_s
-            is_elsewhere = _is_elsewhere(service, _listeners(host, service, process))
-            has_failed = waited_s >= service.ready_timeout_s or process.wait(0) is not None
-            if has_failed or (is_elsewhere and was_elsewhere):
-                raise
-            was_elsewhere = is_elsewhere
-        else:
-            return
 
 
 def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
