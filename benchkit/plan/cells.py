@@ -119,7 +119,7 @@ def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
 
     Raises InputError where that address is unknown, or not the same for all hosts.
     """
-    if not any(service.is_on_controller for service in cell.external):
+    if not any(CONTROLLER in service.url for service in cell.external):
         return cell
     seen = {host.spec.name: host.facts.controller_address for host in hosts if host.spec.jump is None}
     addresses = set(seen.values())
@@ -130,12 +130,7 @@ def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
             f"{CONTROLLER} is no single address", where=cell.cell_id, why="; ".join(shown), hint="write the address"
         )
     (address,) = addresses
-    return replace(
-        cell,
-        external=tuple(
-            service.at_controller(str(address)) if service.is_on_controller else service for service in cell.external
-        ),
-    )
+    return replace(cell, external=tuple(service.at_controller(str(address)) for service in cell.external))
 
 
 def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:

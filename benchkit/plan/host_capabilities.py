@@ -14,7 +14,7 @@ from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.base import Cpus
 from benchkit.models.facts import HostFacts
 from benchkit.plan.tuning_plan import nofile_limit
-from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement, is_address, is_loopback
 
 EXTRA_FILES = 64
 """Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
@@ -54,12 +54,11 @@ class HostCapabilities:
         if self.spec.service_address is not None:
             return str(self.spec.service_address)
         own = [address for interface in self.facts.interfaces for address in interface.addresses]
-        given = _ip(self.spec.address)
-        if given is not None and (given.is_loopback or str(given) in own):
-            return str(given)
+        given = self.spec.address
+        if is_address(given) and (is_loopback(given) or given in own):
+            return given
         for address in own:
-            ip = _ip(address)
-            if ip is not None and not (ip.is_loopback or ip.is_link_local):
+            if not (is_loopback(address) or ipaddress.ip_address(address).is_link_local):
                 return address
         raise InputError(
             "no address that other hosts can reach",
@@ -125,10 +124,3 @@ def local_ports(host: HostCapabilities) -> int | None:
         case [first, last]:
             return int(last) - int(first) + 1
     return None
-
-
-def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None

@@ -211,7 +211,7 @@ def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origi
     Raises InputError.
     """
     document = experiment.document.overridden(_unmapped(changes, origin))
-    return _experiment(document, experiment.scale, experiment.settings, _any_level(document))
+    return _experiment(document, experiment.scale, experiment.settings)
 
 
 def experiment_of_options(data: Mapping[str, object], options: Origins, settings: Sequence[str] = ()) -> Experiment:
@@ -220,7 +220,7 @@ def experiment_of_options(data: Mapping[str, object], options: Origins, settings
     Raises InputError.
     """
     document = _with_settings(Document(dict(data), SourceMap(options)), settings)
-    return _experiment(document, DEFAULT_SCALE, settings, _any_level(document))
+    return _experiment(document, DEFAULT_SCALE, settings)
 
 
 def stored_experiment(
@@ -231,7 +231,7 @@ def stored_experiment(
     `data` is its scenario with scale and settings applied, `source` the file that it came from. Raises InputError.
     """
     document = _unmapped(data, source)
-    return _experiment(document, scale, settings, _any_level(document))
+    return _experiment(document, scale, settings)
 
 
 class _Named(BaseModel):
@@ -270,11 +270,16 @@ def at_scale(document: Document, scale: Scale) -> Document:
     return document.without("scales").overridden(document.at("scales", scale))
 
 
-def _experiment(document: Document, scale: Scale, settings: Sequence[str], factors: Factors) -> Experiment:
-    """Check the document and type its cells; every experiment is made here."""
+def _experiment(
+    document: Document, scale: Scale, settings: Sequence[str], factors: Factors | None = None
+) -> Experiment:
+    """Check the document and type its cells; every experiment is made here.
+
+    `factors` has the levels at any scale; None: they are unknown.
+    """
     scenario = document.validated(Scenario)
     cells = combinations(scenario, document)
-    validate_scenario(scenario, document, cells, factors)
+    validate_scenario(scenario, document, cells, dict.fromkeys(scenario.factors) if factors is None else factors)
     experiment = Experiment(
         scenario=scenario,
         scale=scale,
@@ -297,11 +302,6 @@ def _levels(file: Document, document: Document) -> dict[str, list[object]]:
         for name, values in factors.items() if isinstance(factors, dict) else ():
             levels.setdefault(name, []).extend(values if isinstance(values, list) else ())
     return levels
-
-
-def _any_level(document: Document) -> Factors:
-    """Return the factors of a document whose other scales are unknown."""
-    return dict.fromkeys(document.data.get("factors") or ())
 
 
 def _setting(setting: str, document: Document) -> Document:

@@ -309,15 +309,11 @@ def _load_certificate(path: Path) -> x509.Certificate:
 def _validate_certificate(path: Path, source: SourceMap) -> None:
     with source.located("certificate"):
         certificate = _load_certificate(path)
-    now = datetime.now(UTC)
-    if certificate.not_valid_after_utc < now:
-        message = f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}"
-        raise InputError(
-            source.fault(("certificate",), message), hint="renew it, or leave both out: benchkit makes one"
-        )
-    if certificate.not_valid_before_utc > now:
-        message = f"{path} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}"
-        raise InputError(source.fault(("certificate",), message))
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not first <= datetime.now(UTC) <= last:
+        message = f"{path} is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d} alone"
+        hint = "renew it, or leave both out: benchkit makes one"
+        raise InputError(source.fault(("certificate",), message), hint=hint)
 
 
 def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:

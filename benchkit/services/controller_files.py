@@ -44,15 +44,11 @@ class LocalFile(ControllerFile):
 def files_in(source: Path, target: PurePosixPath) -> tuple[ServiceFile, ...]:
     """Return the files below a folder, or the file itself, to be placed at `target`; executables stay executable.
 
-    Links are followed. Raises InputError for a link to nothing, what is neither file nor folder, and a folder with more
-    than MAX_FILES files.
+    Links are followed. Raises InputError for what is neither file nor folder, such as a link to nothing, and for a
+    folder with more than MAX_FILES files.
     """
     files: list[ServiceFile] = []
     for path in files_below(source) if source.is_dir() else [source]:
-        if not path.exists():
-            raise InputError(
-                f"cannot read {path}", why="it is a link to nothing" if path.is_symlink() else "it is gone"
-            )
         if not path.is_file():
             raise InputError(f"{path} is neither a file nor a folder")
         place = target / path.relative_to(source) if path != source else target

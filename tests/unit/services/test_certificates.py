@@ -167,8 +167,8 @@ def _remove_certificate(folder: Path) -> None:
 
 
 FAULTS: Mapping[Callable[[Path], None], str] = {
-    _expire: r"one\.yaml:1: certificate: .*own\.pem expired on ",
-    _postpone: r"certificate: .*own\.pem is not valid before ",
+    _expire: r"one\.yaml:1: certificate: .*own\.pem is valid from ",
+    _postpone: r"certificate: .*own\.pem is valid from ",
     _exchange_keys: r"one\.yaml:2: private_key: .*own\.key is not the key of .*own\.pem",
     _open_key: r"private_key: .*own\.key may be used by others than its owner \(mode 644\)",
     _spoil_key: r"private_key: .*own\.key has no private key in PEM",
