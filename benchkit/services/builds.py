@@ -117,15 +117,16 @@ def _build(wanted: BuiltFolder) -> BuildOutput:
         progress_logger.warning("building: %s (in %s)", wanted, wanted.folder)
         return run_build(wanted.argv, wanted.folder, environment)
     record = cache_folder() / "refs" / f"{_key(wanted, wanted.source)}.json"
-    built = _read_record(record)
-    if built is None:
-        progress_logger.warning("building: %s", wanted)
-        with checked_out(wanted.source) as checkout:
-            built = run_build(wanted.argv, checkout / wanted.folder, environment)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        temporary = record.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
-        temporary.replace(record)
+    sha256 = recorded(record, "sha256")
+    if sha256 is not None and (kept := _output_folder(sha256)).is_dir():
+        return BuildOutput(kept, sha256)
+    progress_logger.warning("building: %s", wanted)
+    with checked_out(wanted.source) as checkout:
+        built = run_build(wanted.argv, checkout / wanted.folder, environment)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    temporary = record.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
+    temporary.replace(record)
     return built
 
 
@@ -166,15 +167,6 @@ def _toolchain(program: str) -> str:
     return done.stdout.decode(errors="replace") if done.returncode == 0 else f"{program} {changed}"
 
 
-def _read_record(record: Path) -> BuildOutput | None:
-    """Return a build of the cache; None where there is none, or where its output was deleted."""
-    sha256 = recorded(record, "sha256")
-    if sha256 is None:
-        return None
-    kept = _output_folder(sha256)
-    return BuildOutput(kept, sha256) if kept.is_dir() else None
-
-
 def recorded(file: Path, name: str) -> str | None:
     """Return a value in a record of the cache; None where there is no complete record."""
     try:
@@ -198,13 +190,10 @@ def run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str])
         out = Path(scratch) / "out"
         out.mkdir()
         command = [fill_in(word, {"out": str(out)}) for word in argv]
-        _run(command, folder, {**os.environ, "GOFLAGS": _without_vcs_stamp(), **environment})
+        # Without a commit in them, equal sources give equal Go programs.
+        flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
+        _run(command, folder, {**os.environ, "GOFLAGS": flags, **environment})
         return _keep(out, shlex.join(argv))
-
-
-def _without_vcs_stamp() -> str:
-    """Return GOFLAGS with which `go build` writes no commit into a program: equal sources give equal programs."""
-    return f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
 
 
 def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:

@@ -317,21 +317,6 @@ def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[T
     return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
 
 
-def _is_elsewhere(service: Service, listeners: Iterable[Tcp | Udp]) -> bool:
-    """Return True if some of these listeners have the port of a service, and none covers its address."""
-    at_port = [each for each in listeners if each.port == service.endpoint.port]
-    return bool(at_port) and not any(_covers(each, service.endpoint) for each in at_port)
-
-
-def _covers(listener: Tcp | Udp, endpoint: Endpoint) -> bool:
-    """Return True if a listener certainly accepts connections to an endpoint.
-
-    One on `::` may also accept those to IPv4 addresses, or not (IPV6_V6ONLY): only a connection tells.
-    """
-    wildcard = "::" if ":" in str(endpoint.address) else "0.0.0.0"  # noqa: S104 - compared, not bound
-    return listener.port == endpoint.port and listener.address in (endpoint.address, wildcard)
-
-
 def _accepts(host: Host, service: Service) -> bool:
     """Return True if a service accepts connections now, however late."""
     try:
@@ -357,7 +342,7 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
             f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port; "
             "`listen` in a scenario file names another"
         )
-        if _is_elsewhere(service, listeners):
+        if service.endpoint.port in [each.port for each in listeners]:
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     if service.container is not None and process.wait(0) is not None:
         instead = container_engine.why_ended(host, service.container, process)

@@ -332,13 +332,12 @@ class NginxBackend(Backend[NginxOptions]):
         nofile = place.file_limit(options.nofile)
         admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
         virtual_hosts = _virtual_hosts(request)
-        protocol = virtual_hosts[0].protocol
         config, paths = place.folder / "nginx.conf", tls_paths(place.folder)
         logs = {kind: paths.key.with_name(f"{kind}.log") for kind in ("full", "resumed")}
         upstream_ca = paths.authority.with_name("upstream-ca.pem")
         text = _config_text(
             options,
-            _purpose(options, protocol),
+            virtual_hosts[0].protocol,
             folder=".",
             user=worker_user(place),
             workers=workers,
@@ -548,19 +547,16 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
     return upstream
 
 
-def _purpose(options: NginxOptions, upstream: Protocol | None) -> str:
-    if upstream is not None:
-        return "fastcgi" if upstream == "fastcgi" else "http"
-    return "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
-
-
-def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:
+def _config_text(options: NginxOptions, protocol: Protocol | None, **values: object) -> str:
     """Return the configuration: from the scenario's own template, or from the shipped one for this purpose."""
     if options.template is not None:
         try:
             return render_config(Path(options.template), options=options, **values)
         except InputError as error:
             raise FieldError("template", error.what) from None
+    purpose = "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
+    if protocol is not None:
+        purpose = "fastcgi" if protocol == "fastcgi" else "http"
     return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 
