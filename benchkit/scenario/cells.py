@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from benchkit.document import Document
+from benchkit.document import Document, SourceMap
 from benchkit.errors import InputError, raise_faults, suggestion
 from benchkit.files import read_regular
 from benchkit.loadtools.load_shares import unsupported_fields
@@ -55,6 +55,8 @@ _IMPORT = re.compile(r"""(?:\bfrom|\bimport|\b(?:import|require)\s*\()\s*(["'`])
 _OPEN = re.compile(r"""\bopen\s*\(\s*(["'`])([^"'`\n:]+)\1""")
 
 ReadT = TypeVar("ReadT")
+_LocatedLoad = tuple[Load, SourceMap, Location]
+"""A load, where it is written, and the location of its fields there."""
 
 
 def typed_load(document: Document) -> Load:
@@ -204,8 +206,8 @@ def validate_generators(experiment: Experiment, load_hosts: int) -> None:
     unsupported.
     Raises InputError naming file, line and field.
     """
-    of_cells = [(cell.load, cell.load_source, Location()) for cell in experiment.cells]
-    of_passes = [
+    of_cells: list[_LocatedLoad] = [(cell.load, cell.load_source, ()) for cell in experiment.cells]
+    of_passes: list[_LocatedLoad] = [
         (options.load(cell.load), experiment.document.source, (kind,))
         for kind, options in experiment.scenario.passes.items()
         for cell in experiment.cells
