@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
@@ -11,6 +11,7 @@ from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.load_shares import Pauses, connect_s, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
+from benchkit.models.run import PassKind
 from benchkit.plan.slice_timetable import slice_count
 from benchkit.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
@@ -117,10 +118,8 @@ class RunPlan:
     """Hosts on which a setting that is not applied stops the run."""
     sudo: tuple[SudoCommand, ...] = ()
     """All commands that run with sudo."""
-    profiled: tuple[PlannedCell, ...] = ()
-    """The cells as the profile pass runs them."""
-    traced: tuple[PlannedCell, ...] = ()
-    """The cells as the trace pass runs them."""
+    observed: Mapping[PassKind, tuple[PlannedCell, ...]] = field(default_factory=dict)
+    """The cells as the trials of each pass run them."""
     design: Design = "blocks"
     """Design of the measured trials; not the scenario's where these hosts or cells need another."""
     design_reason: str = ""
@@ -235,23 +234,20 @@ class RunPlan:
         """Return the cell of a trial, as that trial runs it."""
         if not is_of_pass(trial.kind, trial.cell_id):
             return self._cells_by_id[trial.cell_id]
-        return (self._traced_by_id if trial.block in self._traced_blocks else self._profiled_by_id)[trial.cell_id]
+        return self._observed_by_id[self._passes[trial.block], trial.cell_id]
 
     @cached_property
-    def _traced_blocks(self) -> frozenset[int]:
-        return frozenset(trial.block for trial in self.planned_trials if trial.kind == "trace")
+    def _passes(self) -> Mapping[int, PassKind]:
+        """The pass that each of its blocks belongs to."""
+        return {trial.block: kind for kind in self.observed for trial in self.planned_trials if trial.kind == kind}
 
     @cached_property
     def _cells_by_id(self) -> Mapping[str, PlannedCell]:
         return {cell.cell_id: cell for cell in self.cells}
 
     @cached_property
-    def _profiled_by_id(self) -> Mapping[str, PlannedCell]:
-        return {cell.cell_id: cell for cell in self.profiled}
-
-    @cached_property
-    def _traced_by_id(self) -> Mapping[str, PlannedCell]:
-        return {cell.cell_id: cell for cell in self.traced}
+    def _observed_by_id(self) -> Mapping[tuple[PassKind, str], PlannedCell]:
+        return {(kind, cell.cell_id): cell for kind, cells in self.observed.items() for cell in cells}
 
     def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
         """Raise HostError if settings were not applied on a host whose tuning the scenario requires.

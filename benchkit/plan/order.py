@@ -44,10 +44,8 @@ def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
 
 
-def cells_of_pass(options: ObservationPass | None, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the cells as the trials of a pass run them; empty without one."""
-    if options is None:
-        return ()
+def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells as the trials of a pass run them."""
     return tuple(
         replace(
             cell,

@@ -130,8 +130,7 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         ),
         tuning=tuning,
         tuning_required=required,
-        profiled=cells_of_pass(experiment.scenario.profile, cells),
-        traced=cells_of_pass(experiment.scenario.trace, cells),
+        observed={kind: cells_of_pass(each, cells) for kind, each in experiment.scenario.passes.items()},
     )
     return replace(plan, sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning)), errors
 
