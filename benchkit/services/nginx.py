@@ -112,16 +112,16 @@ def parse_version_output(text: str | None) -> NginxVersion | None:
         return None
     product, version = match["product"], _numbers(match["version"])
     core = _CORE.search(text)
-    match product.lower():
-        case "nginx" | "freenginx":
-            return NginxVersion(product, version, version)
-        case "openresty":
-            return NginxVersion(product, version, version[:3])
-        case "angie":
-            return NginxVersion(product, version, _numbers(core["version"]) if core else ANGIE_CORE)
-        case "tengine":
-            return NginxVersion("Tengine", version, _numbers(core["version"]) if core else ())
-    return NginxVersion(product, version, _numbers(core["version"])) if core else None
+    stated = _numbers(core["version"]) if core else None
+    of_products = {
+        "nginx": version,
+        "freenginx": version,
+        "openresty": version[:3],
+        "Angie": stated or ANGIE_CORE,
+        "Tengine": stated or (),
+    }
+    known = of_products.get(product, stated)
+    return None if known is None else NginxVersion(product, version, known)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -82,13 +82,11 @@ def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str
     users: dict[tuple[str, int], str] = {}
     for spec in specs:
         host, port = endpoints[spec.name].host, endpoints[spec.name].port
-        if port is None or spec.options.host_port is None:
-            continue
-        if (host, port) in users:
-            other = users[host, port]
-            message = f"port {port} of {host} is already used by service {other!r}: their roles share the host"
-            raise InputError(spec.source.fault(("listen",), message))
-        users[host, port] = spec.name
+        if port is not None and spec.options.host_port is not None:
+            other = users.setdefault((host, port), spec.name)
+            if other != spec.name:
+                message = f"port {port} of {host} is already used by service {other!r}: their roles share the host"
+                raise InputError(spec.source.fault(("listen",), message))
 
 
 def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Service:
