@@ -130,6 +130,12 @@ def raise_first(errors: Sequence[BenchkitError]) -> None:
         raise first
 
 
+def raise_faults(faults: Iterable[str]) -> None:
+    """Raise InputError with these messages, each once and on a line of its own; do nothing without any."""
+    if messages := dict.fromkeys(faults):
+        raise InputError("\n".join(messages))
+
+
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:
     """Return the allowed names, preceded by `did you mean 'x'?` if one is similar to `wanted`.
 

@@ -42,12 +42,13 @@ TOOL: FailureCause = "load-tool"
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
-    from benchkit.scenario.cells import require_secrets
+    from benchkit.errors import raise_first
+    from benchkit.scenario.cells import missing_secrets
     from benchkit.scenario.read import experiment_of_options
     from benchkit.scenario.versus import options_of
 
     experiment = experiment_of_options(fields, options_of(fields), settings)
-    require_secrets(experiment)
+    raise_first(missing_secrets(experiment))
     return experiment
 
 

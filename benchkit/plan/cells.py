@@ -17,11 +17,10 @@ from benchkit.loadtools.tool import Target
 from benchkit.models.base import STACK
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.plan.host_capabilities import (
+    EXTRA_FILES,
     HostCapabilities,
-    connection_limit,
     local_ports,
     place_on,
-    with_quota,
     with_tuning,
 )
 from benchkit.plan.model import PlannedCell, describe_cell
@@ -73,6 +72,9 @@ def plan_cell(
 
     Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
     """
+    if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
+        # Its trials would be another cell's.
+        return PlannedCell(cell, (), cell.load, (), "", "; ".join(not_applied))
     capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
     digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]
 
@@ -86,11 +88,9 @@ def plan_cell(
             raise error
         folder = PurePosixPath(host.facts.workdir) / "stack" / digest / service.name
         wanted = experiment.scenario.roles[role]
-        placed = with_quota(place_on(host, folder, role, wanted.cpus), role, wanted.quota, host)
-        return replace(placed, port_shift=port_shift)
+        return replace(place_on(host, folder, role, wanted.cpus, wanted.quota), port_shift=port_shift)
 
     try:
-        _require_applicable(tuning)
         cell = replace(cell, external=tuple(service.on_hosts(roles) for service in cell.external))
         cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
         services = render_services(cell.services, place, cell.external)
@@ -119,7 +119,7 @@ def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
 
     Raises InputError where that address is unknown, or not the same for all hosts.
     """
-    if not any(service.is_on_controller for service in cell.external):
+    if not any(CONTROLLER in service.url for service in cell.external):
         return cell
     seen = {host.spec.name: host.facts.controller_address for host in hosts if host.spec.jump is None}
     addresses = set(seen.values())
@@ -130,18 +130,7 @@ def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
             f"{CONTROLLER} is no single address", where=cell.cell_id, why="; ".join(shown), hint="write the address"
         )
     (address,) = addresses
-    return replace(
-        cell,
-        external=tuple(
-            service.at_controller(str(address)) if service.is_on_controller else service for service in cell.external
-        ),
-    )
-
-
-def _require_applicable(tuning: Iterable[TuningPlan]) -> None:
-    """Raise UnsupportedError if a host does not accept a setting of the cell: its trials would be another cell's."""
-    if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
-        raise UnsupportedError("; ".join(not_applied))
+    return replace(cell, external=tuple(service.at_controller(str(address)) for service in cell.external))
 
 
 def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:
@@ -178,25 +167,22 @@ def _require_reachable(cell: Cell, entry: Service, load_hosts: Sequence[str], ho
 def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapabilities]) -> str | None:
     """Return why these hosts cannot hold the cell's connections, or None if they can.
 
-    Each server process holds all connections, each generator process its share.
+    Each server process needs an open file for every connection, each generator process one for each of its share. A
+    load host needs a local port for each connection.
     """
-    servers = dict.fromkeys(service.host for service in planned.services)
-    reasons = [connection_limit(planned.load.connections, [capabilities[name] for name in servers], ())]
+    connections = planned.load.connections
+    files = [(service.host, connections) for service in planned.services]
+    files += [(generator.host, generator.load.connections) for generator in planned.generators]
+    for name, number in files:
+        if number + EXTRA_FILES > (limit := capabilities[name].nofile):
+            return f"{number} connections: {name} allows at most {limit} open files"
     for name in dict.fromkeys(generator.host for generator in planned.generators):
-        shares = [generator.load.connections for generator in planned.generators if generator.host == name]
-        reasons += [
-            connection_limit(max(shares), [capabilities[name]], ()),
-            _port_limit(sum(shares), planned.load.connections, capabilities[name]),
-        ]
-    return next((reason for reason in reasons if reason is not None), None)
-
-
-def _port_limit(share: int, connections: int, host: HostCapabilities) -> str | None:
-    """Return why a load host cannot hold its share of the connections, and how many such hosts can hold them all."""
-    reason, ports = connection_limit(share, (), [host]), local_ports(host)
-    if reason is None or not ports:
-        return reason
-    return f"{reason}; {counted(-(-connections // ports), 'such load host')} can hold all {connections}"
+        share = sum(generator.load.connections for generator in planned.generators if generator.host == name)
+        ports = local_ports(capabilities[name])
+        if ports is not None and share > ports:
+            reason = f"{share} connections: {name} has {ports} local ports for one address"
+            return f"{reason}; {counted(-(-connections // ports), 'such load host')} can hold all {connections}"
+    return None
 
 
 def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.models.base import Cpus
 from benchkit.models.facts import HostFacts
 from benchkit.plan.tuning_plan import nofile_limit
-from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement, is_address, is_loopback
 
 EXTRA_FILES = 64
 """Open files that a service or load tool needs in addition to one per connection: libraries, logs, its own sockets."""
@@ -55,12 +54,11 @@ class HostCapabilities:
         if self.spec.service_address is not None:
             return str(self.spec.service_address)
         own = [address for interface in self.facts.interfaces for address in interface.addresses]
-        given = _ip(self.spec.address)
-        if given is not None and (given.is_loopback or str(given) in own):
-            return str(given)
+        given = self.spec.address
+        if is_address(given) and (is_loopback(given) or given in own):
+            return given
         for address in own:
-            ip = _ip(address)
-            if ip is not None and not (ip.is_loopback or ip.is_link_local):
+            if not (is_loopback(address) or ipaddress.ip_address(address).is_link_local):
                 return address
         raise InputError(
             "no address that other hosts can reach",
@@ -69,21 +67,21 @@ class HostCapabilities:
         )
 
 
-def host_capabilities(host: Host, tuning: Iterable[TuningPlan]) -> HostCapabilities:
-    """Return the capabilities of a host once its tuning is applied."""
-    return with_tuning(HostCapabilities(host.spec, host.facts), tuning)
-
-
 def with_tuning(host: HostCapabilities, tuning: Iterable[TuningPlan]) -> HostCapabilities:
-    """Return the capabilities of a host once this tuning is applied too."""
+    """Return the capabilities of a host once this tuning is applied."""
     plans = [plan for plan in tuning if plan.host == host.spec.name]
     tuned = {key: value for plan in plans for key, value in plan.values.items()}
     nofile = nofile_limit(host.spec.name, plans) or host.tuned_nofile
     return replace(host, tuned={**host.tuned, **tuned}, tuned_nofile=nofile)
 
 
-def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus) -> ServicePlacement:
-    """Return the place of a service on a host. Raises UnsupportedError if the host has too few CPUs for the role."""
+def place_on(
+    host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpus, quota: float | None = None
+) -> ServicePlacement:
+    """Return the place of a service on a host, with the role's CPU quota if the host can enforce one.
+
+    Raises UnsupportedError if the host has too few CPUs for the role.
+    """
     facts = host.facts
     if facts.goarch is None:
         raise UnsupportedError(f"{host.spec.name}: Go does not build for {facts.machine}")
@@ -99,24 +97,10 @@ def place_on(host: HostCapabilities, folder: PurePosixPath, role: str, cpus: Cpu
         goarch=facts.goarch,
         nofile=host.nofile,
         programs={name: program(host, name) for name in facts.programs},
+        quota=CpuQuota(role, quota) if quota is not None and facts.cpu_groups else None,
         has_cpu_groups=bool(facts.cpu_groups),
     )
     return replace(place, cpus=place.select_cpus(cpus, f"role {role}: cpus"))
-
-
-def with_quota(place: ServicePlacement, role: str, cpus: float | None, host: HostCapabilities) -> ServicePlacement:
-    """Return the place with the role's CPU quota, if the host can enforce it; see `quota_not_applied`."""
-    return place if cpus is None or not host.facts.cpu_groups else replace(place, quota=CpuQuota(role, cpus))
-
-
-def quota_not_applied(role: str, cpus: float | None, host: HostCapabilities) -> str | None:
-    """Return why a host cannot enforce the CPU quota of a role, or None if it can or there is no quota."""
-    if cpus is None or host.facts.cpu_groups:
-        return None
-    return (
-        f"{host.spec.name}: not applied, {host.facts.user} may not create a control group with the CPU controller there: "
-        f"quota {cpus:g} of role {role}"
-    )
 
 
 def program(host: HostCapabilities, name: str) -> HostProgram:
@@ -126,23 +110,6 @@ def program(host: HostCapabilities, name: str) -> HostProgram:
     if name in host.spec.programs:
         named = f"named by {host.spec.written or 'the inventory'}: hosts.{host.spec.name}.programs.{name}"
     return HostProgram(fact.path, version_numbers(fact.version), fact.version_output, named)
-
-
-def connection_limit(
-    connections: int, servers: Iterable[HostCapabilities], clients: Iterable[HostCapabilities]
-) -> str | None:
-    """Return why hosts cannot hold this number of connections, or None if they can.
-
-    `servers` need an open file for each connection, `clients` a local port.
-    """
-    for host in servers:
-        if connections + EXTRA_FILES > host.nofile:
-            return f"{connections} connections: {host.spec.name} allows at most {host.nofile} open files"
-    for host in clients:
-        ports = local_ports(host)
-        if ports is not None and connections > ports:
-            return f"{connections} connections: {host.spec.name} has {ports} local ports for one address"
-    return None
 
 
 def version_numbers(version: str | None) -> tuple[int, ...]:
@@ -157,10 +124,3 @@ def local_ports(host: HostCapabilities) -> int | None:
         case [first, last]:
             return int(last) - int(first) + 1
     return None
-
-
-def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None

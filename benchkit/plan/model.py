@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.load_shares import Pauses, connect_s, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
+from benchkit.models.run import PassKind
 from benchkit.plan.slice_timetable import slice_count
 from benchkit.plan.tuning_plan import tuning_required_error
 from benchkit.scenario.experiment import Cell, Experiment
@@ -22,11 +22,6 @@ from benchkit.services.service import Service
 
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
-
-SWITCH_S = 0.02
-"""Time to restore one cell's kernel settings and apply another's, for the same estimate. On a lab, switches took 0.003
-to 0.018 s (`took_s` in the journal). Each setting to be written with sudo adds to it.
-"""
 
 
 @dataclass(frozen=True)
@@ -105,12 +100,6 @@ def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
     }
 
 
-def count_switches(cells: Iterable[PlannedCell]) -> int:
-    """Return how often kernel settings change from one of these trials' cells to the next; the first has the run's."""
-    settings = [{}, *(cell.sysctls for cell in cells)]
-    return sum(before != after for before, after in pairwise(settings))
-
-
 @dataclass(frozen=True)
 class RunPlan:
     """All steps of a run, known before any host is changed."""
@@ -129,10 +118,8 @@ class RunPlan:
     """Hosts on which a setting that is not applied stops the run."""
     sudo: tuple[SudoCommand, ...] = ()
     """All commands that run with sudo."""
-    profiled: tuple[PlannedCell, ...] = ()
-    """The cells as the profile pass runs them."""
-    traced: tuple[PlannedCell, ...] = ()
-    """The cells as the trace pass runs them."""
+    observed: Mapping[PassKind, tuple[PlannedCell, ...]] = field(default_factory=dict)
+    """The cells as the trials of each pass run them."""
     design: Design = "blocks"
     """Design of the measured trials; not the scenario's where these hosts or cells need another."""
     design_reason: str = ""
@@ -161,11 +148,6 @@ class RunPlan:
         return (*self.tuning, *of_cells.values())
 
     @property
-    def tuning_switches(self) -> int:
-        """Number of times at which the kernel settings are changed between two trials, in the planned order."""
-        return count_switches(self._cells_by_id[trial.cell_id] for trial in self.planned_trials)
-
-    @property
     def blocks(self) -> int:
         """Number of blocks: the scenario's, for each group of cells."""
         return self.experiment.scenario.blocks * max(1, len(self.groups))
@@ -186,7 +168,7 @@ class RunPlan:
                 return None
             block_s[trial.block] = block_s.get(trial.block, 0.0) + seconds
         calibration_s = block_s.pop(0, 0.0)
-        busy_s = [self.tuning_switches * SWITCH_S / len(self.by_testbed)] * len(self.by_testbed)
+        busy_s = [0.0] * len(self.by_testbed)
         for seconds in block_s.values():  # the first testbed that is free takes the next block
             busy_s[busy_s.index(min(busy_s))] += seconds
         return calibration_s + max(busy_s)
@@ -252,23 +234,20 @@ class RunPlan:
         """Return the cell of a trial, as that trial runs it."""
         if not is_of_pass(trial.kind, trial.cell_id):
             return self._cells_by_id[trial.cell_id]
-        return (self._traced_by_id if trial.block in self._traced_blocks else self._profiled_by_id)[trial.cell_id]
+        return self._observed_by_id[self._passes[trial.block], trial.cell_id]
 
     @cached_property
-    def _traced_blocks(self) -> frozenset[int]:
-        return frozenset(trial.block for trial in self.planned_trials if trial.kind == "trace")
+    def _passes(self) -> Mapping[int, PassKind]:
+        """The pass that each of its blocks belongs to."""
+        return {trial.block: kind for kind in self.observed for trial in self.planned_trials if trial.kind == kind}
 
     @cached_property
     def _cells_by_id(self) -> Mapping[str, PlannedCell]:
         return {cell.cell_id: cell for cell in self.cells}
 
     @cached_property
-    def _profiled_by_id(self) -> Mapping[str, PlannedCell]:
-        return {cell.cell_id: cell for cell in self.profiled}
-
-    @cached_property
-    def _traced_by_id(self) -> Mapping[str, PlannedCell]:
-        return {cell.cell_id: cell for cell in self.traced}
+    def _observed_by_id(self) -> Mapping[tuple[PassKind, str], PlannedCell]:
+        return {(kind, cell.cell_id): cell for kind, cells in self.observed.items() for cell in cells}
 
     def require_tuning(self, host: str, not_applied: Sequence[str]) -> None:
         """Raise HostError if settings were not applied on a host whose tuning the scenario requires.

@@ -44,10 +44,8 @@ def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
 
 
-def cells_of_pass(options: ObservationPass | None, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    """Return the cells as the trials of a pass run them; empty without one."""
-    if options is None:
-        return ()
+def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells as the trials of a pass run them."""
     return tuple(
         replace(
             cell,
@@ -87,12 +85,10 @@ def pass_notes(
     profile = experiment.scenario.profile
     if profile is None:
         return
-    services = [service for cell in cells for service in needs_perf(cell.services) if profile.includes(service.name)]
-    without_perf: dict[str, list[str]] = {}
-    for service in services:
-        if PERF not in capabilities[service.host].facts.programs:
-            names = without_perf.setdefault(service.host, [])
-            names += [name for name in [f"{service.name} ({service.backend})"] if name not in names]
+    without_perf: dict[str, dict[str, None]] = {}
+    for service in (service for cell in cells for service in needs_perf(cell.services)):
+        if profile.includes(service.name) and PERF not in capabilities[service.host].facts.programs:
+            without_perf.setdefault(service.host, {})[f"{service.name} ({service.backend})"] = None
     for host, names in without_perf.items():
         what = f"{host} has no perf, so that there will be no profile of {', '.join(names)}"
         yield f"{what}; {experiment.install_hint}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchkit import units
@@ -13,12 +13,11 @@ from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.loadtools.registry import get_tool
 from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
 from benchkit.plan.design import plan_design
-from benchkit.plan.host_capabilities import HostCapabilities, host_capabilities, quota_not_applied
-from benchkit.plan.model import SWITCH_S, PlannedCell, RunPlan
+from benchkit.plan.host_capabilities import HostCapabilities, with_tuning
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.plan.order import calibrations, cells_of_pass, control_cells, order_trials, pass_notes, pass_order
 from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
-from benchkit.plan.secret_headers import missing_secrets, secret_notes
 from benchkit.plan.service_checks import (
     build_services,
     check_configs,
@@ -28,10 +27,9 @@ from benchkit.plan.service_checks import (
 )
 from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
-from benchkit.scenario.cells import validate_generators
-from benchkit.scenario.experiment import Experiment, load_program, needed_programs
+from benchkit.scenario.cells import missing_secrets, validate_generators
+from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.units import counted
 
 Roles = Mapping[str, tuple[str, ...]]
 """Names of the hosts of each role."""
@@ -81,9 +79,11 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
     roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
         validate_generators(experiment, load_hosts)
-    _find_programs(experiment, roles, hosts)
+    for role, programs in needed_programs(experiment).items():
+        for name in roles[role]:
+            hosts[name].find_programs(programs)
     tuning, required = plan_tuning(experiment, roles, hosts)
-    capabilities = {host.name: host_capabilities(host, tuning) for host in hosts}
+    capabilities = {host.name: with_tuning(HostCapabilities(host.spec, host.facts), tuning) for host in hosts}
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
     supported = check_engines(check_configs(name_equal_builds(build_services(supported)), hosts), hosts)
@@ -93,10 +93,16 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
     check_node_releases(cells)
     measured = order_trials(experiment, design, seed)
+    needed_tuning = [each for each in tuning if each.host in required]
+    needed_tuning += [
+        each
+        for cell in experiment.cells
+        if experiment.requires_tuning(cell.levels)
+        for each in cell_tuning[cell.cell_id]
+    ]
     errors: list[BenchkitError] = [
         *missing,
-        *_required_tuning_errors(tuning, required),
-        *_required_cell_tuning_errors(experiment, cell_tuning),
+        *(tuning_required_error(sentence) for each in needed_tuning for sentence in each.sentences()),
         *_nothing_runnable(experiment, supported),
         *missing_secrets(experiment),
     ]
@@ -124,15 +130,9 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         ),
         tuning=tuning,
         tuning_required=required,
-        profiled=cells_of_pass(experiment.scenario.profile, cells),
-        traced=cells_of_pass(experiment.scenario.trace, cells),
+        observed={kind: cells_of_pass(each, cells) for kind, each in experiment.scenario.passes.items()},
     )
-    plan = replace(
-        plan,
-        notes=(*plan.notes, *_switch_notes(plan)),
-        sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning),
-    )
-    return plan, errors
+    return replace(plan, sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning)), errors
 
 
 def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
@@ -143,21 +143,11 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
         if len(hosts) < role.hosts:
             raise InputError(
                 f"the scenario needs {units.counted(role.hosts, 'host')} in role {name!r}",
-                why=f"{_describe_inventory(inventory)} has {len(hosts)}",
+                why=f"{f'testbed {inventory.testbeds[0]}' if inventory.testbeds else 'the inventory'} has {len(hosts)}",
                 hint=_missing_role_hint(experiment, name, inventory),
             )
         roles[name] = hosts
     return roles
-
-
-def _find_programs(experiment: Experiment, roles: Roles, hosts: Hosts) -> None:
-    for role, programs in needed_programs(experiment).items():
-        for host in roles[role]:
-            hosts[host].find_programs(programs)
-
-
-def _describe_inventory(inventory: Inventory) -> str:
-    return f"testbed {inventory.testbeds[0]}" if inventory.testbeds else "the inventory"
 
 
 def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:
@@ -178,10 +168,14 @@ def _plan_cells(
     capabilities: Mapping[str, HostCapabilities],
     tuning: Mapping[str, tuple[TuningPlan, ...]],
 ) -> tuple[list[PlannedCell], list[HostError]]:
-    """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted."""
+    """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted.
+
+    Cells whose load tool is missing are unsupported instead, where the baseline has another tool.
+    """
     cells: list[PlannedCell] = []
     missing = _missing_tools(experiment, roles, capabilities)
-    is_optional = _can_run_without(missing, experiment)
+    baseline = next(cell for cell in experiment.cells if cell.cell_id == experiment.baseline)
+    is_optional = baseline.load.tool not in missing
     errors = [] if is_optional else [error for each in missing.values() for error in each]
     for cell in experiment.cells:
         if is_optional and cell.load.tool in missing:
@@ -201,32 +195,11 @@ def _missing_tools(
     """Return the load tools whose program load hosts lack, each with the errors for these hosts."""
     missing: dict[str, list[HostError]] = {}
     for tool in dict.fromkeys(cell.load.tool for cell in experiment.cells):
-        program = load_program(tool)
+        program = get_tool(tool).required_program
         for host in roles[LOAD_ROLE]:
             if program is not None and program not in capabilities[host].facts.programs:
                 missing.setdefault(tool, []).append(missing_program_error(capabilities[host], program, experiment))
     return missing
-
-
-def _can_run_without(tools: Collection[str], experiment: Experiment) -> bool:
-    """Return True where the baseline needs none of these tools: the cells that do are unsupported, and others run."""
-    baseline = next(cell for cell in experiment.cells if cell.cell_id == experiment.baseline)
-    return baseline.load.tool not in tools
-
-
-def _required_tuning_errors(tuning: Sequence[TuningPlan], required: frozenset[str]) -> Iterator[HostError]:
-    for plan in tuning:
-        if plan.host in required:
-            yield from (tuning_required_error(sentence) for sentence in plan.sentences())
-
-
-def _required_cell_tuning_errors(
-    experiment: Experiment, tuning: Mapping[str, tuple[TuningPlan, ...]]
-) -> Iterator[HostError]:
-    for cell in experiment.cells:
-        if experiment.requires_tuning(cell.levels):
-            for planned in tuning[cell.cell_id]:
-                yield from (tuning_required_error(sentence) for sentence in planned.sentences())
 
 
 def _price_notes(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
@@ -237,18 +210,31 @@ def _price_notes(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
         yield f"{', '.join(missing)}: no price_per_hour in the inventory, so that requests there have no cost."
 
 
+def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
+    """Return a sentence for each way in which somebody else could read a secret header value, with the way out."""
+    supported = [cell for cell in cells if cell.unsupported is None]
+    given = {name: secret for cell in supported for name, secret in cell.load.secrets if secret.is_given}
+    in_clear = (
+        f"{name} is given in clear, where it can be read; runs store {secret} instead. In a scenario write "
+        f"`{name}: {secret}`, on the command line --header-env '{name}: {secret.env}'."
+        for name, secret in given.items()
+    )
+    exposed: dict[tuple[str, str], dict[str, None]] = {}
+    for generator in (generator for cell in supported for generator in cell.generators):
+        for name, secret in generator.load.secrets:
+            if any(str(secret) in argument for argument in generator.argv):
+                exposed.setdefault((generator.tool, generator.host), {})[name] = None
+    in_arguments = (
+        f"{tool} takes headers as arguments alone: everybody who may list processes on {host} can read {', '.join(names)} "
+        "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
+        for (tool, host), names in exposed.items()
+    )
+    return (*in_clear, *in_arguments)
+
+
 def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
     return dict.fromkeys(each for one in generators for each in get_tool(one.tool).plan_notes(one.load, one.target))
-
-
-def _switch_notes(plan: RunPlan) -> Iterator[str]:
-    number = plan.tuning_switches
-    if number:
-        yield (
-            f"Cells differ in kernel settings: {counted(number, 'switch', 'switches')} between trials, about {SWITCH_S:g} s "
-            f"each, {number * SWITCH_S:.3g} s in all."
-        )
 
 
 def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:
@@ -268,8 +254,12 @@ def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> I
 def _quotas_not_applied(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
+    """Yield a note on each host that cannot enforce the CPU quota of a role."""
     for name, role in experiment.scenario.roles.items():
-        for host in roles[name]:
-            note = quota_not_applied(name, role.quota, capabilities[host])
-            if note is not None:
-                yield note
+        for host in roles[name] if role.quota is not None else ():
+            facts = capabilities[host].facts
+            if not facts.cpu_groups:
+                yield (
+                    f"{host}: not applied, {facts.user} may not create a control group with the CPU controller there: "
+                    f"quota {role.quota:g} of role {name}"
+                )

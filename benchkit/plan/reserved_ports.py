@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan
+from benchkit.plan.design import ports_of
 from benchkit.plan.model import PlannedCell
+from benchkit.plan.tuning_plan import plan_settings
 
 PORT_RANGE = "net.ipv4.ip_local_port_range"
 RESERVED_PORTS = "net.ipv4.ip_local_reserved_ports"
@@ -27,8 +28,7 @@ def plan_reserved_ports(
     cells = tuple(cells)
     of_cells = tuple(planned for cell in cells for planned in cell.tuning)
     for name, ports in _service_ports(cells, hosts).items():
-        host = hosts[name]
-        found = host.changes.read_sysctls((PORT_RANGE, RESERVED_PORTS))
+        found = hosts[name].changes.read_sysctls((PORT_RANGE, RESERVED_PORTS))
         of_run, of_levels = (
             [
                 each.values[PORT_RANGE]
@@ -42,14 +42,7 @@ def plan_reserved_ports(
             value = add_reserved_ports(value, ports, port_range) or value
         if value == reserved:
             continue
-        plan = host_tuning.plan(
-            host.spec,
-            {RESERVED_PORTS: value},
-            found,
-            root=host.facts.root,
-            can_sudo=host.facts.can_sudo,
-            not_isolated=hosts.inventory.not_isolated,
-        )
+        plan = plan_settings({RESERVED_PORTS: value}, name, hosts)
         if plan.values:  # else the check before each trial waits until a taken port is free again
             yield plan
 
@@ -70,10 +63,8 @@ def add_reserved_ports(reserved: str, ports: Collection[int], port_range: str | 
 def _service_ports(cells: Iterable[PlannedCell], hosts: Hosts) -> Mapping[str, set[int]]:
     found: dict[str, set[int]] = {}
     for cell in cells:
-        for service in cell.services if cell.unsupported is None else ():
-            endpoints = [service.endpoint, *([service.admin.endpoint] if service.admin else [])]
-            ports = {endpoint.port for endpoint in endpoints if endpoint.port is not None}
-            found.setdefault(hosts.kernel_host(service.host).name, set()).update(ports)
+        for host, port in ports_of(cell.services) if cell.unsupported is None else ():
+            found.setdefault(hosts.kernel_host(host).name, set()).add(port)
     return found
 
 

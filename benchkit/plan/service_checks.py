@@ -5,10 +5,10 @@ Programs on the hosts check the configurations that they will read; releases of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
-from benchkit.errors import BenchkitError, HostError, InputError
+from benchkit.errors import BenchkitError, HostError, InputError, raise_faults
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.plan.model import PlannedCell
@@ -25,12 +25,28 @@ from benchkit.services.service import ConfigTest, Container, ControllerFolder, S
 
 def check_go_releases(experiment: Experiment) -> None:
     """Check that the Go releases of the services exist. Raises InputError naming file, line and field."""
-    _raise(_go_release_faults(experiment))
+    raise_faults(
+        service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
+        for cell in experiment.cells
+        for service in cell.services
+        if isinstance(service.options, GoServerOptions)
+        and (release := service.options.go_version) is not None
+        and (why := release_unavailable_reason(release))
+    )
 
 
 def check_node_releases(cells: Iterable[PlannedCell]) -> None:
     """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
-    _raise(_node_release_faults(cells))
+    faults: list[str] = []
+    for cell in cells:
+        for service in cell.services:
+            for file in service.files:
+                try:
+                    if isinstance(file.content, NodeProgram):
+                        file.content.path()
+                except InputError as error:
+                    faults.append(cell.spec.service(service.name).source.fault(("node_version",), error.summary))
+    raise_faults(faults)
 
 
 def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
@@ -59,7 +75,7 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
                     of_files.append(message)
         built.append(cell if why is None else replace(cell, unsupported=why))
     has_cells = any(cell.unsupported is None for cell in built)
-    _raise(of_files if has_cells else [*of_files, *of_versions])
+    raise_faults(of_files if has_cells else [*of_files, *of_versions])
     return built
 
 
@@ -82,11 +98,9 @@ def check_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCel
     failures: dict[tuple[str, str], str] = {}
     checked: list[PlannedCell] = []
     for cell in cells:
-        why = cell.unsupported
-        for service in cell.services if why is None else ():
-            if service.container is not None:
-                why = why or _engine_fault(service.container, hosts[service.host], failures)
-        checked.append(replace(cell, unsupported=why))
+        containers = [(service.host, service.container) for service in cell.services if service.container is not None]
+        faults = (_engine_fault(container, hosts[host], failures) for host, container in containers)
+        checked.append(replace(cell, unsupported=cell.unsupported or next(filter(None, faults), None)))
     return checked
 
 
@@ -124,33 +138,8 @@ def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCel
                     source = cell.spec.service(service.name).source
                     faults.append(source.fault((check.field,) if check.field else (), message))
         checked.append(replace(cell, unsupported=unsupported))
-    _raise(faults)
+    raise_faults(faults)
     return checked
-
-
-def _raise(faults: Iterable[str]) -> None:
-    if messages := list(dict.fromkeys(faults)):
-        raise InputError("\n".join(messages))
-
-
-def _go_release_faults(experiment: Experiment) -> Iterator[str]:
-    for cell in experiment.cells:
-        for service in cell.services:
-            release = service.options.go_version if isinstance(service.options, GoServerOptions) else None
-            if release is not None and (why := release_unavailable_reason(release)):
-                yield service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
-
-
-def _node_release_faults(cells: Iterable[PlannedCell]) -> Iterator[str]:
-    for cell in cells:
-        for service in cell.services:
-            for file in service.files:
-                if isinstance(file.content, NodeProgram):
-                    try:
-                        file.content.path()
-                    except InputError as error:
-                        message = ": ".join(filter(None, (error.what, error.why)))
-                        yield cell.spec.service(service.name).source.fault(("node_version",), message)
 
 
 def _rejection(service: Service, check: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:

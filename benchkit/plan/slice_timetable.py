@@ -9,7 +9,7 @@ slice, in which hosts are sampled. Both are equally long and under the same load
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchkit.loadtools.load_shares import Pauses
@@ -45,15 +45,9 @@ def plan_turns(
     """
     start_s = 0.0
     for round_ in range(1, max(counts.values()) + 1):
-        order = shuffled([cell_id for cell_id, count in counts.items() if count >= round_], seed, block, round_)
+        order = [cell_id for cell_id, count in counts.items() if count >= round_]
+        random.Random(f"{seed}/{block}/{round_}").shuffle(order)  # noqa: S311 - an order of slices, no secret
         for place, cell_id in enumerate(order, start=1):
             begins_s = start_s + pauses[cell_id].lead_s
             yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))
             start_s = begins_s + slice_s + pauses[cell_id].margin_s
-
-
-def shuffled(cell_ids: Sequence[str], seed: int, block: int, round_: int) -> list[str]:
-    """Return the cells in the order of a round."""
-    order = list(cell_ids)
-    random.Random(f"{seed}/{block}/{round_}").shuffle(order)  # noqa: S311 - an order of slices, no secret
-    return order

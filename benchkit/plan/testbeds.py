@@ -73,8 +73,7 @@ def combine_plans(plans: Sequence[RunPlan]) -> RunPlan:
             first,
             planned_trials=tuple(trials),
             groups=tuple(chain.from_iterable(groups)),
-            profiled=tuple(each for p in plans for each in p.profiled),
-            traced=tuple(each for p in plans for each in p.traced),
+            observed={kind: tuple(each for p in plans for each in p.observed[kind]) for kind in first.observed},
         )
     else:
         cells = tuple(_with_all_tuning(cell, plans) for cell in first.cells)
@@ -118,8 +117,9 @@ def _with_factor(plan: RunPlan, number: int, testbeds: int) -> RunPlan:
         plan,
         groups=tuple(tuple(names[cell_id] for cell_id in group) for group in groups),
         cells=tuple(replace(cell, same_as=names.get(cell.same_as or "")) for cell in cells.values()),
-        profiled=tuple(_with_level(cell, str(plan.testbed)) for cell in plan.profiled),
-        traced=tuple(_with_level(cell, str(plan.testbed)) for cell in plan.traced),
+        observed={
+            kind: tuple(_with_level(each, str(plan.testbed)) for each in of) for kind, of in plan.observed.items()
+        },
         planned_trials=tuple(
             replace(trial, cell_id=names[trial.cell_id], block=(trial.block - 1) * testbeds + number + 1)
             for trial in plan.planned_trials

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from benchkit.errors import HostError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
-from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.scenario.experiment import Experiment, SysctlValue, UsedTuning
 
@@ -18,15 +17,10 @@ def plan_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts
 ) -> tuple[tuple[TuningPlan, ...], frozenset[str]]:
     """Return the tuning of the hosts for the whole run, and the names of the hosts on which it is required."""
-    plans: list[TuningPlan] = []
-    required: set[str] = set()
-    for used in experiment.run_tuning:
-        names = dict.fromkeys(host for role in used.use.roles for host in roles[role])
-        profile = used.profile
-        plans += [_plan(profile.sysctl, profile.limits.nofile, hosts[name], hosts) for name in names]
-        if used.use.required:
-            required.update(names)
-    return tuple(plans), frozenset(required)
+    profiles = experiment.run_tuning
+    plans = tuple(_plan_together(profiles, roles, hosts, {}))
+    required = (host for used in profiles if used.use.required for role in used.use.roles for host in roles[role])
+    return plans, frozenset(required)
 
 
 def plan_cell_tuning(
@@ -51,14 +45,13 @@ def _plan_together(
     hosts: Hosts,
     tuned: Mapping[str, Mapping[str, str]],
 ) -> Iterator[TuningPlan]:
-    """Yield the tuning of each host by all profiles of a cell; a later one overrides an earlier one."""
+    """Yield the tuning of each host by all of these profiles; a later one overrides an earlier one."""
     for name in dict.fromkeys(host for used in profiles for role in used.use.roles for host in roles[role]):
         of_host = [used.profile for used in profiles if any(name in roles[role] for role in used.use.roles)]
         wanted = {key: value for profile in of_host for key, value in profile.sysctl.items()}
         limits = [profile.limits.nofile for profile in of_host if profile.limits.nofile is not None]
-        yield _plan(
-            wanted, limits[-1] if limits else None, hosts[name], hosts, tuned.get(hosts.kernel_host(name).name, {})
-        )
+        of_kernel = tuned.get(hosts.kernel_host(name).name, {})
+        yield plan_settings(wanted, name, hosts, nofile=limits[-1] if limits else None, tuned=of_kernel)
 
 
 def tuning_required_error(not_applied: str) -> HostError:
@@ -72,13 +65,16 @@ def nofile_limit(host: str, plans: Iterable[TuningPlan]) -> int | None:
     return next((limit.wanted for limit in reversed(limits) if limit.why_not is None), None)
 
 
-def _plan(
+def plan_settings(
     wanted: Mapping[str, SysctlValue],
-    nofile: int | None,
-    host: Host,
+    name: str,
     hosts: Hosts,
+    *,
+    nofile: int | None = None,
     tuned: Mapping[str, str] = MappingProxyType({}),
 ) -> TuningPlan:
+    """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there before."""
+    host = hosts[name]
     found = host.changes.read_sysctls(wanted)
     return host_tuning.plan(
         host.spec,

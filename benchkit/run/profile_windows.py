@@ -39,7 +39,9 @@ class ProfileWindows:
     def cell_of(self, cell: PlannedCell, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
         """Return the cell of a trial with the window of its profile, and a note where no window is long enough."""
         profile, planned = plan.experiment.scenario.profile, plan.cell_of(trial)
-        is_profile = is_of_pass(trial.kind, trial.cell_id) and any(planned is each for each in plan.profiled)
+        is_profile = is_of_pass(trial.kind, trial.cell_id) and any(
+            planned is each for each in plan.observed.get("profile", ())
+        )
         if profile is None or not is_profile or profile.duration_s is not None or cell.load.duration_s is None:
             return cell, None
         if self._window is None:  # one for all profiles of the run
@@ -62,7 +64,7 @@ class ProfileWindows:
             ),
             default=0.0,
         )
-        own_s = [cell.load.duration_s or 0.0 for cell in plan.profiled]
+        own_s = [cell.load.duration_s or 0.0 for cell in plan.observed["profile"]]
         measured_s = [cell.load.duration_s or 0.0 for cell in plan.cells if cell.cell_id in costs]
         most_s = math.floor(plan.blocks * fmean(measured_s or [0.0]) / (2 * profile.blocks))
         if needed_s <= max(most_s, *own_s):

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from benchkit.comparison.adaptive import stop_rule
+from benchkit.errors import raise_first
 from benchkit.hosts.bootstrap import LEASE_S
 from benchkit.hosts.connections import RECONNECT_S, Hosts, connect_all
 from benchkit.hosts.cpu_affinity import pinned
@@ -32,8 +33,7 @@ from benchkit.hosts.other_programs import busy_programs, describe_programs, take
 from benchkit.models.thresholds import thresholds_of
 from benchkit.plan.adaptation import Adaptation, ObservedBlock, adapt_to_first_block
 from benchkit.plan.model import RunPlan
-from benchkit.plan.planner import make_plan
-from benchkit.plan.secret_headers import secret_notes
+from benchkit.plan.planner import make_plan, secret_notes
 from benchkit.run.attempt import AttemptResult, attempt_block
 from benchkit.run.events import RunObserver, serialized_observer
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
@@ -43,7 +43,7 @@ from benchkit.run.resume import Resumption, check_resumption, finished_verdicts,
 from benchkit.run.target_rates import TargetRates
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue, run_concurrently
-from benchkit.scenario.cells import require_secrets
+from benchkit.scenario.cells import missing_secrets
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.scenario.versus import ServerComparison
@@ -105,7 +105,7 @@ def run_experiment(
 
     Raises InputError for what cannot be run, and as `open_run` and `execute` do.
     """
-    require_secrets(experiment)
+    raise_first(missing_secrets(experiment))
     with connect_all(inventory, lease_s=options.lease_s) as hosts:
         before = take_snapshot(hosts) if options.names_other_programs else None
         with open_run(experiment, hosts, store, observer, options) as run:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import posixpath
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from benchkit.document import Document, SourceMap
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError, raise_faults, suggestion
 from benchkit.files import read_regular
 from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS, get_tool
@@ -23,11 +27,10 @@ from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.base import STACK, Level, Levels, cell_id, level_text
 from benchkit.models.load import RATE, Load
 from benchkit.models.protocol import is_tls
-from benchkit.models.request import Headers, HeaderValue, SecretValue, is_secret
+from benchkit.models.request import Headers, HeaderValue, Request, SecretValue, is_secret
 from benchkit.models.traffic import Traffic
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
-from benchkit.scenario.script_files import read_script
 from benchkit.services.certificates import resolve_tls, resolve_trust
 from benchkit.services.compose import COMPOSE, ComposeOptions, compose_containers
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
@@ -42,12 +45,30 @@ MAX_CELLS = 10_000
 """Largest number of combinations of levels; a run of that many takes days for each block."""
 
 
+Factors = Mapping[str, Sequence[object] | None]
+"""Levels of each factor; None: any level may be named."""
+
+SCRIPTS = (".js", ".mjs", ".cjs", ".ts")
+"""Ends of the names of scripts, which may import others."""
+_COMMENTS = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.DOTALL | re.MULTILINE)
+_IMPORT = re.compile(r"""(?:\bfrom|\bimport|\b(?:import|require)\s*\()\s*(["'`])(\.{1,2}/[^"'`\n]+)\1""")
+_OPEN = re.compile(r"""\bopen\s*\(\s*(["'`])([^"'`\n:]+)\1""")
+
+ReadT = TypeVar("ReadT")
+_LocatedLoad = tuple[Load, SourceMap, Location]
+"""A load, where it is written, and the location of its fields there."""
+
+
 def typed_load(document: Document) -> Load:
     """Return the load of a cell, levels filled in. Raises InputError naming file, line and field."""
     tool = document.data.get("tool")
     if isinstance(tool, str) and tool not in TOOLS:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))
-    load = _with_traffic(document.validated(Load), document)
+    load = document.validated(Load)
+    if load.traffic is not None:
+        if given := {"method", "path", "body", "requests"} & load.model_fields_set:
+            raise InputError(document.fault((min(given),), "excludes traffic, which has the requests"))
+        load = _read(document, ("traffic",), load.traffic, partial(_with_traffic, load))
     if load.capacity is not None:
         _require_capacity_fields(load, document)
     elif load.share_of_capacity is not None:
@@ -62,34 +83,64 @@ def typed_load(document: Document) -> Load:
     if load.arrivals != "constant" and not _is_at_rate(load):
         raise InputError(document.fault(("arrivals",), "needs a rate: in a closed loop no request is due"))
     if load.script is not None:
-        load = load.with_script_files(_script_files(load.script, document))
-    requests = tuple(
-        request if request.body_file is None else request.with_file_content(_content(request.body_file, i, document))
-        for i, request in enumerate(load.requests)
-    )
-    requests = tuple(
-        request.model_copy(update={"headers": _with_values(request.headers, document.at("requests", i, "headers"))})
-        for i, request in enumerate(requests)
-    )
+        load = load.with_script_files(_read(document, ("script",), load.script, read_script))
+    requests = tuple(_with_files(request, document.at("requests", i)) for i, request in enumerate(load.requests))
     return load.model_copy(update={"requests": requests, "headers": _with_values(load.headers, document.at("headers"))})
 
 
-def _with_traffic(load: Load, document: Document) -> Load:
-    if load.traffic is None:
-        return load
-    location = ("traffic",)
-    if given := {"method", "path", "body", "requests"} & load.model_fields_set:
-        raise InputError(document.fault((min(given),), "excludes traffic, which has the requests"))
-    path = Path(document.source.origin(location).source).parent / load.traffic
+def _read(document: Document, location: Location, name: str, read: Callable[[Path], ReadT]) -> ReadT:
+    """Return what is read of the file that a value names, relative to the file with the value. Raises InputError."""
+    path = Path(document.source.origin(location).source).parent / name
     try:
-        return load.with_traffic(Traffic.model_validate_json(read_regular(path)))
+        return read(path)
     except OSError as error:
-        why = f"cannot read {path}: {error.strerror}"
-    except ValidationError as error:
-        why = f"{path} is no file of `benchkit traffic`: {error.errors()[0]['msg']}"
+        why = f"cannot read {error.filename or path}: {error.strerror}"
     except ValueError as error:
         why = str(error)
     raise InputError(document.fault(location, why))
+
+
+def _with_traffic(load: Load, path: Path) -> Load:
+    try:
+        traffic = Traffic.model_validate_json(read_regular(path))
+    except ValidationError as error:
+        raise ValueError(f"{path} is no file of `benchkit traffic`: {error.errors()[0]['msg']}") from None
+    return load.with_traffic(traffic)
+
+
+def _with_files(request: Request, document: Document) -> Request:
+    """Return a request with its body and the values of its headers, where files or variables have them."""
+    if request.body_file is not None:
+        request = request.with_file_content(_read(document, ("body_file",), request.body_file, read_regular))
+    return request.model_copy(update={"headers": _with_values(request.headers, document.at("headers"))})
+
+
+def read_script(path: Path) -> dict[str, bytes]:
+    """Return the content of a script and of all that it imports or opens beside it, by their paths from its folder.
+
+    Raises OSError for a file that cannot be read, ValueError for one outside of the script's folder.
+    """
+    files: dict[str, bytes] = {}
+    wanted = [path.name]
+    while wanted:
+        name = wanted.pop()
+        if name in files:
+            continue
+        files[name] = read_regular(path.parent / name)
+        if name.endswith(SCRIPTS):
+            wanted += _imported(name, files[name].decode(errors="replace"))
+    return files
+
+
+def _imported(name: str, text: str) -> Iterator[str]:
+    code = _COMMENTS.sub("", text)
+    for _, reference in (*_IMPORT.findall(code), *_OPEN.findall(code)):
+        if "${" in reference:  # a path with a variable in it is not known
+            continue
+        found = posixpath.normpath(posixpath.join(posixpath.dirname(name), reference))
+        if found.startswith(("../", "/")):
+            raise ValueError(f"{name} reads {reference}, outside of the script's folder: move it there")
+        yield found
 
 
 def _require_capacity_fields(load: Load, document: Document) -> None:
@@ -113,26 +164,6 @@ def _require_shape_fields(load: Load, document: Document) -> None:
 def _is_at_rate(load: Load) -> bool:
     """Return True for a load with a target rate, one that the run finds included."""
     return any(getattr(load, name) is not None for name in (RATE, *NEED_RATE))
-
-
-def _content(name: str, number: int, document: Document) -> bytes:
-    location = ("requests", number, "body_file")
-    path = Path(document.source.origin(location).source).parent / name
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise InputError(document.fault(location, f"cannot read {path}: {error.strerror}")) from None
-
-
-def _script_files(name: str, document: Document) -> dict[str, bytes]:
-    path = Path(document.source.origin(("script",)).source).parent / name
-    try:
-        return read_script(path)
-    except OSError as error:
-        problem = f"cannot read {error.filename or path}: {error.strerror}"
-    except ValueError as error:
-        problem = str(error)
-    raise InputError(document.fault(("script",), problem))
 
 
 def _with_values(headers: Headers, document: Document) -> dict[str, HeaderValue]:
@@ -160,21 +191,16 @@ def _read_secret(secret: SecretValue, document: Document) -> str:
         if value is None:
             raise ValueError("this environment variable is not set")
         return value
-    path = Path(document.source.origin().source).parent / secret.file
-    if not path.is_file():
-        raise ValueError(f"{path} is no file")
-    with path.open("rb") as file:
-        return file.read(MAX_SECRET_BYTES).decode("latin-1").removesuffix("\n").removesuffix("\r")
+    content = read_regular(Path(document.source.origin().source).parent / secret.file, MAX_SECRET_BYTES)
+    return content.decode("latin-1").removesuffix("\n").removesuffix("\r")
 
 
-def require_secrets(experiment: Experiment) -> None:
-    """Raise InputError naming each secret header value that the controller cannot read: a run would fail without it."""
+def missing_secrets(experiment: Experiment) -> list[InputError]:
+    """Return an error with all secret header values that the controller cannot read: a run would fail without them."""
     secrets = [secret for cell in experiment.cells for _, secret in cell.load.secrets if not secret.is_read]
-    if problems := list(dict.fromkeys(secret.problem for secret in secrets)):
-        raise InputError(
-            "\n".join(problems),
-            hint="set it: values of secret headers are not stored, and every run, also a resumed one, reads them again",
-        )
+    problems = "\n".join(dict.fromkeys(secret.problem for secret in secrets))
+    hint = "set it: values of secret headers are not stored, and every run, also a resumed one, reads them again"
+    return [InputError(problems, hint=hint)] if problems else []
 
 
 def validate_generators(experiment: Experiment, load_hosts: int) -> None:
@@ -185,31 +211,25 @@ def validate_generators(experiment: Experiment, load_hosts: int) -> None:
     unsupported.
     Raises InputError naming file, line and field.
     """
-    for faults in (_generator_faults(experiment, load_hosts), _pass_generator_faults(experiment, load_hosts)):
-        if messages := list(dict.fromkeys(faults)):
-            raise InputError("\n".join(messages))
-
-
-def _generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
-    for cell in experiment.cells:
-        for unsupported in unsupported_fields(get_tool(cell.load.tool), cell.load, cell.load.processes * load_hosts):
-            if not unsupported.concerns_requests:
-                yield cell.load_source.fault((unsupported.field,), unsupported.why)
-
-
-def _pass_generator_faults(experiment: Experiment, load_hosts: int) -> Iterator[str]:
-    for kind, options in experiment.scenario.passes.items():
-        for cell in experiment.cells:
-            load = options.load(cell.load)
-            for unsupported in unsupported_fields(get_tool(load.tool), load, load.processes * load_hosts):
-                if not unsupported.concerns_requests:
-                    yield experiment.document.fault((kind, unsupported.field), unsupported.why)
+    of_cells: list[_LocatedLoad] = [(cell.load, cell.load_source, ()) for cell in experiment.cells]
+    of_passes: list[_LocatedLoad] = [
+        (options.load(cell.load), experiment.document.source, (kind,))
+        for kind, options in experiment.scenario.passes.items()
+        for cell in experiment.cells
+    ]
+    for loads in (of_cells, of_passes):
+        raise_faults(
+            source.fault((*location, unsupported.field), unsupported.why)
+            for load, source, location in loads
+            for unsupported in unsupported_fields(get_tool(load.tool), load, load.processes * load_hosts)
+            if not unsupported.concerns_requests
+        )
 
 
 def typed_services(
-    document: Document, entry: str, scenario: Scenario
+    document: Document, scenario: Scenario
 ) -> tuple[tuple[ServiceSpec, ...], tuple[ExternalService, ...]]:
-    """Return the services of a stack with typed options, and the external ones; the load goes to the service `entry`.
+    """Return the services of a stack with typed options, and the external ones.
 
     `document` holds the stack's services, levels filled in. Raises InputError, naming file, line and field, for unknown
     backends, roles and services, wrong options of a backend, and a port used twice.
@@ -217,14 +237,13 @@ def typed_services(
     typed = [each for name in document.data for each in _typed_services(name, document.at(name))]
     services = [each for each in typed if isinstance(each, ServiceSpec)]
     external = [each for each in typed if isinstance(each, ExternalService)]
-    faults = [
-        *_role_faults(services, external, scenario),
-        *_peer_faults(services, external),
-        *_port_faults(services),
-        *_entry_faults(services, entry),
-    ]
-    if faults:
-        raise InputError("\n".join(faults))
+    roles = (
+        service.source.fault(field, f"no role {role!r}; {suggestion(role, scenario.roles)}")
+        for service in typed
+        for field, role in service.roles()
+        if role not in scenario.roles
+    )
+    raise_faults((*roles, *_peer_faults(services, [each.name for each in typed]), *_port_faults(services)))
     return tuple(services), tuple(external)
 
 
@@ -264,18 +283,7 @@ def _external_service(name: str, document: Document) -> ExternalService:
     return ExternalService(name, options.url, options.effective_protocol, tls, document.source, given, options.watch)
 
 
-def _role_faults(services: list[ServiceSpec], external: list[ExternalService], scenario: Scenario) -> Iterator[str]:
-    named: list[tuple[SourceMap, Location, str]] = [
-        (service.source, ("role",), service.options.role) for service in services
-    ]
-    named += [(service.source, field, role) for service in external for field, role in service.roles()]
-    for source, field, role in named:
-        if role not in scenario.roles:
-            yield source.fault(field, f"no role {role!r}; {suggestion(role, scenario.roles)}")
-
-
-def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -> Iterator[str]:
-    names = [*(service.name for service in services), *(service.name for service in external)]
+def _peer_faults(services: list[ServiceSpec], names: Sequence[str]) -> Iterator[str]:
     for service in services:
         others = [name for name in names if name != service.name]
         for peer in service.backend.connects_to(service.options):
@@ -286,21 +294,10 @@ def _peer_faults(services: list[ServiceSpec], external: list[ExternalService]) -
 def _port_faults(services: list[ServiceSpec]) -> Iterator[str]:
     users: dict[tuple[str, int], str] = {}
     for service in services:
-        if (port := service.options.host_port) is None:
-            continue
-        socket = service.options.role, port
-        if socket in users:
-            yield service.source.fault(("listen",), f"port {socket[1]} is already used by service {users[socket]!r}")
-        users[socket] = service.name
-
-
-def _entry_faults(services: list[ServiceSpec], entry: str) -> Iterator[str]:
-    for service in services:
-        protocol = service.protocol
-        if service.name == entry and protocol == "fastcgi":
-            yield service.source.fault(
-                ("backend",), f"the load goes to this service, and no load tool speaks {protocol}"
-            )
+        if (port := service.options.host_port) is not None:
+            other = users.setdefault((service.options.role, port), service.name)
+            if other != service.name:
+                yield service.source.fault(("listen",), f"port {port} is already used by service {other!r}")
 
 
 def combinations(scenario: Scenario, document: Document) -> tuple[Levels, ...]:
@@ -342,7 +339,7 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
     entry = scenario.stacks[name].entry
     services = _filled_in(document.at("stacks", name, "services"), levels)
     load = _load(scenario, document, levels)
-    typed, external = typed_services(services, entry, scenario)
+    typed, external = typed_services(services, scenario)
     return Cell(
         cell_id=cell_id(levels),
         levels=levels,
@@ -383,8 +380,7 @@ def _require_factors(scenario: Scenario, document: Document) -> None:
         for name in scenario.factors
         if name not in used
     ]
-    if faults:
-        raise InputError("\n".join(faults))
+    raise_faults(faults)
 
 
 def _has_deploy_hook(document: Document) -> bool:
@@ -415,20 +411,33 @@ def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
             if text in listed:
                 yield document.fault(("factors", name, i), f"level {text} is listed twice")
             listed.add(text)
-    references: list[tuple[Location, Levels]] = [
+    references: list[tuple[Location, Levels | None]] = [
         *((("cells", i), cell) for i, cell in enumerate(scenario.cells or ())),
-        *([(("baseline",), scenario.baseline)] if scenario.baseline is not None else []),
-        *([(("service",), scenario.service)] if scenario.service is not None else []),
+        (("baseline",), scenario.baseline),
+        (("service",), scenario.service),
     ]
     for location, cell in references:
-        for name, level in cell.items():
-            if name not in scenario.factors:
-                yield document.fault((*location, name), f"no factor {name!r}; {suggestion(name, scenario.factors)}")
-            elif level not in scenario.factors[name]:
-                allowed = ", ".join(map(level_text, scenario.factors[name]))
-                yield document.fault((*location, name), f"found {level_text(level)}; levels of {name}: {allowed}")
-        if location[0] == "cells" and (missing := [name for name in scenario.factors if name not in cell]):
-            yield document.fault(location, f"a cell needs a level of every factor; missing: {', '.join(missing)}")
+        yield from level_faults(cell or {}, location, document, scenario.factors)
+    for i, cell in enumerate(scenario.cells or ()):
+        if missing := [name for name in scenario.factors if name not in cell]:
+            message = f"a cell needs a level of every factor; missing: {', '.join(missing)}"
+            yield document.fault(("cells", i), message)
+
+
+def level_faults(
+    levels: Levels, location: Location, document: Document, factors: Factors, scope: str = ""
+) -> Iterator[str]:
+    """Yield the faults of levels that name a cell: factors that do not exist, or that have no such level in `scope`."""
+    for factor, level in levels.items():
+        if factor not in factors:
+            yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
+        elif (allowed := factors[factor]) is not None:
+            known = [level_text(other) for other in allowed if isinstance(other, bool | int | float | str)]
+            if level_text(level) not in known:
+                message = (
+                    f"no level {level_text(level)!r}{scope}; {suggestion(level_text(level), dict.fromkeys(known))}"
+                )
+                yield document.fault((*location, factor), message)
 
 
 def _references(document: Document) -> Iterator[tuple[Location, str]]:

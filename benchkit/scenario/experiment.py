@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from benchkit.document import Document, SourceMap, read_document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError, raise_faults, suggestion
 from benchkit.files import shipped
 from benchkit.loadtools.registry import get_tool
 from benchkit.models import Scale
@@ -84,8 +84,7 @@ def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ..
             for role in use.roles
             if role not in scenario.roles
         ]
-    if faults:
-        raise InputError("\n".join(faults))
+    raise_faults(faults)
     return tuple(profiles)
 
 
@@ -185,11 +184,6 @@ class Experiment:
         """Return whether a setting that cannot be applied for the cells with these levels stops the run."""
         return any(used.use.required for used in self.cell_tuning(levels))
 
-    @property
-    def controlled(self) -> tuple[str, ...]:
-        """Names of the cells that have a control."""
-        return tuple(cell.cell_id for cell in self.cells if self.scenario.has_control(cell.levels))
-
 
 def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[str, set[str]]:
     """Return the programs that the hosts of each role need: for services, load tools and profilers.
@@ -199,7 +193,7 @@ def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[st
     needed: defaultdict[str, set[str]] = defaultdict(set)
     profile, trace = experiment.scenario.profile, experiment.scenario.trace
     for cell in experiment.cells:
-        if (program := load_program(cell.load.tool)) is not None:
+        if (program := get_tool(cell.load.tool).required_program) is not None:
             needed[LOAD_ROLE].add(program)
         for service in cell.services:
             programs = needed[service.options.role]
@@ -210,8 +204,3 @@ def needed_programs(experiment: Experiment, *, optional: bool = True) -> dict[st
             if trace is not None and trace.includes(service.name):
                 programs.add(BPFTRACE)
     return dict(needed)
-
-
-def load_program(tool: str) -> str | None:
-    """Return the program that a load host must have for a tool; None if benchkit builds the tool."""
-    return get_tool(tool).required_program

@@ -252,6 +252,11 @@ class Scenario(Frozen):
         return self.blocks // _BLOCKS_FOR_A_SPARE if self.spare_blocks is None else self.spare_blocks
 
     @property
+    def service_names(self) -> tuple[str, ...]:
+        """Names of the services of all stacks."""
+        return tuple(dict.fromkeys(name for stack in self.stacks.values() for name in stack.services))
+
+    @property
     def passes(self) -> Mapping[PassKind, ObservationPass]:
         """Passes after the measured trials, by the kind of their observed trials."""
         options: Mapping[PassKind, ObservationPass | None] = {"profile": self.profile, "trace": self.trace}

@@ -6,21 +6,22 @@ Fields that depend on each other are validated here: design, controls, claims, p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel
 
 from benchkit.document import Document, Origin, Origins, SourceMap, parse_document, read_document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError, raise_faults, suggestion
 from benchkit.files import shipped
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models import Scale
-from benchkit.models.base import Frozen, Levels, Name, cell_id, level_text
-from benchkit.models.claims import Claim, Published
+from benchkit.models.base import Frozen, Levels, Name, cell_id
+from benchkit.models.claims import CellPair
 from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
 from benchkit.models.request import without_secrets
-from benchkit.scenario.cells import combinations, typed_cell, validate_generators
+from benchkit.scenario.cells import Factors, combinations, level_faults, typed_cell, validate_generators
 from benchkit.scenario.experiment import Experiment, read_tunings
 from benchkit.scenario.model import LOAD_ROLE, Scenario
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
@@ -29,11 +30,8 @@ from benchkit.validation import Location
 MAX_TRIALS = 200_000
 """Largest number of trials of a run; at two seconds each, they take five days."""
 
-Factors = Mapping[str, Sequence[object] | None]
-"""Levels of each factor at any scale; a claim may name a level of another scale, and is not testable at this one.
-
-None for a stored scenario, whose other scales are unknown: any level may be named.
-"""
+ANY_SCALE = " at any scale"
+"""Scope of levels that are named: a claim may name one of another scale, and is not testable at this one."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
@@ -45,34 +43,27 @@ FIXED = ("name", "title", "question", "source", "stacks", "scales")
 
 def validate_scenario(scenario: Scenario, document: Document, cells: Sequence[Levels], factors: Factors) -> None:
     """Check what needs no typed cells. Raises InputError naming file, line and field of every fault."""
-    faults = [
-        *_design_faults(scenario, document, cells),
-        *_until_faults(scenario, document),
-        *_role_faults(scenario, document),
-        *_tool_faults(scenario, document),
-        *_pass_faults(scenario, document),
-    ]
-    for i, excluded in enumerate(scenario.exclude):
-        faults += _level_faults(excluded, ("exclude", i), document, factors)
-    for i, difference in enumerate(scenario.differs):
-        faults += _level_faults(difference.cells, ("differs", i, "cells"), document, factors)
+    pairs: list[tuple[Location, CellPair | None]] = [(("answer",), scenario.answer)]
     for i, claim in enumerate(scenario.claims):
-        faults += _claim_faults(i, claim, scenario, document, factors)
-    if scenario.answer is not None:
-        for side, levels in (("of", scenario.answer.of), ("to", scenario.answer.to)):
-            faults += _level_faults(levels, ("answer", side), document, factors)
-        faults += _metric_faults(scenario.answer.metric, ("answer", "metric"), scenario, document)
-    for i, published in enumerate(scenario.published):
-        faults += _published_faults(i, published, document, factors)
-    if faults:
-        raise InputError("\n".join(faults))
-
-
-def validate_cells(experiment: Experiment) -> None:
-    """Check what depends on the typed services and loads of cells. Raises InputError naming file, line and field."""
-    faults = dict.fromkeys((*_quota_faults(experiment), *_pass_window_faults(experiment)))
-    if faults:
-        raise InputError("\n".join(faults))
+        pairs += [(("claims", i, "ratio"), claim.ratio), (("claims", i, "relative_to"), claim.relative_to)]
+    named = [
+        *((("exclude", i), levels) for i, levels in enumerate(scenario.exclude)),
+        *((("differs", i, "cells"), difference.cells) for i, difference in enumerate(scenario.differs)),
+        *((("published", i, "cell"), published.cell) for i, published in enumerate(scenario.published)),
+        *(((*place, side), getattr(pair, side)) for place, pair in pairs if pair is not None for side in ("of", "to")),
+    ]
+    raise_faults(
+        (
+            *_design_faults(scenario, document, cells),
+            *_until_faults(scenario, document),
+            *_tool_faults(scenario, document),
+            *_pass_faults(scenario, document),
+            *chain.from_iterable(level_faults(levels, place, document, factors, ANY_SCALE) for place, levels in named),
+            *_role_faults(scenario, document),
+            *_metric_faults(scenario, document),
+            *_figure_faults(scenario, document),
+        )
+    )
 
 
 def _design_faults(scenario: Scenario, document: Document, cells: Sequence[Levels]) -> Iterator[str]:
@@ -115,8 +106,12 @@ def _until_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 
 def _role_faults(scenario: Scenario, document: Document) -> Iterator[str]:
     if LOAD_ROLE not in scenario.roles:
-        allowed = suggestion(LOAD_ROLE, scenario.roles)
-        yield document.fault(("roles",), f"no role {LOAD_ROLE!r} to generate the load; {allowed}")
+        yield document.fault(("roles",), f"no role {LOAD_ROLE!r} to generate the load")
+    for i, claim in enumerate(scenario.claims):
+        for role in claim.needs:
+            if role not in scenario.roles:
+                message = f"no role {role!r}; {suggestion(role, scenario.roles)}"
+                yield document.fault(("claims", i, "needs", role), message)
 
 
 def _tool_faults(scenario: Scenario, document: Document) -> Iterator[str]:
@@ -129,55 +124,36 @@ def _tool_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 
 
 def _pass_faults(scenario: Scenario, document: Document) -> Iterator[str]:
-    services = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
+    services = scenario.service_names
     for kind, options in scenario.passes.items():
         for i, name in enumerate(options.services or ()):
             if name not in services:
                 message = f"no stack has a service {name!r}; {suggestion(name, services)}"
                 yield document.fault((kind, "services", i), message)
+        if options.duration_s is not None and options.duration_s < options.needed_s:
+            message = f"found {options.duration_s:g}; a {kind} needs a window of at least {options.needed_s:g} s"
+            yield document.fault((kind, "duration_s"), message)
 
 
-def _claim_faults(i: int, claim: Claim, scenario: Scenario, document: Document, factors: Factors) -> Iterator[str]:
-    for name, pair in (("ratio", claim.ratio), ("relative_to", claim.relative_to)):
-        for side, levels in () if pair is None else (("of", pair.of), ("to", pair.to)):
-            yield from _level_faults(levels, ("claims", i, name, side), document, factors)
-    for role in claim.needs:
-        if role not in scenario.roles:
-            allowed = suggestion(role, scenario.roles)
-            yield document.fault(("claims", i, "needs", role), f"no role {role!r}; {allowed}")
-    yield from _metric_faults(claim.metric, ("claims", i, "metric"), scenario, document)
+def _metric_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+    metrics: list[tuple[Location, str]] = [
+        (("claims", i, "metric"), claim.metric) for i, claim in enumerate(scenario.claims)
+    ]
+    if scenario.answer is not None:
+        metrics.append((("answer", "metric"), scenario.answer.metric))
+    for location, metric in metrics:
+        if (component := component_metric(metric)) is not None:
+            if component.service not in scenario.service_names:
+                allowed = suggestion(component.service, scenario.service_names)
+                yield document.fault(location, f"no service {component.service!r}; {allowed}")
+        elif metric not in METRICS and metric not in CLAIM_METRICS:
+            yield document.fault(location, f"no metric {metric!r}; {suggestion(metric, (*METRICS, *CLAIM_METRICS))}")
 
 
-def _metric_faults(metric: str, location: Location, scenario: Scenario, document: Document) -> Iterator[str]:
-    component = component_metric(metric)
-    if component is not None:
-        names = dict.fromkeys(name for stack in scenario.stacks.values() for name in stack.services)
-        if component.service not in names:
-            allowed = suggestion(component.service, names)
-            yield document.fault(location, f"no service {component.service!r}; {allowed}")
-    elif metric not in METRICS and metric not in CLAIM_METRICS:
-        allowed = suggestion(metric, (*METRICS, *CLAIM_METRICS))
-        yield document.fault(location, f"no metric {metric!r}; {allowed}")
-
-
-def _published_faults(i: int, published: Published, document: Document, factors: Factors) -> Iterator[str]:
-    yield from _level_faults(published.cell, ("published", i, "cell"), document, factors)
-    for (field, name), allowed in published.unknown.items():
-        yield document.fault(("published", i, field, name), f"no such figure; {suggestion(name, allowed)}")
-
-
-def _level_faults(levels: Levels, location: Location, document: Document, factors: Factors) -> Iterator[str]:
-    for factor, level in levels.items():
-        if factor not in factors:
-            yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
-            continue
-        at_any_scale = factors[factor]
-        if at_any_scale is None:
-            continue
-        known = [level_text(other) for other in at_any_scale if isinstance(other, bool | int | float | str)]
-        if level_text(level) not in known:
-            allowed = suggestion(level_text(level), dict.fromkeys(known))
-            yield document.fault((*location, factor), f"no level {level_text(level)!r} at any scale; {allowed}")
+def _figure_faults(scenario: Scenario, document: Document) -> Iterator[str]:
+    for i, published in enumerate(scenario.published):
+        for (field, name), allowed in published.unknown.items():
+            yield document.fault(("published", i, field, name), f"no such figure; {suggestion(name, allowed)}")
 
 
 def _quota_faults(experiment: Experiment) -> Iterator[str]:
@@ -186,13 +162,6 @@ def _quota_faults(experiment: Experiment) -> Iterator[str]:
         if role.quota is not None and name not in serving:
             message = f"a quota limits services, and no service has the role {name!r}"
             yield experiment.document.fault(("roles", name, "quota"), message)
-
-
-def _pass_window_faults(experiment: Experiment) -> Iterator[str]:
-    for kind, options in experiment.scenario.passes.items():
-        if options.duration_s is not None and options.duration_s < options.needed_s:
-            message = f"found {options.duration_s:g}; a {kind} needs a window of at least {options.needed_s:g} s"
-            yield experiment.document.fault((kind, "duration_s"), message)
 
 
 class _Scales(Frozen):
@@ -242,7 +211,7 @@ def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origi
     Raises InputError.
     """
     document = experiment.document.overridden(_unmapped(changes, origin))
-    return _experiment(document, experiment.scale, experiment.settings, _any_level(document))
+    return _experiment(document, experiment.scale, experiment.settings)
 
 
 def experiment_of_options(data: Mapping[str, object], options: Origins, settings: Sequence[str] = ()) -> Experiment:
@@ -251,7 +220,7 @@ def experiment_of_options(data: Mapping[str, object], options: Origins, settings
     Raises InputError.
     """
     document = _with_settings(Document(dict(data), SourceMap(options)), settings)
-    return _experiment(document, DEFAULT_SCALE, settings, _any_level(document))
+    return _experiment(document, DEFAULT_SCALE, settings)
 
 
 def stored_experiment(
@@ -262,7 +231,7 @@ def stored_experiment(
     `data` is its scenario with scale and settings applied, `source` the file that it came from. Raises InputError.
     """
     document = _unmapped(data, source)
-    return _experiment(document, scale, settings, _any_level(document))
+    return _experiment(document, scale, settings)
 
 
 class _Named(BaseModel):
@@ -296,18 +265,21 @@ def at_scale(document: Document, scale: Scale) -> Document:
     if overrides is None:
         existing = ", ".join(s for s in SCALES if getattr(scales, s) is not None)
         raise InputError(document.fault(("scales",), f"has no scale {scale!r}; it has: {existing}"))
-    for key in overrides:
-        if key in FIXED:
-            message = "is the same at every scale; set it at the top level"
-            raise InputError(document.fault(("scales", scale, key), message))
+    message = "is the same at every scale; set it at the top level"
+    raise_faults(document.fault(("scales", scale, key), message) for key in overrides if key in FIXED)
     return document.without("scales").overridden(document.at("scales", scale))
 
 
-def _experiment(document: Document, scale: Scale, settings: Sequence[str], factors: Factors) -> Experiment:
-    """Check the document and type its cells; every experiment is made here."""
+def _experiment(
+    document: Document, scale: Scale, settings: Sequence[str], factors: Factors | None = None
+) -> Experiment:
+    """Check the document and type its cells; every experiment is made here.
+
+    `factors` has the levels at any scale; None: they are unknown.
+    """
     scenario = document.validated(Scenario)
     cells = combinations(scenario, document)
-    validate_scenario(scenario, document, cells, factors)
+    validate_scenario(scenario, document, cells, dict.fromkeys(scenario.factors) if factors is None else factors)
     experiment = Experiment(
         scenario=scenario,
         scale=scale,
@@ -317,7 +289,7 @@ def _experiment(document: Document, scale: Scale, settings: Sequence[str], facto
         settings=tuple(settings),
     )
     validate_generators(experiment, scenario.roles[LOAD_ROLE].hosts)
-    validate_cells(experiment)
+    raise_faults(_quota_faults(experiment))
     return experiment
 
 
@@ -330,11 +302,6 @@ def _levels(file: Document, document: Document) -> dict[str, list[object]]:
         for name, values in factors.items() if isinstance(factors, dict) else ():
             levels.setdefault(name, []).extend(values if isinstance(values, list) else ())
     return levels
-
-
-def _any_level(document: Document) -> Factors:
-    """Return the factors of a document whose other scales are unknown."""
-    return dict.fromkeys(document.data.get("factors") or ())
 
 
 def _setting(setting: str, document: Document) -> Document:

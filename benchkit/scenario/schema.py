@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -43,7 +44,9 @@ def scenario_schema() -> Schema:
     """Return the schema of scenario files."""
     scenario, defs = _schemas([Scenario])
     cell, cell_defs = _schemas([Load, *service_options().values()])
-    cell_defs = {name: _mapped(definition, _or_reference) for name, definition in cell_defs.items()}
+    cell_defs = {
+        name: _mapped(definition, partial(_either, other=_REFERENCE)) for name, definition in cell_defs.items()
+    }
     load = _partial(cell_defs.pop(_name(cell[Load])))
     load["properties"]["tool"] = _either({"enum": [*TOOLS]}, _REFERENCE)
     options = {name: copy.deepcopy(cell_defs[_name(cell[model])]) for name, model in service_options().items()}
@@ -65,7 +68,7 @@ def scenario_schema() -> Schema:
     defs["Stack"]["properties"]["services"]["additionalProperties"] = {"$ref": f"{_DEFS}Service"}
     _enumerate_metrics(defs)
     at_scale = {name: field for name, field in root["properties"].items() if name not in FIXED}
-    partial = {
+    scaled = {
         f"{name} at a scale": _mapped(_partial(definition), _to_partial)
         for name, definition in defs.items()
         if name != "Stack"  # stacks are the same at every scale
@@ -87,7 +90,7 @@ def scenario_schema() -> Schema:
         "then": {"required": required, "properties": {"load": {"required": ["tool"]}}},
         "$defs": {
             **defs,
-            **partial,
+            **scaled,
             **cell_defs,
             "Load": load,
             "Scale": {
@@ -97,29 +100,18 @@ def scenario_schema() -> Schema:
             },
             "Reference": _REFERENCE_FORM,
             "Service": _service(options),
-            **{f"backend {name}": _of_backend(name, schema) for name, schema in options.items()},
+            **{
+                f"backend {name}": {
+                    **each,
+                    "title": name,
+                    "properties": {**each["properties"], "backend": {"const": name}},
+                }
+                for name, each in options.items()
+            },
         },
     }
     used = _references(schema, schema["$defs"])
     return {**schema, "$defs": {name: definition for name, definition in schema["$defs"].items() if name in used}}
-
-
-def inventory_schema() -> Schema:
-    """Return the schema of inventory files."""
-    return _file_schema(InventoryContent, "benchkit inventory")
-
-
-def tuning_schema() -> Schema:
-    """Return the schema of tuning profiles."""
-    return _file_schema(Tuning, "benchkit tuning profile")
-
-
-SCHEMAS: Mapping[str, Callable[[], Schema]] = {
-    "scenario": scenario_schema,
-    "inventory": inventory_schema,
-    "tuning-file": tuning_schema,
-}
-"""Schemas by the kind of file that they describe."""
 
 
 def model_schema(model: type[BaseModel]) -> tuple[Schema, dict[str, Schema]]:
@@ -137,6 +129,14 @@ def _file_schema(model: type[BaseModel], title: str) -> Schema:
     root, defs = model_schema(model)
     used = {name: definition for name, definition in defs.items() if definition is not root}
     return {"$schema": DRAFT, **root, "title": title, "$defs": used}
+
+
+SCHEMAS: Mapping[str, Callable[[], Schema]] = {
+    "scenario": scenario_schema,
+    "inventory": partial(_file_schema, InventoryContent, "benchkit inventory"),
+    "tuning-file": partial(_file_schema, Tuning, "benchkit tuning profile"),
+}
+"""Schemas by the kind of file that they describe."""
 
 
 def _schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], Schema], dict[str, Schema]]:
@@ -186,10 +186,6 @@ def _service(options: Mapping[str, Schema]) -> Schema:
     }
 
 
-def _of_backend(name: str, options: Schema) -> Schema:
-    return {**options, "title": name, "properties": {**options["properties"], "backend": {"const": name}}}
-
-
 def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
     """Set the allowed metrics, which the models leave to a validator that names the nearest one."""
     for name in ("Claim", "AskedRatio"):
@@ -209,10 +205,6 @@ def _to_partial(schema: Schema) -> Schema:
     if "$ref" in schema and _name(schema) != "Load":
         return {**schema, "$ref": f"{schema['$ref']} at a scale"}
     return schema
-
-
-def _or_reference(schema: Schema) -> Schema:
-    return _either(schema, _REFERENCE)
 
 
 def _either(schema: Schema, other: Schema) -> Schema:

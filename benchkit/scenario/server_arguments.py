@@ -93,14 +93,12 @@ def _host_of(url: str) -> str:
 
 def _program_name(server: str) -> str:
     """Return the name of the program of a command line, or of the host of a URL, in the form of names."""
-    image = image_of(server)
-    text = image.rpartition("/")[2] if image is not None else _host_of(server) if is_url(server) else _program(server)
+    if (image := image_of(server)) is not None:
+        text = image.rpartition("/")[2]
+    else:
+        text = _host_of(server) if is_url(server) else PurePath(command_words(server)[1][0]).name
     name = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:60]
     return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
-
-
-def _program(command: str) -> str:
-    return PurePath(command_words(command)[1][0]).name
 
 
 def command_words(command: str) -> tuple[dict[str, str], list[str]]:

@@ -10,11 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
-from typing import Annotated, ClassVar, get_args
+from typing import Annotated, get_args
 
 from pydantic import Field, PositiveInt
 
-from benchkit.errors import InputError
 from benchkit.models.base import Frozen, Name
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import MAX_TIME_S, Load
@@ -62,14 +61,11 @@ def planned_trials(
 ) -> tuple[PlannedTrial, ...]:
     """Return the trials of a design in order, with the trials of control cells marked.
 
-    With `groups` of cells, a sliced design has this number of blocks of each. Raises InputError if the number of cells
-    does not fit the design.
+    With `groups` of cells, a sliced design has this number of blocks of each. ABBA takes two cells.
     """
     match design:
-        case "sliced" if groups:
-            trials = grouped_blocks(groups, blocks, seed)
         case "blocks" | "sliced":
-            trials = randomised_blocks(cell_ids, blocks, seed)
+            trials = randomised_blocks(groups or (cell_ids,), blocks, seed)
         case "abba":
             trials = abba(cell_ids, blocks, seed)
         case "sequential":
@@ -82,20 +78,12 @@ def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
     return tuple(PlannedTrial(0, position, cell, "calibrate") for position, cell in enumerate(cell_ids, start=1))
 
 
-def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return every cell once per block, each block in an order drawn from the seed.
+def randomised_blocks(groups: Sequence[Sequence[str]], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return every cell once per block, each block in an order drawn from the seed; several groups take turns.
 
     Randomised complete blocks: drift over the run affects all cells alike (Montgomery, Design and Analysis of
     Experiments, ch. 4). The order of a block depends on the seed and its number alone: a longer run with the same seed
-    begins like a shorter one.
-    """
-    return grouped_blocks((cell_ids,), blocks, seed)
-
-
-def grouped_blocks(groups: Sequence[Sequence[str]], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return randomised blocks of each group of cells in turn: block 1 has the cells of the first group.
-
-    A cell that is in several groups, as a baseline, runs in a block of each.
+    begins like a shorter one. A cell that is in several groups, as a baseline, runs in a block of each.
     """
     trials: list[PlannedTrial] = []
     for block, group in enumerate(chain.from_iterable(repeat(groups, blocks)), start=1):
@@ -109,11 +97,8 @@ def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial,
     """Return two cells in the order ABBA or BAAB in every block, drawn from the seed.
 
     Drift that is linear within a block cancels out of its ratio (Cox, Planning of Experiments, 1958, ch. 14). Drawing
-    which cell comes first keeps the sign-flip test exact. Each block has four trials. Raises InputError for any other
-    number of cells than two.
+    which cell comes first keeps the sign-flip test exact. Each block has four trials.
     """
-    if len(cell_ids) != CELLS_OF_ABBA:
-        raise InputError(f"an ABBA design compares two cells; there are {len(cell_ids)}", hint="use design: blocks")
     trials: list[PlannedTrial] = []
     for block in range(1, blocks + 1):
         one, other = random.Random(f"{seed}/{block}").sample(list(cell_ids), 2)  # noqa: S311 - an order, no secret
@@ -141,8 +126,6 @@ class ObservationPass(Frozen):
     block of the kind `control`. The ratio of the two is the cost of observing.
     """
 
-    NEEDED_S: ClassVar[float] = MIN_PROFILE_S
-
     blocks: PositiveInt = Field(default=2, description="repetitions of the observed trials")
     duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
         default=None,
@@ -168,7 +151,7 @@ class ObservationPass(Frozen):
     @property
     def needed_s(self) -> float:
         """Shortest window in which the services can be observed."""
-        return self.NEEDED_S
+        return MIN_PROFILE_S
 
     def lengthens(self, load: Load) -> bool:
         """Return whether the load's own window is no time, or too short, so that the pass uses a longer one."""
@@ -196,13 +179,16 @@ class ProfilePass(ObservationPass):
     @property
     def needed_s(self) -> float:
         """Shortest window in which the services can be profiled."""
-        return self.settle_s + self.NEEDED_S
+        return self.settle_s + MIN_PROFILE_S
 
 
 class TracePass(ObservationPass):
     """Options of the trace pass: system calls, and what threads wait for, as the kernel sees them."""
 
-    NEEDED_S: ClassVar[float] = MIN_TRACE_S
+    @property
+    def needed_s(self) -> float:
+        """Shortest window in which the services can be traced."""
+        return MIN_TRACE_S
 
 
 def pass_trials(

@@ -49,8 +49,6 @@ OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of the
 """A difference that every comparison of servers has."""
 
 CAPACITY_SCENARIO = "capacity-search"
-CAPACITY_TOOL = "openloop"
-"""Load tool of searches, which holds a rate and states how late it sent."""
 CAPACITY_WARM_UP_S = 0.5
 
 
@@ -154,13 +152,7 @@ def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -
     question = (
         f"Which of these servers is faster: {', '.join(names)}?" if len(names) > 1 else f"How fast is {names[0]}?"
     )
-    return {
-        "name": SCENARIO_NAME,
-        "title": " against ".join(names),
-        "question": question,
-        **server_fields(servers, comparison),
-        **_times(len(names), comparison),
-    }
+    return _comparison_of(names, question, server_fields(servers, comparison), comparison)
 
 
 def server_fields(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
@@ -193,17 +185,7 @@ def compare_refs(
         "build": {"run": words, **({"env": variables} if variables else {})},
         "source": {"git": repository, "ref": "$ref"},
     }
-    comparison = replace(comparison, cwd=None)
-    return {
-        "name": SCENARIO_NAME,
-        "title": " against ".join(refs),
-        "question": f"Which of these revisions is faster: {', '.join(refs)}?",
-        "factors": {"ref": list(refs)},
-        "stacks": {"server": _stack(run, options, comparison)},
-        **_roles(comparison),
-        "differs": _differs(comparison),
-        **_times(len(refs), comparison),
-    }
+    return _compare_refs("revisions", refs, _stack(run, options, replace(comparison, cwd=None)), comparison)
 
 
 def compare_images_of(
@@ -218,16 +200,26 @@ def compare_images_of(
         "build": {"context": str(file.parent), "file": file.name},
         "source": {"git": repository, "ref": "$ref"},
     }
-    return {
-        "name": SCENARIO_NAME,
-        "title": " against ".join(refs),
-        "question": f"Which of these images is faster: {', '.join(refs)}?",
+    return _compare_refs("images", refs, _container(options, comparison.port or PORT, comparison), comparison)
+
+
+def _compare_refs(
+    what: str, refs: Sequence[str], stack: Mapping[str, object], comparison: ServerComparison
+) -> dict[str, object]:
+    fields = {
         "factors": {"ref": list(refs)},
-        "stacks": {"server": _container(options, comparison.port or PORT, comparison)},
+        "stacks": {"server": stack},
         **_roles(comparison),
         "differs": _differs(comparison),
-        **_times(len(refs), comparison),
     }
+    return _comparison_of(refs, f"Which of these {what} is faster: {', '.join(refs)}?", fields, comparison)
+
+
+def _comparison_of(
+    names: Sequence[str], question: str, fields: Mapping[str, object], comparison: ServerComparison
+) -> dict[str, object]:
+    title = {"name": SCENARIO_NAME, "title": " against ".join(names), "question": question}
+    return {**title, **fields, **_times(len(names), comparison)}
 
 
 def options_of(fields: Mapping[str, Any]) -> Origins:
@@ -272,20 +264,13 @@ def _named_options(names: Mapping[str, str] | Sequence[str]) -> dict[str | int, 
     return {field: _option(f"--{option}") for field, option in by_field.items()}
 
 
-def calibration_fields(fields: Mapping[str, object]) -> dict[str, object]:
+def calibration_fields(fields: Mapping[str, Any]) -> dict[str, object]:
     """Return the fields of the same comparison as one short trial of each server."""
     load = fields["load"]
-    if not isinstance(load, Mapping):
-        raise TypeError("the load of a scenario is a mapping")
     window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
     kept = {name: value for name, value in fields.items() if name not in {"until", "profile", "trace"}}
     changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **window}, "design": "blocks", "blocks": 1}
     return {**kept, **changes}
-
-
-def declared_part(part: ResponsePart) -> dict[str, object]:
-    """Return the difference that `--differs` declares for a part of the responses."""
-    return {"what": list(part.traits), "why": f"--differs {part}", "varies": True}
 
 
 def save_scenario(fields: Mapping[str, object], path: Path) -> None:
@@ -388,7 +373,8 @@ def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
 
 
 def _differs(comparison: ServerComparison) -> list[object]:
-    return [OWN_HEADERS, *(declared_part(part) for part in comparison.differs)]
+    declared = ({"what": list(each.traits), "why": f"--differs {each}", "varies": True} for each in comparison.differs)
+    return [OWN_HEADERS, *declared]
 
 
 def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:

@@ -135,7 +135,18 @@ class Backend(ABC, Generic[OptionsT]):
         Raises UnsupportedError where its user may not open it.
         """
         del names
-        return service_endpoint(name, options, place, self.protocol(options))
+        protocol, listen, tls = (
+            self.protocol(options),
+            options.listen,
+            options.tls if is_tls(options.protocol) else None,
+        )
+        if listen.port is None:
+            return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock", tls=tls)
+        port = listen.port + place.port_shift
+        if port < FIRST_UNPRIVILEGED_PORT and not place.root:
+            raise UnsupportedError(f"listen {port}: {place.user} on {place.host} may not open a port below 1024")
+        user = place.user if protocol == "ssh" else None
+        return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user, tls=tls)
 
     def programs(self, options: OptionsT) -> tuple[str, ...]:
         """Return the executables that it needs on its host, by their names in the host's facts or the inventory."""
@@ -150,16 +161,3 @@ class Backend(ABC, Generic[OptionsT]):
 
 AnyBackend = Backend[Any]
 """A backend whose options are known at run time only, as in the registry."""
-
-
-def service_endpoint(name: str, options: ServiceOptions, place: ServicePlacement, protocol: Protocol) -> Endpoint:
-    """Return the socket that a service opens. Raises UnsupportedError for a port that its user may not open."""
-    listen = options.listen
-    tls = options.tls if is_tls(options.protocol) else None
-    if listen.port is None:
-        return Endpoint(place.host, protocol, path=place.folder / f"{name}.sock", tls=tls)
-    port = listen.port + place.port_shift
-    if port < FIRST_UNPRIVILEGED_PORT and not place.root:
-        raise UnsupportedError(f"listen {port}: {place.user} on {place.host} may not open a port below 1024")
-    user = place.user if protocol == "ssh" else None
-    return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user, tls=tls)

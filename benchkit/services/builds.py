@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from benchkit.errors import BenchkitError
 from benchkit.files import read_regular
@@ -96,6 +97,13 @@ class BuiltFolder(ControllerFolder):
             "built file, or {out} for their folder, as in `npm --prefix {out} start`"
         )
 
+    go_version: ClassVar[str | None] = None
+
+    @property
+    def program(self) -> str:
+        """The command that builds it."""
+        return str(self)
+
     def __str__(self) -> str:
         """Return the command in backticks, as a shell would take it, with its ref."""
         words = [*(f"{name}={shlex.quote(value)}" for name, value in self.env), shlex.join(self.argv)]
@@ -109,15 +117,16 @@ def _build(wanted: BuiltFolder) -> BuildOutput:
         progress_logger.warning("building: %s (in %s)", wanted, wanted.folder)
         return run_build(wanted.argv, wanted.folder, environment)
     record = cache_folder() / "refs" / f"{_key(wanted, wanted.source)}.json"
-    built = _read_record(record)
-    if built is None:
-        progress_logger.warning("building: %s", wanted)
-        with checked_out(wanted.source) as checkout:
-            built = run_build(wanted.argv, checkout / wanted.folder, environment)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        temporary = record.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
-        temporary.replace(record)
+    sha256 = recorded(record, "sha256")
+    if sha256 is not None and (kept := _output_folder(sha256)).is_dir():
+        return BuildOutput(kept, sha256)
+    progress_logger.warning("building: %s", wanted)
+    with checked_out(wanted.source) as checkout:
+        built = run_build(wanted.argv, checkout / wanted.folder, environment)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    temporary = record.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps({"sha256": built.sha256}), encoding="utf-8")
+    temporary.replace(record)
     return built
 
 
@@ -158,15 +167,6 @@ def _toolchain(program: str) -> str:
     return done.stdout.decode(errors="replace") if done.returncode == 0 else f"{program} {changed}"
 
 
-def _read_record(record: Path) -> BuildOutput | None:
-    """Return a build of the cache; None where there is none, or where its output was deleted."""
-    sha256 = recorded(record, "sha256")
-    if sha256 is None:
-        return None
-    kept = _output_folder(sha256)
-    return BuildOutput(kept, sha256) if kept.is_dir() else None
-
-
 def recorded(file: Path, name: str) -> str | None:
     """Return a value in a record of the cache; None where there is no complete record."""
     try:
@@ -190,13 +190,10 @@ def run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str])
         out = Path(scratch) / "out"
         out.mkdir()
         command = [fill_in(word, {"out": str(out)}) for word in argv]
-        _run(command, folder, {**os.environ, "GOFLAGS": _without_vcs_stamp(), **environment})
+        # Without a commit in them, equal sources give equal Go programs.
+        flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
+        _run(command, folder, {**os.environ, "GOFLAGS": flags, **environment})
         return _keep(out, shlex.join(argv))
-
-
-def _without_vcs_stamp() -> str:
-    """Return GOFLAGS with which `go build` writes no commit into a program: equal sources give equal programs."""
-    return f"{os.environ.get('GOFLAGS', '')} -buildvcs=false".strip()
 
 
 def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
@@ -280,17 +277,6 @@ def list_builds(files: Iterable[tuple[str, ServiceFile | ServiceFolder]]) -> tup
             if host not in hosts:
                 hosts.append(host)
     return tuple(
-        Build(_program_name(source), f"{source.goos}/{source.goarch}", _go_version(source), tuple(hosts))
+        Build(source.program, f"{source.goos}/{source.goarch}", source.go_version, tuple(hosts))
         for source, hosts in hosts_of.items()
     )
-
-
-def _go_version(source: GoSource | BuiltFolder) -> str | None:
-    return source.go_version if isinstance(source, GoSource) else None
-
-
-def _program_name(source: GoSource | BuiltFolder) -> str:
-    """Return the command that builds it, or the name of its folder: of the module, or one of several programs in it."""
-    if isinstance(source, BuiltFolder):
-        return str(source)
-    return source.package.removeprefix("./") if source.package.startswith("./") else source.module.name

@@ -7,6 +7,7 @@ connection, also after a crash. Load hosts get the certificate of the authority 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import ipaddress
 import threading
@@ -18,15 +19,16 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
-from benchkit.files import read_regular
 from benchkit.models.protocol import CertificateKey, TlsOptions
-from benchkit.services.placement import Endpoint
+from benchkit.services.controller_files import LocalFile
+from benchkit.services.placement import Endpoint, is_address
 from benchkit.services.service import ControllerFile, ServiceFile
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+    Extensions: TypeAlias = list[tuple[x509.ExtensionType, bool]]
     PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 VALIDITY = timedelta(days=30)
@@ -57,7 +59,8 @@ class RunAuthority(ControllerFile):
 
     def read(self) -> bytes:
         """Return the certificate (PEM)."""
-        return _CERTIFICATES.authority()
+        with _LOCK:
+            return _pair(*_authority()).certificate
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,9 @@ class RunCertificate(ControllerFile):
 
     def read(self) -> bytes:
         """Return the certificate, or its private key (PEM)."""
-        pair = _CERTIFICATES.pair(self.host, self.address, self.key)
+        with _LOCK:
+            pair = _run_pair(self.host, self.address, self.key)
         return pair.certificate if self.part == "certificate" else pair.key
-
-
-@dataclass(frozen=True)
-class OwnCertificate(ControllerFile):
-    """A file of the user: a certificate or a private key."""
-
-    path: Path
-
-    def read(self) -> bytes:
-        """Return its content. Raises InputError where it cannot be read."""
-        return _read(self.path)
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[ServiceFile, .
     key: ControllerFile
     if tls.certificate is not None and tls.private_key is not None:
         _require_name(Path(tls.certificate), endpoint)
-        certificate, key = OwnCertificate(Path(tls.certificate)), OwnCertificate(Path(tls.private_key))
+        certificate, key = LocalFile(Path(tls.certificate)), LocalFile(Path(tls.private_key))
     else:
         name = tls.server_name or endpoint.host
         certificate = RunCertificate(name, endpoint.address, tls.key, "certificate")
@@ -130,7 +123,7 @@ def tls_files(endpoint: Endpoint, folder: PurePosixPath) -> tuple[ServiceFile, .
 
 def authority_file(tls: TlsOptions, path: PurePosixPath) -> ServiceFile:
     """Return the file with the certificates that verify a service with these options."""
-    return ServiceFile(path, RunAuthority() if tls.certificate is None else OwnCertificate(Path(tls.certificate)))
+    return ServiceFile(path, RunAuthority() if tls.certificate is None else LocalFile(Path(tls.certificate)))
 
 
 def authority_name(tls: TlsOptions) -> str:
@@ -153,21 +146,13 @@ def verified_name(endpoint: Endpoint) -> str:
         return endpoint.host
     is_external = tls.private_key is None
     if is_external:
-        names = [] if _is_address(endpoint.host) else [endpoint.host]
+        names = [] if is_address(endpoint.host) else [endpoint.host]
     else:
         names, _ = _subject_names(_load_certificate(Path(tls.certificate)))
     if (name := next((name for name in names if not name.startswith("*")), None)) is None:
         found = f"https://{endpoint.authority}" if is_external else tls.certificate
         raise UnsupportedError(f"{found} names no host: nginx verifies an upstream by its host name")
     return name
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
@@ -202,95 +187,78 @@ def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     return tls.model_copy(update={"certificate": str(certificate)})
 
 
-class _Certificates:
-    """The authority and the certificates that this process has made; safe for many threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._authority: tuple[x509.Certificate, PrivateKey] | None = None
-        self._pairs: dict[tuple[str, str | None, CertificateKey], KeyPair] = {}
-
-    def authority(self) -> bytes:
-        """Return the certificate of the authority (PEM)."""
-        from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
-
-        with self._lock:
-            return self._signer()[0].public_bytes(Encoding.PEM)
-
-    def pair(self, host: str, address: str | None, kind: CertificateKey) -> KeyPair:
-        """Return the certificate for a host, made at the first call."""
-        with self._lock:
-            identity = host, address, kind
-            if identity not in self._pairs:
-                self._pairs[identity] = _create_pair(host, address, kind, *self._signer())
-            return self._pairs[identity]
-
-    def _signer(self) -> tuple[x509.Certificate, PrivateKey]:
-        if self._authority is None:
-            self._authority = _create_authority()
-        return self._authority
+_LOCK = threading.Lock()
+"""Held while certificates are made: all of this process have one authority."""
 
 
-_CERTIFICATES = _Certificates()
-
-
-def _create_authority() -> tuple[x509.Certificate, PrivateKey]:
+@functools.cache
+def _authority() -> tuple[x509.Certificate, PrivateKey]:
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
 
     key = _create_key("ecdsa-p256")
-    name = _name("benchkit: authority of one run")
-    certificate = (
-        _builder(name, name, key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return certificate, key
+    extensions: Extensions = [
+        (x509.BasicConstraints(ca=True, path_length=0), True),
+        (_key_usage(signs_certificates=True), True),
+        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+    ]
+    return _sign("benchkit: authority of one run", key, extensions), key
 
 
-def _create_pair(
-    host: str, address: str | None, kind: CertificateKey, authority: x509.Certificate, signer: PrivateKey
-) -> KeyPair:
+@functools.cache
+def _run_pair(host: str, address: str | None, kind: CertificateKey) -> KeyPair:
     """Return a certificate with the address and the name of the host as subject alternative names (RFC 5280)."""
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
 
-    key = _create_key(kind)
-    names: list[x509.GeneralName] = [x509.DNSName(host)]
-    if address is not None:
-        names.append(x509.IPAddress(ipaddress.ip_address(address)))
-    certificate = (
-        _for_server(_builder(_name(f"benchkit: {host}"), authority.subject, key), names)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    return _pair(certificate, key)
+    (authority, signer), key = _authority(), _create_key(kind)
+    names = [x509.DNSName(host), *([] if address is None else [x509.IPAddress(ipaddress.ip_address(address))])]
+    extensions: Extensions = [
+        *_server_extensions(names),
+        (_key_usage(signs_certificates=False), True),
+        (x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False),
+    ]
+    return _pair(_sign(f"benchkit: {host}", key, extensions, issuer=(authority.subject, signer)), key)
 
 
 def create_self_signed(address: str, name: str, validity: timedelta) -> KeyPair:
     """Return a certificate for an address that its own key signs; `name` is its common name."""
     from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
 
-    key = _create_key("ecdsa-p256")
-    names = [x509.IPAddress(ipaddress.ip_address(address))]
-    certificate = _for_server(_builder(_name(name), _name(name), key, validity), names).sign(key, hashes.SHA256())
-    return _pair(certificate, key)
+    key, names = _create_key("ecdsa-p256"), [x509.IPAddress(ipaddress.ip_address(address))]
+    return _pair(_sign(name, key, _server_extensions(names), validity=validity), key)
 
 
-def _for_server(builder: x509.CertificateBuilder, names: Sequence[x509.GeneralName]) -> x509.CertificateBuilder:
-    """Add the extensions of a server's certificate, valid for these names."""
+def _server_extensions(names: Sequence[x509.GeneralName]) -> Extensions:
     from cryptography import x509  # noqa: PLC0415
     from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: PLC0415
 
-    return (
-        builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    return [
+        (x509.SubjectAlternativeName(names), False),
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+    ]
+
+
+def _sign(
+    name: str,
+    key: PrivateKey,
+    extensions: Extensions,
+    *,
+    issuer: tuple[x509.Name, PrivateKey] | None = None,
+    validity: timedelta = VALIDITY,
+) -> x509.Certificate:
+    """Return a certificate of a key with this common name; without an issuer, the key signs it itself."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:64])])
+    issuer_name, signer = issuer or (subject, key)
+    number, now = x509.random_serial_number(), datetime.now(UTC)
+    builder = x509.CertificateBuilder(
+        issuer_name, subject, key.public_key(), number, now - CLOCK_TOLERANCE, now + validity
     )
+    for extension, is_critical in extensions:
+        builder = builder.add_extension(extension, is_critical)
+    return builder.sign(signer, SHA256())
 
 
 def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
@@ -303,37 +271,9 @@ def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
 def _create_key(kind: CertificateKey) -> PrivateKey:
     from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
 
-    match kind:
-        case "ecdsa-p256":
-            return ec.generate_private_key(ec.SECP256R1())
-        case "rsa-2048":
-            return rsa.generate_private_key(RSA_EXPONENT, 2048)
-        case "rsa-4096":
-            return rsa.generate_private_key(RSA_EXPONENT, 4096)
-
-
-def _name(text: str) -> x509.Name:
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.x509.oid import NameOID  # noqa: PLC0415
-
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: PrivateKey, validity: timedelta = VALIDITY
-) -> x509.CertificateBuilder:
-    from cryptography import x509  # noqa: PLC0415
-
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_TOLERANCE)
-        .not_valid_after(now + validity)
-    )
+    if kind == "ecdsa-p256":
+        return ec.generate_private_key(ec.SECP256R1())
+    return rsa.generate_private_key(RSA_EXPONENT, int(kind.removeprefix("rsa-")))
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
@@ -356,17 +296,10 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}", why=error.strerror) from None
-
-
 def _load_certificate(path: Path) -> x509.Certificate:
     from cryptography import x509  # noqa: PLC0415
 
-    content = _read(path)
+    content = LocalFile(path).read()
     try:
         return x509.load_pem_x509_certificate(content)
     except ValueError:
@@ -376,15 +309,11 @@ def _load_certificate(path: Path) -> x509.Certificate:
 def _validate_certificate(path: Path, source: SourceMap) -> None:
     with source.located("certificate"):
         certificate = _load_certificate(path)
-    now = datetime.now(UTC)
-    if certificate.not_valid_after_utc < now:
-        message = f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}"
-        raise InputError(
-            source.fault(("certificate",), message), hint="renew it, or leave both out: benchkit makes one"
-        )
-    if certificate.not_valid_before_utc > now:
-        message = f"{path} is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}"
-        raise InputError(source.fault(("certificate",), message))
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not first <= datetime.now(UTC) <= last:
+        message = f"{path} is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d} alone"
+        hint = "renew it, or leave both out: benchkit makes one"
+        raise InputError(source.fault(("certificate",), message), hint=hint)
 
 
 def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:
@@ -396,7 +325,7 @@ def _validate_key(path: Path, certificate: Path, source: SourceMap) -> None:
     )
 
     with source.located("private_key"):
-        content = _read(path)
+        content = LocalFile(path).read()
     mode = path.stat().st_mode & 0o777
     if mode & OTHERS:
         message = f"{path} may be used by others than its owner (mode {mode:o})"

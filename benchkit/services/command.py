@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 from benchkit.document import SourceMap
-from benchkit.errors import FieldError, InputError
+from benchkit.errors import FieldError, InputError, raise_faults
 from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
@@ -39,6 +39,9 @@ VariableName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z_
 LocalPath = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
 """A file or folder of the controller."""
 RequestPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[!-~]*$")]
+
+
+PLACEHOLDERS = ("host", "port", "socket", "certificate", "certificate_key", "protocol", "cpus", "folder", "out")
 
 
 def _validate_signal(name: str) -> str:
@@ -191,15 +194,9 @@ class CommandBackend(Backend[CommandOptions]):
 
     def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
-        endpoint = {"host": "h", "port": "1"} if options.listen.port else {"socket": "s"}
-        tls = (
-            {"certificate": "c", "certificate_key": "k"}
-            if is_tls(options.protocol)
-            else {"certificate": None, "certificate_key": None}
-        )
-        fixed = {"protocol": options.protocol, "cpus": "1", "folder": "f", "out": "f"}
-        values: dict[str, str | None] = {"host": None, "port": None, "socket": None, **endpoint, **tls, **fixed}
-        _require_placeholders(options, values, source)
+        known = ["protocol", "cpus", "folder", "out", *(("host", "port") if options.listen.port else ("socket",))]
+        known += ["certificate", "certificate_key"] if is_tls(options.protocol) else []
+        _require_placeholders(options, dict.fromkeys(PLACEHOLDERS) | dict.fromkeys(known, "1"), source)
         files = existing_files(options.files, source)
         build, version = options.build, options.source
         if version is not None:
@@ -232,12 +229,13 @@ class CommandBackend(Backend[CommandOptions]):
         argv = _argv(options.run, place, values, options.cwd)
         if options.build is None and options.cwd is None:
             _require_executable(options.run[0], argv[0], files)
+        sources, build_commands = _build_on_host(options, place)
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=(*files, *_build_sources(options, place)),
+            files=(*files, *sources),
             folders=_built_folders(options, place),
             process=ServiceProcess(
                 argv,
@@ -248,7 +246,7 @@ class CommandBackend(Backend[CommandOptions]):
             ),
             endpoint=endpoint,
             parallelism=options.may_use_cpus,
-            setup_commands=_build_commands(options, place),
+            setup_commands=build_commands,
             ready_timeout_s=options.ready.within_s,
             ready_request=options.ready.request,
             stop=options.stop.stop_signal,
@@ -298,11 +296,9 @@ def _require_placeholders(options: CommandOptions, values: Mapping[str, str | No
         *((("env", name), str(value)) for name, value in options.env.items()),
     ]
     faults = [fault for field, text in texts for fault in placeholder_faults(field, text, values, source)]
-    if options.build is not None:
-        for text in options.build.run:
-            faults += placeholder_faults(("build", "run"), text, {"out": "f"}, source)
-    if faults:
-        raise InputError("\n".join(dict.fromkeys(faults)))
+    for text in () if options.build is None else options.build.run:
+        faults += placeholder_faults(("build", "run"), text, {"out": "f"}, source)
+    raise_faults(faults)
 
 
 def placeholder_faults(
@@ -393,30 +389,23 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Se
     return (ServiceFolder(place.folder, built),)
 
 
-def _build_sources(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFile, ...]:
-    build = options.build
+def _build_on_host(
+    options: CommandOptions, place: ServicePlacement
+) -> tuple[tuple[ServiceFile, ...], tuple[SetupCommand, ...]]:
+    """Return the sources of a build on the host, and its command; neither for another build."""
+    build, folder = options.build, place.folder / "source"
     if build is None or build.on == "controller":
-        return ()
+        return (), ()
     try:
-        return files_in(Path(build.from_), _source_folder(place))
+        sources = files_in(Path(build.from_), folder)
     except InputError as error:
         raise FieldError("build.from", error.summary, hint=error.hint) from None
-
-
-def _build_commands(options: CommandOptions, place: ServicePlacement) -> tuple[SetupCommand, ...]:
-    build = options.build
-    if build is None or build.on == "controller":
-        return ()
     argv = _argv(build.run, place, {"out": str(place.folder)})
-    return (SetupCommand(argv, BUILD_TIMEOUT_S, _texts(build.env), _source_folder(place)),)
+    return sources, (SetupCommand(argv, BUILD_TIMEOUT_S, _texts(build.env), folder),)
 
 
 def _texts(variables: Mapping[str, str | float]) -> dict[str, str]:
     return {name: str(value) for name, value in variables.items()}
-
-
-def _source_folder(place: ServicePlacement) -> PurePosixPath:
-    return place.folder / "source"
 
 
 COMMAND = CommandBackend()

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from benchkit.document import Document, SourceMap, read_document
-from benchkit.errors import InputError, suggestion
+from benchkit.errors import InputError, raise_faults, suggestion
 from benchkit.models.base import Cpus, Name
 from benchkit.services.backend import BackendOptions
 from benchkit.services.command import LocalPath, ReadyOptions, StopOptions
@@ -260,13 +260,11 @@ def _require_known(document: Document, location: tuple[str | int, ...], known: I
     data = document.at(*location).data
     if not isinstance(data, dict):
         raise InputError(document.fault(location, "allowed: a mapping"))
-    faults = [
+    raise_faults(
         document.fault((*location, field), f"{field} is not supported; supported: {', '.join(known)}")
         for field in data
         if field not in known and not str(field).startswith("x-")
-    ]
-    if faults:
-        raise InputError("\n".join(faults))
+    )
 
 
 def _overridden(service: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, Strin
 
 from benchkit.agent.cgroups import PERIOD_US
 from benchkit.document import SourceMap
-from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.errors import FieldError, UnsupportedError, raise_faults
 from benchkit.files import BACKENDS
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
-from benchkit.services.backend import Backend, RenderRequest, ServiceOptions, service_endpoint
+from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_paths
 from benchkit.services.command import (
     LocalPath,
@@ -223,7 +223,7 @@ class ContainerBackend(Backend[ContainerOptions]):
     def endpoint(self, name: str, options: ContainerOptions, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
         """Return the socket at which others reach it."""
         if options.network != "bridge":
-            return service_endpoint(name, options, place, options.protocol)
+            return super().endpoint(name, options, place, names)
         tls = options.tls if is_tls(options.protocol) else None
         return Endpoint(
             place.host, options.protocol, address=_address(name, place, names), port=options.container_port, tls=tls
@@ -245,8 +245,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             *((("command",), text) for text in options.command or ()),
             *((("environment", name), str(value)) for name, value in options.environment.items()),
         ]
-        if faults := [fault for field, text in texts for fault in placeholder_faults(field, text, values, source)]:
-            raise InputError("\n".join(dict.fromkeys(faults)))
+        raise_faults(fault for field, text in texts for fault in placeholder_faults(field, text, values, source))
         build, version = options.build, options.source
         if build is not None and version is None:
             build = build.model_copy(
@@ -358,22 +357,20 @@ def _command(request: RenderRequest[ContainerOptions]) -> Sequence[str]:
 def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     """Return the image to carry to the host; None where the host pulls it.
 
-    Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it.
+    Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it, InputError
+    where it has no engine.
     """
     if options.server is not None:
         module = BACKENDS / options.server / ("h3" if options.protocol == "h3" else "")
         if not module.exists():
             raise UnsupportedError(f"protocol h3: {options.server} does not speak it (nethttp does)")
-        return ServerImage(_builder("server"), place.goarch, module, "Dockerfile")
+        return ServerImage(find_engine(), place.goarch, module, "Dockerfile")
     if options.build is not None:
         return _built_image(options.build, options.source, place.goarch)
     name = options.image or ""
     if options.pull == "missing":
         return None
-    try:
-        found = find_image(name)
-    except InputError as error:
-        raise FieldError("image", error.summary, hint=error.hint) from None
+    found = find_image(name)
     if found is None:
         hint = "build or load it with podman or docker, or let the host pull it: pull: missing"
         raise FieldError("image", f"no engine of this machine has an image {name}", hint=hint)
@@ -388,15 +385,7 @@ def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch:
     if source is not None:
         state, context = source.checkout(build.context)
     args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
-    return BuiltImage(_builder("build"), goarch, context, build.file, build.target, args, state)
-
-
-def _builder(field: str) -> EngineName:
-    """Return the engine of this machine that builds images. Raises FieldError where it has none."""
-    try:
-        return find_engine()
-    except InputError as error:
-        raise FieldError(field, error.summary, hint=error.hint) from None
+    return BuiltImage(find_engine(), goarch, context, build.file, build.target, args, state)
 
 
 def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:

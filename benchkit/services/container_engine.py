@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from benchkit.agent.containers import LABEL
@@ -16,7 +15,7 @@ from benchkit.hosts.processes import Completed, HostProcess
 from benchkit.models.facts import EngineFact
 from benchkit.models.run import BuildRecord
 from benchkit.services.images import REPOSITORY
-from benchkit.services.service import Container, ContainerNetwork, Service
+from benchkit.services.service import Container, Service
 from benchkit.units import size
 
 ENGINE_TIMEOUT_S = 30.0
@@ -232,8 +231,10 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
     _run(host, container, "rm", "-f", "-v", container.name)
     if container.network != "host":
         host.changes.write_sysctls(FORWARDING)
-    if container.bridge is not None:
-        _require_network(host, container, container.bridge, labels)
+    bridge = container.bridge
+    if bridge is not None and not _ok(host, container, "network", "inspect", bridge.name):
+        what = f"cannot create the network {bridge.name} ({bridge.subnet})"
+        _require(host, container, what, "network", "create", *labels, "--subnet", bridge.subnet, bridge.name)
     for volume in container.volumes:
         if not _ok(host, container, "volume", "inspect", volume):
             _require(host, container, f"cannot create the volume {volume}", "volume", "create", *labels, volume)
@@ -242,13 +243,6 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
     argv = service.process.argv
     options = argv.index("run") + 1
     return (*argv[:options], *labels, *group, *argv[options:])
-
-
-def _require_network(host: Host, container: Container, bridge: ContainerNetwork, labels: Sequence[str]) -> None:
-    if _ok(host, container, "network", "inspect", bridge.name):
-        return
-    what = f"cannot create the network {bridge.name} ({bridge.subnet})"
-    _require(host, container, what, "network", "create", *labels, "--subnet", bridge.subnet, bridge.name)
 
 
 def adopt(host: Host, container: Container, process: HostProcess) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import InputError
 from benchkit.files import read_regular
 from benchkit.services.service import ControllerFile, ServiceFile
 
@@ -34,25 +34,21 @@ class LocalFile(ControllerFile):
     path: Path
 
     def read(self) -> bytes:
-        """Return its content. Raises BenchkitError."""
+        """Return its content. Raises InputError."""
         try:
             return read_regular(self.path)
         except OSError as error:
-            raise BenchkitError(f"cannot read {self.path}", why=error.strerror) from None
+            raise InputError(f"cannot read {self.path}", why=error.strerror) from None
 
 
 def files_in(source: Path, target: PurePosixPath) -> tuple[ServiceFile, ...]:
     """Return the files below a folder, or the file itself, to be placed at `target`; executables stay executable.
 
-    Links are followed. Raises InputError for a link to nothing, what is neither file nor folder, and a folder with more
-    than MAX_FILES files.
+    Links are followed. Raises InputError for what is neither file nor folder, such as a link to nothing, and for a
+    folder with more than MAX_FILES files.
     """
     files: list[ServiceFile] = []
     for path in files_below(source) if source.is_dir() else [source]:
-        if not path.exists():
-            raise InputError(
-                f"cannot read {path}", why="it is a link to nothing" if path.is_symlink() else "it is gone"
-            )
         if not path.is_file():
             raise InputError(f"{path} is neither a file nor a folder")
         place = target / path.relative_to(source) if path != source else target
@@ -74,7 +70,7 @@ def files_below(folder: Path) -> list[Path]:
 def content_sha256(source: Path) -> str:
     """Return the SHA-256 of a file's content, or of names, modes and contents of all files below a folder.
 
-    Raises InputError for a folder with more than MAX_FILES files, BenchkitError for a file that cannot be read.
+    Raises InputError for a folder with more than MAX_FILES files, and for a file that cannot be read.
     """
     if not source.is_dir():
         return hashlib.sha256(LocalFile(source).read()).hexdigest()

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import PurePosixPath
 
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
@@ -36,8 +35,6 @@ BIND_TIMEOUT_S = 0.5
 """Time in which a service ends that cannot listen, as another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
 """The same where that program is older than the service: a JVM, or a busy machine, takes seconds until it listens."""
-LOOK_S = 1.0
-"""Time between two looks at the addresses on which a service listens that does not accept connections yet."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -146,8 +143,6 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         raise
     running = RunningService(service, started, log)
     try:
-        if service.cgroup is not None:
-            host.processes.count_by_cgroup(started, service.cgroup)
         try:
             _wait_until_ready(host, service, started)
         except (LostError, HostStateError):
@@ -274,9 +269,9 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
     deadline = time.monotonic() + service.ready_timeout_s
     if service.container is not None:
         container_engine.adopt(host, service.container, process)
-    _wait_open(host, service, process)
-    is_in_network = service.container is None or service.container.network == "host"
     socket = socket_of(service.endpoint)
+    host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    is_in_network = service.container is None or service.container.network == "host"
     if not isinstance(socket, Unix) and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
@@ -320,47 +315,9 @@ def _wait_answer(host: Host, service: Service, process: HostProcess, request: Re
         time.sleep(READY_PAUSE_S)
 
 
-def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
-    """Wait until a service accepts connections; no longer if two looks find its port at another address.
-
-    One look is not enough: a service may begin to listen after its last refused connection and before the look.
-    """
-    socket, waited_s, was_elsewhere = socket_of(service.endpoint), 0.0, False
-    while True:
-        wait_s = min(LOOK_S, service.ready_timeout_s - waited_s)
-        try:
-            host.sockets.wait_open(socket, wait_s, process, waited_s=waited_s)
-        except (LostError, HostStateError):
-            raise
-        except HostError:
-            waited_s += wait_s
-            is_elsewhere = _is_elsewhere(service, _listeners(host, service, process))
-            has_failed = waited_s >= service.ready_timeout_s or process.wait(0) is not None
-            if has_failed or (is_elsewhere and was_elsewhere):
-                raise
-            was_elsewhere = is_elsewhere
-        else:
-            return
-
-
 def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
     """Return the addresses at which a process listens in the way of its service's protocol."""
     return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
-
-
-def _is_elsewhere(service: Service, listeners: Iterable[Tcp | Udp]) -> bool:
-    """Return True if some of these listeners have the port of a service, and none covers its address."""
-    at_port = [each for each in listeners if each.port == service.endpoint.port]
-    return bool(at_port) and not any(_covers(each, service.endpoint) for each in at_port)
-
-
-def _covers(listener: Tcp | Udp, endpoint: Endpoint) -> bool:
-    """Return True if a listener certainly accepts connections to an endpoint.
-
-    One on `::` may also accept those to IPv4 addresses, or not (IPV6_V6ONLY): only a connection tells.
-    """
-    wildcard = "::" if ":" in str(endpoint.address) else "0.0.0.0"  # noqa: S104 - compared, not bound
-    return listener.port == endpoint.port and listener.address in (endpoint.address, wildcard)
 
 
 def _accepts(host: Host, service: Service) -> bool:
@@ -388,12 +345,16 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
             f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port; "
             "`listen` in a scenario file names another"
         )
-        if _is_elsewhere(service, listeners):
+        if service.endpoint.port in [each.port for each in listeners]:
             hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     if service.container is not None and process.wait(0) is not None:
         instead = container_engine.why_ended(host, service.container, process)
     log = host.files.read(running.log).decode(errors="replace")
-    hint = hint or hint_at_private_folder(" ".join(process.argv), log, is_on_host=partial(_has_path, host))
+    hint = hint or hint_at_private_folder(
+        " ".join(process.argv),
+        log,
+        is_on_host=lambda path: host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok,
+    )
     if hint is None and process.wait(0) is None:
         hint = MORE_TIME
     return ServiceError(
@@ -402,10 +363,6 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         why="; ".join(filter(None, (instead, error.why, last_log_lines(host, running.log)))),
         hint=hint,
     )
-
-
-def _has_path(host: Host, path: str) -> bool:
-    return host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok
 
 
 def _run_test(
@@ -450,14 +407,14 @@ def _load(file: ServiceFile | ServiceFolder) -> Iterator[PlacedFile]:
         return
     content = file.content
     if isinstance(content, GoSource):
-        binary = build(
+        program = build(
             content.module,
             goos=content.goos,
             goarch=content.goarch,
             go_version=content.go_version,
             package=content.package,
         )
-        yield PlacedFile(file.path, binary.path, file.mode)
+        yield PlacedFile(file.path, program, file.mode)
     else:
         placed = content.read() if isinstance(content, ControllerFile) else content
         yield PlacedFile(file.path, placed, file.mode, file.owner)

@@ -169,11 +169,6 @@ class ExternalService:
         """Return the same server with the hosts of its roles."""
         return replace(self, hosts={role: roles[role] for _, role in self.roles()})
 
-    @property
-    def is_on_controller(self) -> bool:
-        """True if its URL names the machine that runs benchkit, whose address depends on the hosts of the run."""
-        return CONTROLLER in self.url
-
     def at_controller(self, address: str) -> ExternalService:
         """Return the same server with the address of the machine that runs benchkit in its URL."""
         return replace(self, url=self.url.replace(CONTROLLER, f"[{address}]" if ":" in address else address))

@@ -59,11 +59,7 @@ def resolve_ref(folder: Path, ref: str) -> GitState:
     Raises InputError where there is no git, no repository or no such ref.
     """
     repository = Path(_git(folder, "rev-parse", "--show-toplevel"))
-    name = "HEAD" if ref == WORKTREE else ref
-    try:
-        commit = _git(repository, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-    except InputError as error:
-        raise InputError(f"no ref {ref!r}", where=str(repository), why=error.why) from None
+    commit = _commit_of(repository, "HEAD" if ref == WORKTREE else ref)
     if ref != WORKTREE:
         return GitState(repository, ref, commit, _git(repository, "rev-parse", f"{commit}^{{tree}}"))
     with _locked_clone(repository) as clone, tempfile.TemporaryDirectory() as scratch:
@@ -108,7 +104,7 @@ def _commit_of(folder: Path, ref: str) -> str:
     try:
         return _git(folder, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
     except InputError as error:
-        raise InputError(f"{ref!r} names no commit", where=error.where, why=error.why) from None
+        raise InputError(f"no ref {ref!r}", where=error.where, why=error.why) from None
 
 
 def _commit(line: str) -> Commit:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -113,10 +112,10 @@ def _version(go: str) -> str:
 
 CACHE_ENVIRONMENT = "XDG_CACHE_HOME"
 
-FORMAT = 2
+FORMAT = 3
 """Part of each key. Increase it when the way of building or the layout of the cache changes."""
 
-RECORD = "build.json"
+RECORD = "size"
 
 _TOOLCHAIN = re.compile(r"^toolchain\s+(go\S+)\s*$\n?", re.MULTILINE)
 _LANGUAGE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
@@ -124,23 +123,8 @@ _RELEASE = re.compile(r"(?:go)?(1\.[0-9]+(?:\.[0-9]+|rc[0-9]+|beta[0-9]+))")
 _REPLACED_LOCALLY = re.compile(r"^(?!\s*//).*=>\s+(\.{0,2}/\S+)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class BuiltBinary:
-    """An executable in the cache, and the toolchain that built it (`go1.26.8`)."""
-
-    path: Path
-    sha256: str
-    go_version: str
-
-
-@dataclass(frozen=True)
-class _CacheEntry:
-    sha256: str
-    size: int
-
-
-def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None, package: str = ".") -> BuiltBinary:
-    """Build the program of the Go module at `source` for a target, or return it from the cache if nothing changed.
+def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None, package: str = ".") -> Path:
+    """Build the program of the Go module at `source` for a target, unless the cache has it; return its path there.
 
     `go_version` (`1.22.10`) replaces the toolchain that the module pins. `package` is the package to build, as `go
     build` accepts it: the module's root, or a program that the module requires. Symbols are kept, because profiles need
@@ -149,14 +133,11 @@ def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None
     """
     manifest = _manifest(source)
     toolchain = _toolchain_name(go_version) if go_version else pinned_toolchain(source)
-    entry = cache_folder() / _key(source, manifest, (goos, goarch, toolchain, package))
-    name = source.resolve().name
-    record = _read_entry(entry, name)
-    if record is None:
-        record = _build_into_cache(
-            source, manifest, entry, goos=goos, goarch=goarch, toolchain=toolchain, package=package
-        )
-    return BuiltBinary(entry / name, record.sha256, toolchain)
+    program = cache_folder() / _key(source, manifest, (goos, goarch, toolchain, package)) / source.resolve().name
+    if not _is_complete(program):
+        target = {"CGO_ENABLED": "0", "GOOS": goos, "GOARCH": goarch, "GOTOOLCHAIN": toolchain}
+        _build_into_cache(source, manifest, program, target, package)
+    return program
 
 
 def build_key(source: Path, goos: str, goarch: str) -> str:
@@ -238,37 +219,39 @@ def _sources(module: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _read_entry(entry: Path, name: str) -> _CacheEntry | None:
-    """Return the entry of a program in the cache; None where the program is missing or incomplete."""
+def _is_complete(program: Path) -> bool:
+    """Return True for a program in the cache that has the recorded size: a machine that lost power truncates files."""
     try:
-        record = _CacheEntry(**json.loads((entry / RECORD).read_text(encoding="utf-8")))
-        return record if (entry / name).stat().st_size == record.size else None
-    except (FileNotFoundError, ValueError, TypeError):  # missing, or truncated when the machine lost power
-        return None
+        return (program.parent / RECORD).read_text(encoding="utf-8") == f"{program.stat().st_size}"
+    except (FileNotFoundError, UnicodeDecodeError):
+        return False
 
 
-def _build_into_cache(
-    source: Path, manifest: str, entry: Path, *, goos: str, goarch: str, toolchain: str, package: str
-) -> _CacheEntry:
+def _build_into_cache(source: Path, manifest: str, place: Path, target: Mapping[str, str], package: str) -> None:
     """Build a program in a temporary folder of the cache, then move it to its place in one step."""
-    go = find_go()
+    go, entry = find_go(), place.parent
     entry.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=entry.parent) as scratch:
-        modfile = _modfile(source, manifest, Path(scratch), toolchain)
-        program = Path(scratch) / "entry" / source.resolve().name
-        target = {"CGO_ENABLED": "0", "GOOS": goos, "GOARCH": goarch, "GOTOOLCHAIN": toolchain}
+        modfile = _modfile(source, manifest, Path(scratch), target["GOTOOLCHAIN"])
+        program = Path(scratch) / "entry" / place.name
         flags = ("-trimpath", "-buildvcs=false", "-mod=readonly", f"-modfile={modfile}")
         done = run_go(
             [go, "build", *flags, "-o", str(program), package], cwd=source, environment=go_environment(go, target)
         )
         if done.returncode != 0:
-            raise BenchkitError(
-                f"does not build for {goos}/{goarch} with {toolchain}", where=str(source), why=done.stderr.strip()
-            )
-        with program.open("rb") as file:
-            record = _CacheEntry(hashlib.file_digest(file, "sha256").hexdigest(), program.stat().st_size)
-        (program.parent / RECORD).write_text(json.dumps(asdict(record)), encoding="utf-8")
-        return _move_into_cache(program.parent, entry, program.name)
+            what = f"does not build for {target['GOOS']}/{target['GOARCH']} with {target['GOTOOLCHAIN']}"
+            raise BenchkitError(what, where=str(source), why=done.stderr.strip())
+        (program.parent / RECORD).write_text(f"{program.stat().st_size}", encoding="utf-8")
+        if not _is_complete(place):
+            shutil.rmtree(entry, ignore_errors=True)  # an incomplete entry, or none
+        why = None
+        try:
+            program.parent.rename(entry)
+        except OSError as error:  # another process has put the same program there, which is read next
+            why = error.strerror
+        if not _is_complete(place):
+            hint = "check that the folder is writable"
+            raise BenchkitError("cannot store the program in the build cache", where=str(entry), why=why, hint=hint)
 
 
 def _modfile(source: Path, manifest: str, folder: Path, toolchain: str) -> Path:
@@ -284,23 +267,3 @@ def _modfile(source: Path, manifest: str, folder: Path, toolchain: str) -> Path:
     if (source / "go.sum").exists():
         shutil.copyfile(source / "go.sum", folder / "go.sum")
     return modfile
-
-
-def _move_into_cache(folder: Path, entry: Path, name: str) -> _CacheEntry:
-    """Move a folder with a program to its place in the cache, unless another process has put the same program there."""
-    if _read_entry(entry, name) is None:
-        shutil.rmtree(entry, ignore_errors=True)  # an incomplete entry, or none
-    why = None
-    try:
-        folder.rename(entry)
-    except OSError as error:  # the place is taken: the entry is read next
-        why = error.strerror
-    record = _read_entry(entry, name)
-    if record is None:
-        raise BenchkitError(
-            "cannot store the program in the build cache",
-            where=str(entry),
-            why=why,
-            hint="check that the folder is writable",
-        )
-    return record

@@ -124,24 +124,19 @@ class BuiltImage(Image):
     """An image that is built from a Containerfile."""
 
     context: Path
-    """Absolute, or with `state` relative to the checkout."""
+    """Absolute, or with `source` relative to the checkout."""
     file: str
     """Relative to the context."""
     target: str | None = None
     args: tuple[tuple[str, str], ...] = ()
-    state: GitState | None = None
+    source: GitState | None = None
 
     @functools.cached_property
     def key(self) -> str:
         """Identify the content of its context and the options of its build."""
-        content = content_sha256(self.context) if self.state is None else [self.state.tree, str(self.context)]
+        content = content_sha256(self.context) if self.source is None else [self.source.tree, str(self.context)]
         parts = [FORMAT, self.engine, self.goarch, content, self.file, self.target, self.args]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    @property
-    def source(self) -> GitState | None:
-        """The version that it is built from."""
-        return self.state
 
     @contextmanager
     def tagged(self) -> Iterator[str]:
@@ -166,14 +161,14 @@ class BuiltImage(Image):
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
-        if self.state is None:
+        if self.source is None:
             yield self.context
         else:
-            with checked_out(self.state) as checkout:
+            with checked_out(self.source) as checkout:
                 yield checkout / self.context
 
     def __str__(self) -> str:
-        return f"image of {self.context / self.file}" + (f" at {self.state.ref}" if self.state else "")
+        return f"image of {self.context / self.file}" + (f" at {self.source.ref}" if self.source else "")
 
 
 @dataclass(frozen=True)
@@ -188,7 +183,7 @@ class ServerImage(BuiltImage):
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
-        program = build_program(self.context, goos="linux", goarch=self.goarch).path
+        program = build_program(self.context, goos="linux", goarch=self.goarch)
         with tempfile.TemporaryDirectory(prefix="benchkit-image-") as folder:
             shutil.copy(program, Path(folder) / program.name)
             lines = ("FROM scratch", f"COPY {program.name} /{program.name}", f'ENTRYPOINT ["/{program.name}"]')

@@ -100,16 +100,6 @@ class NginxVersion:
         """Form in which its configuration turns HTTP/2 on."""
         return "directive" if self.core >= HTTP2_DIRECTIVE else "listen"
 
-    @property
-    def has_ciphersuites(self) -> bool:
-        """True if its configuration can name the cipher suites of TLS 1.3."""
-        return self.core >= CIPHERSUITES_COMMAND
-
-    @property
-    def has_error_log_option(self) -> bool:
-        """True if it has the option `-e`."""
-        return self.core >= ERROR_LOG_OPTION
-
 
 def parse_version_output(text: str | None) -> NginxVersion | None:
     """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
@@ -122,16 +112,16 @@ def parse_version_output(text: str | None) -> NginxVersion | None:
         return None
     product, version = match["product"], _numbers(match["version"])
     core = _CORE.search(text)
-    match product.lower():
-        case "nginx" | "freenginx":
-            return NginxVersion(product, version, version)
-        case "openresty":
-            return NginxVersion(product, version, version[:3])
-        case "angie":
-            return NginxVersion(product, version, _numbers(core["version"]) if core else ANGIE_CORE)
-        case "tengine":
-            return NginxVersion("Tengine", version, _numbers(core["version"]) if core else ())
-    return NginxVersion(product, version, _numbers(core["version"])) if core else None
+    stated = _numbers(core["version"]) if core else None
+    of_products = {
+        "nginx": version,
+        "freenginx": version,
+        "openresty": version[:3],
+        "Angie": stated or ANGIE_CORE,
+        "Tengine": stated or (),
+    }
+    known = of_products.get(product, stated)
+    return None if known is None else NginxVersion(product, version, known)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -330,7 +320,7 @@ class NginxBackend(Backend[NginxOptions]):
         if options.reuseport and version.reuseport is None:
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
         tls = request.endpoint.tls
-        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and not version.has_ciphersuites:
+        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and version.core < CIPHERSUITES_COMMAND:
             raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
         is_quic = options.protocol == "h3"
         if is_quic and options.tls.early_data:
@@ -342,13 +332,12 @@ class NginxBackend(Backend[NginxOptions]):
         nofile = place.file_limit(options.nofile)
         admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
         virtual_hosts = _virtual_hosts(request)
-        protocol = virtual_hosts[0].protocol
         config, paths = place.folder / "nginx.conf", tls_paths(place.folder)
         logs = {kind: paths.key.with_name(f"{kind}.log") for kind in ("full", "resumed")}
         upstream_ca = paths.authority.with_name("upstream-ca.pem")
         text = _config_text(
             options,
-            _purpose(options, protocol),
+            virtual_hosts[0].protocol,
             folder=".",
             user=worker_user(place),
             workers=workers,
@@ -413,7 +402,7 @@ def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) 
 
     It reads the configuration, takes that folder as prefix and logs to its standard error.
     """
-    log = ("-e", "stderr") if version.has_error_log_option else ()
+    log = ("-e", "stderr") if version.core >= ERROR_LOG_OPTION else ()
     return (program, "-p", "./", "-c", config.name, *log)
 
 
@@ -558,19 +547,16 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
     return upstream
 
 
-def _purpose(options: NginxOptions, upstream: Protocol | None) -> str:
-    if upstream is not None:
-        return "fastcgi" if upstream == "fastcgi" else "http"
-    return "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
-
-
-def _config_text(options: NginxOptions, purpose: str, **values: object) -> str:
+def _config_text(options: NginxOptions, protocol: Protocol | None, **values: object) -> str:
     """Return the configuration: from the scenario's own template, or from the shipped one for this purpose."""
     if options.template is not None:
         try:
             return render_config(Path(options.template), options=options, **values)
         except InputError as error:
             raise FieldError("template", error.what) from None
+    purpose = "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
+    if protocol is not None:
+        purpose = "fastcgi" if protocol == "fastcgi" else "http"
     return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 

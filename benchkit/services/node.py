@@ -228,13 +228,9 @@ def _workers(options: NodeOptions, place: ServicePlacement, cpus: int) -> int:
     """Return the number of workers. Raises UnsupportedError for `all-but-one` on one CPU."""
     if isinstance(options.workers, int):
         return options.workers
-    if options.workers == "none":
-        return 0
-    if options.workers == "all":
-        return cpus
-    if cpus == 1:
+    if options.workers == "all-but-one" and cpus == 1:
         raise UnsupportedError(f"workers all-but-one: {place.host} has {counted(cpus, 'CPU')} for this service")
-    return cpus - 1
+    return {"none": 0, "all": cpus, "all-but-one": cpus - 1}[options.workers]
 
 
 def _parallelism(options: NodeOptions, workers: int) -> int:

@@ -101,12 +101,18 @@ class Endpoint:
         return self.address is None or is_loopback(self.address)
 
 
+def is_address(text: str) -> bool:
+    """Return True for an IPv4 or IPv6 address, False for a name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(address: str) -> bool:
     """Return True if an address is a loopback address; a name is none, but for `localhost`."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
+    return ipaddress.ip_address(address).is_loopback if is_address(address) else address == "localhost"
 
 
 @dataclass(frozen=True)

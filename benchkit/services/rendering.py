@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -14,6 +14,7 @@ from benchkit.services.certificates import tls_files
 from benchkit.services.external import ExternalService
 from benchkit.services.placement import CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import Service
+from benchkit.validation import Location
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class ServiceSpec:
     def protocol(self) -> Protocol:
         """The protocol that the service speaks."""
         return self.backend.protocol(self.options)
+
+    def roles(self) -> Iterator[tuple[Location, str]]:
+        """Yield the role that its options name, with the field."""
+        yield ("role",), self.options.role
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -77,13 +82,11 @@ def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str
     users: dict[tuple[str, int], str] = {}
     for spec in specs:
         host, port = endpoints[spec.name].host, endpoints[spec.name].port
-        if port is None or spec.options.host_port is None:
-            continue
-        if (host, port) in users:
-            other = users[host, port]
-            message = f"port {port} of {host} is already used by service {other!r}: their roles share the host"
-            raise InputError(spec.source.fault(("listen",), message))
-        users[host, port] = spec.name
+        if port is not None and spec.options.host_port is not None:
+            other = users.setdefault((host, port), spec.name)
+            if other != spec.name:
+                message = f"port {port} of {host} is already used by service {other!r}: their roles share the host"
+                raise InputError(spec.source.fault(("listen",), message))
 
 
 def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Service:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from benchkit.errors import UnsupportedError
 from benchkit.services.backend import RenderRequest, ServiceOptions
@@ -22,34 +21,17 @@ VARS = "/debug/vars"
 _WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})|block:(?:10000|[1-9][0-9]{0,3})ms")
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
-_SHARE = re.compile(r"0?\.[0-9]*[1-9][0-9]*|1(?:\.0*)?")
-_DURATION = re.compile(r"(?=.*[1-9])(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|ms|s|m|h))+")
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[ -~]*")
-
-FAULTS: Mapping[str, tuple[re.Pattern[str], str]] = {
-    "fail": (_SHARE, "fail:SHARE"),
-    "hang": (_SHARE, "hang:SHARE"),
-    "delay": (_DURATION, "delay:TIME"),
-    "lock": (_DURATION, "lock:TIME"),
-    "queue": (_DURATION, "queue:TIME"),
-    "slow-start": (_DURATION, "slow-start:TIME"),
-    "open-after": (_DURATION, "open-after:TIME"),
-    "background": (_SHARE, "background:SHARE"),
-    "linger": (_DURATION, "linger:TIME"),
-    "body": (re.compile("other"), "body:other"),
-    "header": (_HEADER, "header:NAME=VALUE"),
-}
-"""Faults that `-inject-fault` accepts: pattern of the value, and form shown in messages (see
-`backends/kit/fault.go`)."""
-
-
-def _validate_fault(fault: str) -> str:
-    kind, _, value = fault.partition(":")
-    pattern, _ = FAULTS.get(kind, (None, ""))
-    if pattern is None or not pattern.fullmatch(value):
-        forms = ", ".join(form for _, form in FAULTS.values())
-        raise ValueError(f"found {fault!r}; allowed: none, {forms} (a share up to 1, a time like 5ms)")
-    return fault
+_SHARE = r"(0?\.[0-9]*[1-9][0-9]*|1(\.0*)?)"
+_TIME = r"(?=.*[1-9])(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+"
+_FAULT = re.compile(
+    rf"(fail|hang|background):{_SHARE}|(delay|lock|queue|slow-start|open-after|linger):{_TIME}|body:other"
+    r"|header:[!#$%&'*+.^_`|~0-9A-Za-z-]+=[ -~]*"
+)
+"""Faults that `-inject-fault` accepts (see `backends/kit/fault.go`)."""
+_FAULT_FORMS = (
+    "none, fail:SHARE, hang:SHARE, delay:TIME, lock:TIME, queue:TIME, slow-start:TIME, open-after:TIME, background:SHARE, "
+    "linger:TIME, body:other, header:NAME=VALUE (a share up to 1, a time like 5ms)"
+)
 
 
 def _fault_list(value: object) -> object:
@@ -60,7 +42,7 @@ def _fault_list(value: object) -> object:
 
 
 Faults = Annotated[
-    tuple[Annotated[str, AfterValidator(_validate_fault)], ...],
+    tuple[Annotated[str, matching(_FAULT, _FAULT_FORMS)], ...],
     BeforeValidator(_fault_list, json_schema_input_type=str | tuple[str, ...]),
 ]
 

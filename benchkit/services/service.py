@@ -35,6 +35,11 @@ class GoSource:
     package: str = "."
     """Package to build: the module's own program, or one that the module requires."""
 
+    @property
+    def program(self) -> str:
+        """Name of its program: its module's, or that of one of several programs in it."""
+        return self.package.removeprefix("./") if self.package.startswith("./") else self.module.name
+
 
 @dataclass(frozen=True)
 class ControllerFile(ABC):
@@ -240,9 +245,6 @@ class Service:
     ready_request: ReadyRequest | None = None
     """None: it is ready when it accepts connections."""
     stop: StopSignal = DEFAULT_STOP
-    cgroup: str | None = None
-    """Control group of others that its processes and its CPU time are read from, such as its container's. It is below
-    the mount point, or as /proc/PID/cgroup has it. None: it is counted where benchkit starts it."""
     outage: bool = False
     """True: stopped between warm-up and measured window."""
     forks_per_request: bool = False

@@ -144,16 +144,7 @@ def fill_in(text: str, values: Mapping[str, str | None]) -> str:
             )
         value = values[name]
         if value is None:
-            raise ValueError(f"{match[0]} has no value here: {_WHY_NONE.get(name, 'there is none')}")
+            raise ValueError(f"{match[0]} has no value with these options: see `listen` and `protocol`")
         return value
 
     return _PLACEHOLDER.sub(replace, text)
-
-
-_WHY_NONE = {
-    "host": "the service listens on a unix socket",
-    "port": "the service listens on a unix socket",
-    "socket": "the service listens on a port; for a unix socket, write `listen: unix`",
-    "certificate": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
-    "certificate_key": "the service speaks no TLS; write `protocol: https1` or `protocol: h2`",
-}

@@ -53,7 +53,7 @@ class Held:
 
 def _vegeta(rows: Path) -> Instants:
     """Return the instants of vegeta's binary stream, by its own conversion."""
-    program = build(PROGRAM.module, goos="linux", goarch=GOARCH, package=PROGRAM.package).path
+    program = build(PROGRAM.module, goos="linux", goarch=GOARCH, package=PROGRAM.package)
     encoded = subprocess.run([program, "encode", "-to", "csv", rows], stdout=subprocess.PIPE, check=True).stdout
     return np.array([int(line.partition(b",")[0]) for line in encoded.splitlines()]) / 1e9
 
@@ -119,7 +119,7 @@ def _hold(name: str, rate: int, folder: Path) -> Held:
     argv = tool.command(load, TARGET)
     if tool.go_program is not None:
         program = tool.go_program
-        argv[0] = str(build(program.module, goos="linux", goarch=GOARCH, package=program.package).path)
+        argv[0] = str(build(program.module, goos="linux", goarch=GOARCH, package=program.package))
     for file, content in tool.files(load, TARGET).items():
         (folder / file).write_bytes(content)
     rows = folder / "rows"

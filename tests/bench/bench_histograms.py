@@ -81,7 +81,7 @@ def _times_s(rows: Path) -> pd.Series[float]:
 def test_rows_to_a_histogram_faster_than_pandas_in_a_tenth_of_the_memory(rows: Path) -> None:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     out, size = Path(f"{rows}.json"), rows.stat().st_size
-    command: list[str | Path] = [build(REDUCER, goos=sys.platform, goarch=machine).path, "-tool", "hey", rows]
+    command: list[str | Path] = [build(REDUCER, goos=sys.platform, goarch=machine), "-tool", "hey", rows]
     memory = most_memory(command)
     by_pandas(rows)  # warms up imports and caches for both
     pairs = [(reduced(command, out), by_pandas(rows)) for _ in range(PAIRS)]

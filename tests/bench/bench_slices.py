@@ -65,7 +65,7 @@ def _command(load: Load, target: Target, folder: Path, lead_s: float | None = No
     argv = tool.command(load, target)
     if tool.go_program is not None:
         program = build(tool.go_program.module, goos="linux", goarch=_goarch(), package=tool.go_program.package)
-        argv[0] = str(program.path)
+        argv[0] = str(program)
     if tool.lead is not None and lead_s is not None:
         argv[1:1] = tool.lead(lead_s)
     for file, content in tool.files(load, target).items():
@@ -88,7 +88,7 @@ def _run(name: str, folder: Path) -> tuple[float, LoadResult]:
         took_s = time.perf_counter() - began_s
     if tool.rows is None:
         return took_s, read_generator(tool, load, ToolOutput(rows.read_text(), process.stderr.decode())).result
-    reducer = build(REDUCER, goos="linux", goarch=_goarch()).path
+    reducer = build(REDUCER, goos="linux", goarch=_goarch())
     subprocess.run([str(reducer), "-tool", tool.rows.name, str(rows)], check=True)
     printed = ToolOutput(
         (folder / "rows.txt").read_text(), process.stderr.decode(), (folder / "rows.json").read_bytes()

@@ -127,7 +127,7 @@ def write_file(file: ServiceFile) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(file.content, GoSource):
-        path.symlink_to(build(file.content.module, goos="linux", goarch=file.content.goarch).path)
+        path.symlink_to(build(file.content.module, goos="linux", goarch=file.content.goarch))
     else:
         assert not isinstance(file.content, ControllerFile)
         path.write_bytes(file.content)

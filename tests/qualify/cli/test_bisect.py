@@ -85,7 +85,7 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     [
         (("good", "HEAD"), "name GOOD and BAD, --build and --run"),
         (("HEAD", "good", *SERVED), "HEAD is not an ancestor of good"),
-        (("good", "none", *SERVED), "'none' names no commit"),
+        (("good", "none", *SERVED), "no ref 'none'"),
         (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is no column of `trials`"),
         (("good", "HEAD", *SERVED, "--duration", "5"), "5 s are too short"),
         (("good", "HEAD", "--build", "make", "--run", "./app {prt}"), "{prt}"),

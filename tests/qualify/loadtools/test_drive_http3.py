@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3Server]:
     paths = {part: folder / f"{part}.pem" for part in ("certificate", "key")}
     for part, path in paths.items():
         path.write_bytes(RunCertificate("localhost", "127.0.0.1", "ecdsa-p256", part).read())  # type: ignore[arg-type]
-    program = build(BACKENDS / "nethttp" / "h3", goos=sys.platform, goarch=GOARCH).path
+    program = build(BACKENDS / "nethttp" / "h3", goos=sys.platform, goarch=GOARCH)
     argv = [str(program), "-protocol", "h3", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"]
     argv += ["-tls-certificate", str(paths["certificate"]), "-tls-key", str(paths["key"]), "-tls-early-data"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:

@@ -39,7 +39,7 @@ HEY_HEADING = TEMPLATE.partition("\n")[0]
 @pytest.fixture(scope="module")
 def reducer() -> Path:
     """The reducer, built for this machine."""
-    return build(REDUCER, goos=sys.platform, goarch=GOARCH).path
+    return build(REDUCER, goos=sys.platform, goarch=GOARCH)
 
 
 def reduce_file(reducer: Path, tool: str, path: Path, folder: Path, *options: str) -> tuple[ReducerOutput, str]:

@@ -20,7 +20,7 @@ from benchkit.lab.lab import Lab
 from benchkit.loadtools.generators import execution, outputs
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.loadtools.load_shares import turn_s
-from benchkit.plan import side_by_side
+from benchkit.plan import design
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.run.rebuild import rebuild_tables
@@ -314,7 +314,7 @@ def test_cells_without_room_beside_each_other_run_in_groups(
 ) -> None:
     with connect_all(lab.inventory()) as hosts:
         memory = min(host.facts.memory_bytes or 0 for host in hosts)
-    monkeypatch.setattr(side_by_side, "PROCESS_BYTES", int(0.3 * memory))  # room for two stacks
+    monkeypatch.setattr(design, "PROCESS_BYTES", int(0.3 * memory))  # room for two stacks
     store = Store(tmp_path)
     plan, outcome = run_sliced(sliced(), lab, store)
     assert plan.groups == (("stack=go", "stack=fast"), ("stack=go", "stack=go~control"))

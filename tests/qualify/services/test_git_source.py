@@ -213,8 +213,8 @@ def test_commits_between_two_refs_follow_first_parents(repository: Path) -> None
     [
         ("v2", "v1", "v2 is not an ancestor of v1"),
         ("v1", "v1", "v1 and v1 are the same commit"),
-        ("v9", "v1", "'v9' names no commit"),
-        ("--all", "v1", "'--all' names no commit"),
+        ("v9", "v1", "no ref 'v9'"),
+        ("--all", "v1", "no ref '--all'"),
     ],
 )
 def test_ends_without_commits_between_them_are_refused(repository: Path, good: str, bad: str, message: str) -> None:

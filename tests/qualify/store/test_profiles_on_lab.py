@@ -253,9 +253,10 @@ def without_profiles(run_scenario: Callable[..., Ran]) -> tuple[Ran, Ran]:
 
     def with_wrong_admin_pages(plan: RunPlan) -> RunPlan:
         cells = tuple(
-            replace(cell, services=tuple(map(with_wrong_admin_page, cell.services))) for cell in plan.profiled
+            replace(cell, services=tuple(map(with_wrong_admin_page, cell.services)))
+            for cell in plan.observed["profile"]
         )
-        return only_profiled(replace(plan, profiled=cells))
+        return only_profiled(replace(plan, observed={"profile": cells}))
 
     return run_scenario(without_perf, with_wrong_admin_pages), run_scenario(without_rights, only_profiled)
 

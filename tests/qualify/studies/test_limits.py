@@ -81,7 +81,7 @@ def workers(port: int) -> list[int]:
 
 def go_server(name: str) -> str:
     """Return the path of a built backend."""
-    return str(build(BACKENDS / name, goos="linux", goarch=GOARCH).path)
+    return str(build(BACKENDS / name, goos="linux", goarch=GOARCH))
 
 
 def statuses(port: int, connections: int) -> list[int]:

@@ -135,7 +135,7 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
         assert isinstance(program.content, GoSource)
         source = program.content
         built = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
-        Path(program.path).symlink_to(built.path)
+        Path(program.path).symlink_to(built)
     printed = _run_tool(generator, folder)
     if generator.reducer is None:
         output = ToolOutput(decode(printed), (folder / "stderr").read_text())

@@ -65,6 +65,27 @@ def test_the_address_of_the_controller_is_the_one_that_all_hosts_see(
         plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts)
 
 
+@pytest.mark.parametrize(
+    ("connections", "nofile", "reason"),
+    [
+        (960, 1024, None),
+        (961, 1024, "961 connections: box allows at most 1024 open files"),
+        (
+            28233,
+            None,
+            "28233 connections: box has 28232 local ports for one address; 2 such load hosts can hold all 28233",
+        ),
+    ],
+)
+def test_connections_are_limited_by_open_files_and_local_ports(
+    connections: int, nofile: int | None, reason: str | None
+) -> None:
+    there = {"entry": "app", "services": {"app": {"backend": "external", "url": "http://10.0.0.9:81"}}}
+    made = experiment(stacks={"one": there}, roles={"load": {}}, load=load(tool="h2load", connections=connections))
+    hosts = {"box": capabilities(nofile_hard=nofile)}
+    assert plan_cell(made, made.cells[0], {"load": ("box",)}, hosts).unsupported == reason
+
+
 def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
     describe = describe_cell

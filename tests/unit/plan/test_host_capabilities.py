@@ -11,12 +11,9 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
 from benchkit.plan.host_capabilities import (
     HostCapabilities,
-    connection_limit,
     local_ports,
     place_on,
-    quota_not_applied,
     version_numbers,
-    with_quota,
 )
 from benchkit.services.placement import CpuQuota
 
@@ -89,21 +86,11 @@ def test_a_role_takes_the_first_cpus_of_its_host() -> None:
         place_on(capabilities(machine="mips", goarch=None), PurePosixPath("/f"), "sut", "all")
 
 
-def test_connections_are_limited_by_open_files_and_local_ports() -> None:
-    small = capabilities()
-    assert connection_limit(960, [small], [small]) is None
-    assert connection_limit(961, [small], [small]) == "961 connections: box allows at most 1024 open files"
-    large = capabilities(nofile_hard=None)
-    assert connection_limit(28232, [large], [large]) is None
-    assert connection_limit(28233, [large], [large]) == "28233 connections: box has 28232 local ports for one address"
-    assert local_ports(capabilities(sysctls={})) is None
-
-
-def test_tuning_raises_the_limits_of_a_host() -> None:
-    ports = {"net.ipv4.ip_local_port_range": "1025 65535"}
-    tuned = replace(capabilities(), tuned=ports, tuned_nofile=200000)
-    assert connection_limit(60000, [tuned], [tuned]) is None
-    assert connection_limit(65000, [tuned], [tuned]) == "65000 connections: box has 64511 local ports for one address"
+def test_limits_of_connections_come_from_facts_and_tuning() -> None:
+    assert (capabilities().nofile, local_ports(capabilities())) == (1024, 28232)
+    assert (capabilities(nofile_hard=None).nofile, local_ports(capabilities(sysctls={}))) == (1 << 20, None)
+    tuned = replace(capabilities(), tuned={"net.ipv4.ip_local_port_range": "1025 65535"}, tuned_nofile=200000)
+    assert local_ports(tuned) == 64511
     assert place_on(tuned, PurePosixPath("/f"), "sut", "all").nofile == 200000
 
 
@@ -115,11 +102,6 @@ def test_versions_compare_by_their_numbers() -> None:
 
 def test_a_quota_needs_control_groups() -> None:
     able, unable = capabilities(cpu_groups=True), capabilities(cpu_groups=False)
-    place = place_on(able, PurePosixPath("/f"), "sut", "all")
-    assert with_quota(place, "sut", 0.4, able).quota == CpuQuota("sut", 0.4)
-    assert with_quota(place, "sut", None, able).quota is None
-    assert quota_not_applied("sut", 0.4, able) is None
-    assert with_quota(place, "sut", 0.4, unable).quota is None
-    assert quota_not_applied("sut", 0.4, unable) == (
-        "box: not applied, bench may not create a control group with the CPU controller there: quota 0.4 of role sut"
-    )
+    assert place_on(able, PurePosixPath("/f"), "sut", "all", 0.4).quota == CpuQuota("sut", 0.4)
+    assert place_on(able, PurePosixPath("/f"), "sut", "all").quota is None
+    assert place_on(unable, PurePosixPath("/f"), "sut", "all", 0.4).quota is None

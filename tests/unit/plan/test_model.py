@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.hosts.tuning import Setting, TuningPlan
-from benchkit.plan.model import SWITCH_S, count_switches
 from benchkit.scenario.trial_order import PlannedTrial
-from tests.support.builders import experiment, load, planned_cells, run_plan
+from tests.support.builders import experiment, load, run_plan
 
 
 def test_a_setting_that_is_not_applied_stops_a_run_only_where_tuning_is_required() -> None:
@@ -28,21 +24,3 @@ def test_the_duration_of_a_run_is_known_if_that_of_every_trial_is() -> None:
     assert run_plan(at_a_rate, planned_trials=trials).seconds == pytest.approx(2 * (2 + 0.5))
     by_requests = experiment(load=load(tool="hey", duration_s=None, request_count=100))
     assert run_plan(by_requests, planned_trials=trials).seconds is None
-
-
-def test_switches_are_counted_where_the_settings_of_two_trials_differ() -> None:
-    plain, tuned, other = planned_cells(
-        experiment(factors={"connections": [1, 2, 3]}, load=load(connections="$connections"))
-    )
-    tuned, other = (
-        replace(cell, tuning=(TuningPlan("sut", (Setting("net.core.somaxconn", value, "128", "apply"),)),))
-        for cell, value in ((tuned, "256"), (other, "512"))
-    )
-    already = replace(plain, tuning=(TuningPlan("sut", (Setting("net.core.somaxconn", "128", "128", "already"),)),))
-    assert count_switches([]) == 0
-    assert count_switches([plain, already, plain]) == 0
-    assert count_switches([tuned, tuned, plain, other, tuned]) == 4
-    order = tuple(PlannedTrial(1, place, cell.cell_id) for place, cell in enumerate((plain, tuned, other), start=1))
-    plan = run_plan(experiment(), cells=(plain, tuned, other), planned_trials=order)
-    assert plan.tuning_switches == 2
-    assert plan.seconds == pytest.approx(3 * (1 + 0.5) + 2 * SWITCH_S)

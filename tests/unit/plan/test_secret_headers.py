@@ -10,7 +10,7 @@ import pytest
 
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
-from benchkit.plan.secret_headers import secret_notes
+from benchkit.plan.planner import secret_notes
 from benchkit.run.manifest import header_digests
 from benchkit.services.controller_files import STATE_ENVIRONMENT
 from tests.support.builders import experiment, load, planned_cells, run_plan

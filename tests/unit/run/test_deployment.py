@@ -30,7 +30,7 @@ def test_select_cell_prefers_the_argument_then_the_scenario_then_the_baseline() 
 def test_an_unknown_cell_is_rejected() -> None:
     with pytest.raises(InputError, match="no cell 'stack=three': did you mean 'stack=two'"):
         select_cell(plan(), "stack=three")
-    with pytest.raises(InputError, match=r"service\.stack: found three; levels of stack: one, two"):
+    with pytest.raises(InputError, match=r"service\.stack: no level 'three'; allowed: one, two"):
         plan(service={"stack": "three"})
 
 

@@ -28,7 +28,8 @@ def plan(**profile: object) -> RunPlan:
         profile={"blocks": 2, "frequency_hz": 99, **profile},
     )
     cells = planned_cells(made)
-    return run_plan(made, cells=cells, profiled=cells_of_pass(made.scenario.profile, cells))
+    observed = {kind: cells_of_pass(each, cells) for kind, each in made.scenario.passes.items()}
+    return run_plan(made, cells=cells, observed=observed, planned_trials=(PROFILED,))
 
 
 def rows(one_us: float, other_us: float, kind: Any = "measure") -> list[TrialRow]:  # noqa: ANN401 - a kind of trials

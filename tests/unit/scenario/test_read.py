@@ -129,7 +129,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("duration_s: 1,", "duration_s: 1e12,", "small.yaml:10: load.duration_s: found 1000000000000.0; allowed: a number up to 604800"),
         ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: a number above 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
-        ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: found three; levels of stack: one, two"),
+        ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: no level 'three'; allowed: one, two"),
         ("blocks: 2", "blocks: 2\nexclude: [{treads: 1}]", "small.yaml:12: exclude.0.treads: no factor 'treads'; did you mean 'threads'?"),
         ("blocks: 2", "blocks: 2\nexclude: [{threads: 3}]", "small.yaml:12: exclude.0.threads: no level '3' at any scale; allowed: 1, all"),
         ("blocks: 2", "blocks: 2\nexclude: [{}]", "small.yaml:12: exclude: no cell remains"),
@@ -262,10 +262,13 @@ def test_a_difference_may_name_levels_of_any_scale(tmp_path: Path) -> None:
 
 
 def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:
-    one = read(tmp_path, control=[{"stack": "nginx"}, {"stack": "nginx", "cores": 1}])
-    assert one.controlled == ("stack=nginx,cores=1",)
-    assert read(tmp_path, control=[{"cores": 1}]).controlled == ("stack=go,cores=1", "stack=nginx,cores=1")
-    assert read(tmp_path).controlled == ()
+    def controlled(*control: dict[str, object]) -> list[str]:
+        experiment = read(tmp_path, control=control)
+        return [cell.cell_id for cell in experiment.cells if experiment.scenario.has_control(cell.levels)]
+
+    assert controlled({"stack": "nginx"}, {"stack": "nginx", "cores": 1}) == ["stack=nginx,cores=1"]
+    assert controlled({"cores": 1}) == ["stack=go,cores=1", "stack=nginx,cores=1"]
+    assert controlled() == []
 
 
 def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.scenario.script_files import read_script
+from benchkit.scenario.cells import read_script
 from tests.support.builders import load, read_scenario
 
 SCRIPT = """\

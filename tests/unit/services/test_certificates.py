@@ -22,6 +22,7 @@ from benchkit.hosts.sockets import key_kind
 from benchkit.models.protocol import TlsOptions
 from benchkit.services import certificates
 from benchkit.services.certificates import RunAuthority, RunCertificate, authority_name, tls_files, verified_name
+from benchkit.services.controller_files import LocalFile
 from benchkit.services.placement import Endpoint
 
 FOLDER = PurePosixPath("/w/app")
@@ -101,7 +102,7 @@ def test_a_certificate_of_the_user_replaces_that_of_the_run(tmp_path: Path) -> N
     assert (tls.certificate, tls.private_key) == (str(certificate), str(key))
     files = tls_files(endpoint(tls), FOLDER)
     contents = [file.content for file in files]
-    assert [content.read() for content in contents if isinstance(content, certificates.OwnCertificate)] == [
+    assert [content.read() for content in contents if isinstance(content, LocalFile)] == [
         certificate.read_bytes(),
         key.read_bytes(),
         certificate.read_bytes(),
@@ -135,51 +136,30 @@ def test_what_is_no_name_is_refused(name: str) -> None:
         TlsOptions(server_name=name)
 
 
-def _expire(folder: Path) -> None:
-    write_pair(folder, from_days=-10, to_days=-3)
-
-
-def _postpone(folder: Path) -> None:
-    write_pair(folder, from_days=3)
-
-
 def _exchange_keys(folder: Path) -> None:
     write_pair(folder)
     _, other = write_pair(folder, name="other")
     other.replace(folder / "own.key")
 
 
-def _open_key(folder: Path) -> None:
-    write_pair(folder)[1].chmod(0o644)
-
-
-def _spoil_key(folder: Path) -> None:
-    write_pair(folder)[1].write_text("nothing")
-
-
-def _spoil_certificate(folder: Path) -> None:
-    write_pair(folder)[0].write_text("nothing")
-
-
-def _remove_certificate(folder: Path) -> None:
-    write_pair(folder)[0].unlink()
-
-
-FAULTS: Mapping[Callable[[Path], None], str] = {
-    _expire: r"one\.yaml:1: certificate: .*own\.pem expired on ",
-    _postpone: r"certificate: .*own\.pem is not valid before ",
-    _exchange_keys: r"one\.yaml:2: private_key: .*own\.key is not the key of .*own\.pem",
-    _open_key: r"private_key: .*own\.key may be used by others than its owner \(mode 644\)",
-    _spoil_key: r"private_key: .*own\.key has no private key in PEM",
-    _spoil_certificate: r"certificate: .*own\.pem has no certificate in PEM",
-    _remove_certificate: r"certificate: cannot read .*own\.pem",
+FAULTS: Mapping[str, Callable[[Path], object]] = {
+    r"one\.yaml:1: certificate: .*own\.pem is valid from ": lambda folder: write_pair(
+        folder, from_days=-10, to_days=-3
+    ),
+    r"certificate: .*own\.pem is valid from ": lambda folder: write_pair(folder, from_days=3),
+    r"one\.yaml:2: private_key: .*own\.key is not the key of .*own\.pem": _exchange_keys,
+    r"own\.key may be used by others than its owner \(mode 644\)": lambda folder: write_pair(folder)[1].chmod(0o644),
+    r"private_key: .*own\.key has no private key in PEM": lambda folder: write_pair(folder)[1].write_text("nothing"),
+    r"certificate: .*own\.pem has no certificate in PEM": lambda folder: write_pair(folder)[0].write_text("nothing"),
+    r"certificate: cannot read .*own\.pem": lambda folder: write_pair(folder)[0].unlink(),
 }
+"""Messages about faults, each with the function that makes the fault."""
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
-def test_faults_of_the_user_s_certificate(tmp_path: Path, fault: Callable[[Path], None]) -> None:
-    fault(tmp_path)
-    with pytest.raises(InputError, match=FAULTS[fault]):
+@pytest.mark.parametrize("message", list(FAULTS))
+def test_faults_of_the_user_s_certificate(tmp_path: Path, message: str) -> None:
+    FAULTS[message](tmp_path)
+    with pytest.raises(InputError, match=message):
         resolved(tmp_path, "certificate: own.pem\nprivate_key: own.key\n")
 
 

@@ -33,9 +33,8 @@ def test_an_external_service_is_the_socket_of_its_url(tmp_path: Path, url: str, 
 
 def test_a_server_on_the_controller_has_the_address_at_which_hosts_reach_it(tmp_path: Path) -> None:
     service = read_cell(tmp_path, app={"backend": "external", "url": "http://{controller}:81"}).external[0]
-    assert service.is_on_controller
     reached = service.at_controller("2001:db8::1")
-    assert (reached.url, reached.is_on_controller) == ("http://[2001:db8::1]:81", False)
+    assert reached.url == "http://[2001:db8::1]:81"
     assert reached.endpoint == Endpoint("2001:db8::1", "http1", "2001:db8::1", 81)
 
 

@@ -72,7 +72,7 @@ def _place_files(service: Service) -> None:
         if isinstance(file.content, GoSource):
             source = file.content
             binary = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
-            shutil.copyfile(binary.path, path)
+            shutil.copyfile(binary, path)
         else:
             path.write_bytes(file.content.read() if isinstance(file.content, ControllerFile) else bytes(file.content))
         path.chmod(file.mode)
