@@ -181,7 +181,7 @@ def _logarithmic(
 ) -> Iterator[Component]:
     """Yield the terms of the logarithm of a ratio, as far as both cells have trials with all of their columns."""
     columns = list(dict.fromkeys(name for _, powers in terms.values() for name in powers))
-    logs = np.log(trials[columns].astype("float64"))
+    logs = trials[columns].astype("float64").apply(np.log)
     both = _sides(logs.groupby([trials["cell_id"], trials["block"]]).mean(), pair)
     if both is None:
         return

@@ -34,7 +34,7 @@ def test_the_map_has_the_order_of_the_layers() -> None:
 
 
 def test_the_spine_is_that_of_the_file_to_read_first() -> None:
-    (spine,) = re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    _picture, spine = re.findall(r"^```\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     assert textwrap.indent(spine, "    ") in (ROOT / "benchkit" / "run" / "run.py").read_text(encoding="utf-8")
 
 

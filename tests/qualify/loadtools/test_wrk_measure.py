@@ -106,8 +106,11 @@ def test_series_and_counters() -> None:
     raw = {50: 5, 100: 3, 470: 2}  # 10 requests of 2 connections in 1000 µs: one per connection every 200 µs
     found = measurement(wrk_output(add_samples(raw, 200), requests=10))
     assert set(found.histograms) == {"raw", "corrected"}
-    assert list(found.histograms["raw"].rows()) == [(50e-6, 50e-6, 5), (100e-6, 100e-6, 3), (470e-6, 470e-6, 2)]
-    assert list(found.histograms["corrected"].rows()) == [
+    raw_rows, corrected_rows = (
+        list(zip(*found.histograms[name].columns(), strict=True)) for name in ("raw", "corrected")
+    )
+    assert raw_rows == [(50e-6, 50e-6, 5), (100e-6, 100e-6, 3), (470e-6, 470e-6, 2)]
+    assert corrected_rows == [
         *((50e-6, 50e-6, 5), (100e-6, 100e-6, 3), (270e-6, 270e-6, 2), (470e-6, 470e-6, 2)),
     ]
     assert found.histograms["raw"].mean_s == pytest.approx((50 * 5 + 100 * 3 + 470 * 2) / 10 / 1e6, rel=1e-15)

@@ -83,7 +83,7 @@ def test_request_counts_of_processes_are_interpolated_and_summed(seed: int) -> N
         for number, (t_s, counts) in enumerate(looks, 1)
     }
     found = cold._request_counts(build_trial(counted))
-    assert found is not None
+    assert isinstance(found, tuple)
     t_s, served = found
     seen = TrialTelemetry(telemetry_columns(counted)).series("requests_total")
     expected = sum(np.interp(t_s, each.aligned_times(WINDOW_S), each.values) for each in seen)
