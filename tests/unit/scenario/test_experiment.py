@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
+from benchkit.files import shipped
+from benchkit.hosts.tuning import is_unknown
 from benchkit.scenario.experiment import UsedTuning
 from tests.support.builders import Fields, read_scenario
 
@@ -12,6 +14,13 @@ from tests.support.builders import Fields, read_scenario
 def used_profile(folder: Path, profile: str, **fields: object) -> UsedTuning:
     (used,) = read_scenario(folder, tuning=[{"profile": profile, **fields}]).tuning
     return used
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
+def test_shipped_profiles_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
+    sysctl = used_profile(tmp_path, name).profile.sysctl
+    assert sysctl
+    assert [key for key in sysctl if is_unknown(key)] == []
 
 
 def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
