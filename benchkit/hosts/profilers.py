@@ -36,13 +36,18 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 logger = logging.getLogger(__name__)
 
 
-_REMOVE_MAPS = """\
+_IS_OWN = 'is_own() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }\n'
+"""A regular file of this user; links and files of others are no maps of its processes."""
+_OWN_MAPS = f'{_IS_OWN}for map; do ! is_own "$map" || echo "$map"; done\n'
+_REMOVE_MAPS = f"""\
+{_IS_OWN}failed=
 for file in "$1"/[0-9]*; do
-  find "/tmp/perf-${file##*/}.map" -maxdepth 0 -type f -user "$(id -u)" -delete 2>/dev/null
+  map=/tmp/perf-${{file##*/}}.map
+  ! is_own "$map" || rm -f "$map" || failed=1
 done
-rm -rf "$1"
+[ -z "$failed" ] && rm -rf "$1"
 """
-"""Removes the maps of the processes that name files of a folder, and the folder; links and files of others stay."""
+"""Removes the maps of the processes that name files of a folder, then the folder, which a failure needs again."""
 _CLEANUP_S = 30.0
 
 
@@ -66,8 +71,8 @@ def remove_perf_maps(host: Host, folder: PurePosixPath) -> None:
 def require_perf_maps(host: Host, pids: Sequence[int]) -> None:
     """Raise HostError where a process has no map of this user: perf would have no names of its functions."""
     paths = [f"/tmp/perf-{pid}.map" for pid in pids]  # noqa: S108 - where perf reads them, and V8 writes them
-    own = host.processes.run(["find", *paths, "-maxdepth", "0", "-type", "f", "-user", str(host.facts.uid)])
-    if missing := sorted(set(paths) - set(own.stdout.decode().splitlines())):
+    own = host.processes.run(["sh", "-c", _OWN_MAPS, "sh", *paths]).stdout.decode().split()
+    if missing := [path for path in paths if path not in own]:
         why = "another user has made the file, or the process could not"
         raise HostError(f"no map for perf at {', '.join(missing)}", where=host.name, why=why)
 

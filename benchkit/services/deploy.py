@@ -278,7 +278,9 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
         # Processes of other users, such as the workers of nginx, connect to it if they get to its folder.
         shared = host.processes.run(["chmod", "a+rw", str(service.endpoint.path)])
         if not shared.ok:
-            raise HostError("a socket cannot be shared", where=host.name, why=shared.stderr.decode(errors="replace"))
+            raise HostError(
+                "a socket cannot be shared", where=host.name, why=shared.stderr.decode(errors="replace").strip()
+            )
     if service.container is not None:
         container_engine.wait_ready(host, service.container, process, deadline)
     if service.ready_request is not None:

@@ -37,6 +37,15 @@ from benchkit.services.service import HostSettings, Instruction, Service, Servic
 _GO_ENV = {"GOTOOLCHAIN": "local", "GOFLAGS": ""}
 """Environment of the go command while it writes its settings: it must not download another release."""
 _GO_ENV_S = 10.0
+_UNSET = """\
+set -e
+file=$1 go=$2
+shift 2
+[ ! -e "$file" ] || "$go" env -u "$@"
+"""
+"""Removes settings from their file. Without the file there are none, and `go env -u` fails."""
+_UNSET_AND_REMOVE = f'{_UNSET}[ -s "$file" ] || rm -f "$file"\n'
+"""The same for a file that did not exist: it is removed, unless it has settings of somebody else."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +66,16 @@ class GoSettings(HostSettings):
         file = self._run(host, "GOENV").strip()
         if file in ("", "off"):
             raise HostError("the go command has no file for its settings", where=host.name, why=f"GOENV is {file!r}")
-        lines = host.processes.run(["cat", file]).stdout.decode().splitlines()
+        read = host.processes.run(["cat", file])
+        lines = read.stdout.decode(errors="surrogateescape").splitlines()
         former = dict(line.split("=", 1) for line in lines if "=" in line)
-        restored = [f"{name}={former[name]}" for name in self.values if name in former]
-        for option, settings in (("-u", [name for name in self.values if name not in former]), ("-w", restored)):
-            if settings:
-                argv = [self.go, "env", option, *settings]
-                host.changes.expect_cleanup(argv, _GO_ENV, _GO_ENV_S, self._scope)
+        unset = [name for name in self.values if name not in former]
+        written = [f"{name}={former[name]}" for name in self.values if name in former]
+        if unset:
+            script = _UNSET if read.ok else _UNSET_AND_REMOVE
+            self._expect_cleanup(host, ["sh", "-c", script, "sh", file, self.go, *unset])
+        if written:
+            self._expect_cleanup(host, [self.go, "env", "-w", *written])
         self._run(host, "-w", *(f"{name}={value}" for name, value in self.values.items()))
 
     def is_applied(self, host: Host) -> bool:
@@ -73,6 +85,9 @@ class GoSettings(HostSettings):
     @property
     def _scope(self) -> str:
         return f"settings of {self.go}"
+
+    def _expect_cleanup(self, host: Host, argv: Sequence[str]) -> None:
+        host.changes.expect_cleanup(argv, _GO_ENV, _GO_ENV_S, self._scope)
 
     def _run(self, host: Host, *options: str) -> str:
         done = host.processes.run([self.go, "env", *options], env=_GO_ENV, timeout_s=_GO_ENV_S)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -102,3 +104,56 @@ def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind:
         assert host.changes.records() == ()
     finally:
         target.unlink()
+
+
+def test_a_folder_without_files_and_one_that_was_never_made_leave_nothing(agent: AgentLink, left_behind: Path) -> None:
+    host = Host(HostSpec(name="here", address="127.0.0.1", roles=()), agent)
+    folder = host.workdir / FOLDER
+    for is_made in (True, False):
+        expect_perf_maps(host, folder)
+        if not is_made:
+            Path(folder).rmdir()
+        remove_perf_maps(host, folder)
+        assert (left_behind.exists(), Path(folder).exists(), host.changes.records()) == (True, False, ())
+
+
+def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
+    launch: Callable[..., AgentLink], left_behind: Path, expect: Expect, has_ended: Callable[[int], bool]
+) -> None:
+    link = launch()
+    expect(link)
+    left_behind.unlink()
+    left_behind.symlink_to("/etc/hostname")
+    pid = link.hello().pid
+    assert link.close(10) == []
+    assert has_ended(pid)
+    assert left_behind.is_symlink()
+
+
+def test_a_map_of_another_user_stays(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
+    host, folder = expect(agent)
+    try:
+        os.chown(left_behind, 12345, -1)
+    except PermissionError:
+        pytest.skip("only root can give a file to another user")
+    with pytest.raises(HostError, match=f"no map for perf at {left_behind}"):
+        require_perf_maps(host, [UNUSED_PID])
+    remove_perf_maps(host, folder)
+    assert left_behind.exists()
+    assert host.changes.records() == ()
+
+
+def test_maps_that_cannot_be_removed_stay_on_record(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
+    host, folder = expect(agent)
+    attributes = subprocess.run(["chattr", "+i", left_behind], check=False)
+    if attributes.returncode:
+        pytest.skip("no file here can be made immutable")
+    try:
+        with pytest.raises(HostError, match="a cleanup failed"):
+            remove_perf_maps(host, folder)
+        assert [record.kind for record in host.changes.records()] == ["cleanup"]
+        assert (Path(folder) / str(UNUSED_PID)).exists()
+    finally:
+        subprocess.run(["chattr", "-i", left_behind], check=True)
+    remove_perf_maps(host, folder)
+    assert not left_behind.exists()

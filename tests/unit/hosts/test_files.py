@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.errors import HostError
-from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile
+from benchkit.hosts.files import CHUNK_BYTES, Files, PlacedFile, hint_at_private_folder
 from tests.support.hosts.fake_link import HOST, FakeLink
 
 CONTENT = bytes(range(256)) * 12_000
@@ -51,3 +52,15 @@ def test_a_file_that_changes_during_its_upload_is_an_error(tmp_path: Path) -> No
     with pytest.raises(HostError, match=rf"{HOST}: a file was not uploaded: .*changed while it was sent"):
         Files(link, HOST).place([PlacedFile("file", tmp_path / "file")])
     assert link.agent.requested(ops.PlaceFiles) == []
+
+
+def test_only_paths_that_this_machine_has_in_such_a_folder_get_the_hint() -> None:
+    with tempfile.NamedTemporaryFile(dir="/tmp") as file:
+        for text in (f"{file.name} -listen 1", f'open() "{file.name}" failed', f"x={file.name}: not found"):
+            assert f"{file.name} is on this machine; a host of a lab has a /tmp of its own" in str(
+                hint_at_private_folder("", text)
+            )
+        assert hint_at_private_folder(f"/srv{file.name}", None) is None
+        assert hint_at_private_folder(file.name, is_on_host={file.name}.__contains__) is None
+    assert hint_at_private_folder(file.name) is None
+    assert hint_at_private_folder("/usr/bin/env") is None
