@@ -17,7 +17,7 @@ from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
 
 WRITABLE_BY_ALL = 0o002
-"""Permission that no file of benchkit has, whatever the user's umask is: results are evidence."""
+"""Permission bit that no file of benchkit has, under any umask: nobody else may alter results."""
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
@@ -119,7 +119,7 @@ def run_command(given: Sequence[str]) -> int:
         if debug:
             raise
         _print_error(error)
-        for note in getattr(error, "__notes__", ()):  # other failures, as of the clean-up after it
+        for note in getattr(error, "__notes__", ()):  # further failures, such as one of the clean-up
             print(f"  and {note}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The load of a comparison of servers, adapted to them: by short trials before it, and by its first block."""
+"""Adaptation of a comparison's load to its servers: by short trials before it, and by its first block."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ ADAPTED = ("tool", "connections", "keepalive", "is_sliced", "quota", "slice_s")
 """Fields of a comparison that are adapted to its servers."""
 
 GENERATOR_RESERVE = 0.034
-"""Share of its CPU by which the load tool has to be below its limit in a short trial. It is twice the standard
-deviation of that share between the blocks of a run. That was 0.017 in the nine cells of the recorded runs with a share
-above 0.4.
+"""Share of its CPU that the load tool must have in reserve below its limit in a short trial. It is two standard
+deviations of its CPU share between blocks. One is 0.017 in the nine cells of the recorded runs with a share above 0.4.
 """
 
 TOOL: FailureCause = "load-tool"
-"""Cause of the failure of a trial whose server another load tool can measure."""
+"""Cause of a trial that failed with this load tool and may succeed with another."""
 
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
@@ -73,9 +72,9 @@ def search_path(inventory: Path | None) -> str | None:
 
 
 def is_measured_as_it_is(fields: Mapping[str, Any]) -> bool:
-    """Return True where a quota would change a result that has no other to be compared with.
+    """Return True where servers get no CPU quota: it would change the result of a server alone.
 
-    That is so for a server alone, and beside servers that are there already, which no quota holds.
+    It cannot limit external servers, so that the servers beside them get none either.
     """
     backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
     is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
@@ -95,8 +94,8 @@ def calibrate(
     """Return the comparison with a load that suits its servers; with `why`, also with a profile pass of them.
 
     Its load tool is not the limit. It opens as many connections as keep the servers busy, and no more than they accept.
-    Its slices are long enough for the slowest server. Runs a short trial of each server, again while there is something
-    to adapt, and takes their time off the budget. Raises HostError with the cause if a server does not run.
+    Its slices are long enough for the slowest server. Short trials of the servers, whose time is taken off the budget,
+    are repeated until nothing is left to adapt. Raises HostError with the cause if a server does not run.
     """
     from benchkit.cli.console import say
     from benchkit.cli.progress import SilentProgress
@@ -134,7 +133,7 @@ def calibrate(
             break
     _require_running(outcome, with_tool=True)
     if not quiet and observed.generator_share >= observed.thresholds.generator_cpu:
-        say("The load tool stays the limit: rates are its own. More load hosts or --tool wrk may help.")
+        say("The load tool stays the limit, so rates are its own. More load hosts or --tool wrk may help.")
     slice_s = comparison.slice_s
     if (rate := observed.slowest_rate) is not None:
         slice_s = slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
@@ -146,7 +145,7 @@ def calibrate(
 def _profile(
     observed: ObservedBlock, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
 ) -> Mapping[str, object] | None:
-    """Return the profile pass that the CPU times of the servers ask for; None where they are unknown."""
+    """Return a profile pass whose length suits the CPU times of the servers; None where these are unknown."""
     from benchkit import units
     from benchkit.cli.console import say
     from benchkit.scenario.profile_length import ServerCost, profile_length
@@ -158,7 +157,7 @@ def _profile(
         used_s = sum(each or 0.0 for each in cpu_s)
         if not record.services or None in cpu_s or not requests or not used_s:
             if not quiet:
-                say("--why: the CPU time of the servers is not known, so that there is nothing to divide.")
+                say("--why: the CPU time of the servers is unknown, so that there is nothing to divide.")
             return None
         costs[record.cell_id] = ServerCost(used_s / requests, used_s / record.window_s)
     length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
@@ -166,7 +165,7 @@ def _profile(
         needs = f"that needs {units.duration(length.needed_s)} each"
         why = "short trials show none" if math.isinf(length.needed_s) else needs
         given = f"Profiles of {units.duration(length.duration_s)}"
-        say(f"{given} give no narrow interval of a tenth of the difference: {why}. A larger --duration helps.")
+        say(f"{given} are too short to narrow the interval to a tenth of the difference: {why}. Raise --duration.")
     return length.fields
 
 
@@ -175,8 +174,8 @@ def compare_adapted(
 ) -> RunOutcome:
     """Run a comparison, and begin again where its first block asks for another load or design.
 
-    The time of the first blocks is taken off the budget. There are few: each changes something for good, and none comes
-    late in the budget.
+    The time of the first blocks is taken off the budget. It begins again a few times at most: no adaptation is undone,
+    and none is made late in the budget.
     """
     from benchkit.cli.console import say
 
@@ -193,7 +192,7 @@ def compare_adapted(
 
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
-    """Raise HostError with the reasons of the servers that failed; `with_tool`: also where another load tool may do."""
+    """Raise HostError with the reasons of failed servers; failures by the load tool count only `with_tool`."""
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.errors import HostError
     from benchkit.store.progress import read_progress
@@ -211,7 +210,7 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
 
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> ObservedBlock:
-    """Return what a run of one block shows of its servers."""
+    """Return the observations of a run of one block, from which the load is adapted."""
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.plan.adaptation import ObservedBlock
     from benchkit.store.tables import load_columns

@@ -99,8 +99,8 @@ def capacity(
 ) -> None:
     """Find the highest rate at which servers keep limits of latency, and say how sure that is.
 
-    Each rate is tried on a server that is started afresh, from a lab of the command's own unless -i or --lab names
-    hosts. A server that is given by its URL is not restarted.
+    The server is restarted for each rate, unless it is given by its URL. It runs in a lab of the command's own, or on
+    the hosts of -i or --lab.
     """
     from benchkit.cli.calibration import experiment_of
     from benchkit.cli.run import run_interruptibly, wait_idle_hosts
@@ -133,7 +133,7 @@ def capacity(
     stored_in = Store(store_path(store))
     if save is not None:
         save_scenario(fields, save)
-    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+    with signals_interrupt():  # around the start of the lab, so that a signal removes it
         with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             progress = SilentProgress() if quiet else SearchProgress()
@@ -149,7 +149,7 @@ class SearchProgress(SilentProgress):
     """Display with a line for each probe."""
 
     def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> RunObserver:
-        """Say which hosts connect to servers that are there already."""
+        """Print which hosts connect to external servers."""
         from benchkit.cli.versus_display import describe_connections
 
         for sentence in describe_connections(plan):
@@ -157,7 +157,7 @@ class SearchProgress(SilentProgress):
         return super().run_opened(plan, hosts, folder)
 
     def print_line(self, text: str) -> None:
-        """Print it on stderr."""
+        """Print the text on stderr."""
         say(text)
 
     def notify(self, text: str) -> None:
@@ -166,7 +166,7 @@ class SearchProgress(SilentProgress):
 
 
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
-    """Print the capacities, and how they compare after enough blocks; return whether anything is known of each."""
+    """Print the capacities, and their comparison after enough blocks; return True if every capacity is known."""
     from benchkit.cli.run import write_run_report
     from benchkit.comparison.capacities import capacity_findings, cell_capacities
     from benchkit.comparison.compare import answer_of_run
@@ -196,7 +196,7 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
         if answer is not None:
             print(*answer.sentences, answer.trust_sentence, sep="\n")
         print(f"\nrun       {outcome.run.run_id}", flush=True)
-        print(f"report    {write_run_report(outcome, store).resolve()}")  # it takes seconds
+        print(f"report    {write_run_report(outcome, store).resolve()}")  # the report takes seconds
         if save is not None:
             print(f"scenario  {save}")
     return all(capacity.is_known for capacity in capacities)

@@ -52,17 +52,17 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 COMMANDS: Mapping[str, str] = MappingProxyType({name: at for of in SECTIONS.values() for name, at in of.items()})
 
 PASSED_ON = frozenset({"notebook"})
-"""Commands that pass arguments which they do not know to another program."""
+"""Commands that pass unknown arguments on to another program."""
 
 
 @functools.cache
 def plugin_commands(title: str) -> Registry[Any]:
-    """Return the commands that plugins add to a section of the help, such as `benchkit.commands.hosts`."""
+    """Return the commands that plugins add to a section of the help, by entry points as `benchkit.commands.hosts`."""
     return Registry(f"benchkit.commands.{title.rsplit(maxsplit=1)[-1].lower()}", {}, Callable)
 
 
 def add_subcommands(group: typer.Typer, name: str) -> None:
-    """Add what plugins have for a command group, such as `benchkit.subcommands.results`."""
+    """Add the commands that plugins have for a group, by entry points as `benchkit.subcommands.results`."""
     for command, function in Registry[Any](f"benchkit.subcommands.{name}", {}, Callable).items():
         group.command(command)(function)
 
@@ -70,7 +70,7 @@ def add_subcommands(group: typer.Typer, name: str) -> None:
 class Commands(TyperGroup):
     """Command group that imports a command on demand: importing all of them would dominate a short command's time."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's context is of its own copy of click
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer has its own copy of click
         """Return the names of all commands in the order of the help."""
         return [name for names in _sections().values() for name in names]
 

@@ -130,7 +130,7 @@ def _show(found: RunComparison) -> None:
 
 
 def show_classes(classes: Sequence[ClassResult]) -> None:
-    """Print the classes of requests: their latencies in each cell, and the ratios of these."""
+    """Print the latencies of each class of requests in each cell, and their ratios."""
     from benchkit.comparison.texts import NOT_USABLE, interval, outcome
     from benchkit.models.metrics import P99
 

@@ -45,7 +45,7 @@ LIBRARIES = ("paramiko", "fabric", "invoke")
 
 
 class _Output(io.FileIO):
-    """A stream of this process whose reader may go away: what nobody can read any more is dropped.
+    """A stream of this process that drops its output once the reader is gone.
 
     A command then ends as it would have ended: a run goes on, and a gate keeps its exit code.
     """
@@ -57,7 +57,7 @@ class _Output(io.FileIO):
     def write(self, data: Buffer, /) -> int:
         """Write data.
 
-        Where that fails for good, write no more, unless the output is essential and its reader is there.
+        If that fails, drop this and all later data, unless the output is essential and its reader is there.
         """
         try:
             return super().write(data)
@@ -89,13 +89,13 @@ class _CleanText(io.TextIOWrapper):
 def prepare_streams() -> None:
     """Prepare stdin, stdout and stderr of a command.
 
-    No command fails because its output is not read to the end (`benchkit … | head -2`), or because a stream is closed
+    A command succeeds although its reader stops early (`benchkit … | head -2`), or a stream is closed
     (`benchkit … >&-`). No text controls the terminal.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
-        except OSError:  # closed: the lowest free descriptor is this one, which no file or connection gets then
+        except OSError:  # closed: open() takes this descriptor, so that no other file gets it
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
@@ -125,7 +125,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Print the text to stderr if what runs within the context takes longer than a moment."""
+    """Print the text to stderr if the block within the context takes longer than a moment."""
     timer = threading.Timer(MOMENT_S, say, [text])
     timer.daemon = True
     if not quiet:
@@ -171,7 +171,7 @@ def read_input(file: str) -> bytes:
             return read_bounded(sys.stdin.buffer, "stdin")
         with Path(file).open("rb") as opened:
             if stat.S_ISCHR(os.fstat(opened.fileno()).st_mode):
-                raise InputError("cannot read the file", where=file, why="a device, which need not end")
+                raise InputError("cannot read the file", where=file, why="it is a device, which may never end")
             return read_bounded(opened, file)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         why = getattr(error, "strerror", str(error))

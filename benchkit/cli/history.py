@@ -28,13 +28,13 @@ def history(
         str, typer.Option("--metric", help="A numeric column of `trials`.", autocompletion=complete_metric)
     ] = "rps",
     cell: Annotated[
-        str | None, typer.Option("--cell", metavar="CELL", help="Only this cell, or those with these levels: stack=go.")
+        str | None, typer.Option("--cell", metavar="CELL", help="Only this cell, or all with these levels: stack=go.")
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="WHEN", help="Only runs since a date (2026-01-31) or an age (90d).")
     ] = None,
     values: Annotated[
-        bool, typer.Option("--values", help="The values themselves, for each group of equal hosts, in place of ratios.")
+        bool, typer.Option("--values", help="Values in place of ratios, for each group of equal hosts.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -51,7 +51,7 @@ def history(
 ) -> None:
     """Show how the ratios of a scenario changed over its runs, and with which run their level shifted.
 
-    The ratios are those to the baseline within each run: they survive a change of hosts, which is stated. A shift has
+    Each ratio is to the baseline of the same run, so that it survives a change of hosts, which is stated. A shift has
     at least three runs on either side, and is significant in a permutation test.
     """
     from benchkit.run_history.series import history as read_history

@@ -38,7 +38,7 @@ def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = Fal
 
 
 def split_cpus() -> SplitCpus:
-    """Return the CPUs for servers and load tool on the only host of a lab, as a lab of two hosts would have them.
+    """Divide the CPUs of a lab's only host between servers and load tool, as a lab of two hosts divides them.
 
     Raises InputError where this machine cannot have a lab.
     """

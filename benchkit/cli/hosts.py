@@ -76,9 +76,9 @@ def _host_row(spec: HostSpec, facts: RecordedFacts) -> tuple[str, ...]:
 
 
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
-    """Return all hosts with their facts, benchkit's traces there, and notes; those without Python by plain commands.
+    """Return all hosts with their facts, benchkit's traces there, and notes.
 
-    The changes of benchkit on a host without Python are not known.
+    Hosts without Python are examined by plain commands, which do not show benchkit's changes.
     """
     from benchkit.hosts.bootstrap import NO_PYTHON
     from benchkit.hosts.connections import connect_all
@@ -207,7 +207,7 @@ def _lacking(spec: HostSpec, facts: RecordedFacts, needed: dict[str, set[str]]) 
 def _prepare_without_python(
     name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
 ) -> dict[str, Any]:
-    """Install Python on one host, and what else it lacks, over plain commands; check that its agent starts then."""
+    """Install Python and other missing programs on one host by plain commands; check that its agent starts."""
     from benchkit.hosts.connections import connect
     from benchkit.hosts.plain_host import PlainHost
 

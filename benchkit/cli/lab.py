@@ -90,7 +90,7 @@ def prepare(
 
 
 def lab_programs() -> tuple[str, ...]:
-    """Return the programs that a lab, the shipped scenarios and the tests use, load tools with a package included."""
+    """Return the programs of a lab, the shipped scenarios and the tests, with the load tools that have a package."""
     from benchkit.hosts.packages import PROGRAMS as KNOWN
     from benchkit.loadtools.registry import TOOLS
 
@@ -172,7 +172,7 @@ def up(
 
     chosen = requested_name(name) or default_name() or new_name()
     requested = parse_shape(chosen, host or (), link or (), shared=shared, testbeds=testbeds)
-    is_shape_requested = bool(host or link or shared or testbeds != 1)  # without one any lab that is up fits
+    is_shape_requested = bool(host or link or shared or testbeds != 1)  # otherwise any lab that is up fits
     present = None if is_shape_requested else find_lab(chosen)
     with signals_interrupt():  # a signal removes what was started so far
         lab = start_lab(present.state.spec if present else requested, progress=say)
@@ -240,7 +240,7 @@ def down(
 
 
 def _list(labs: Sequence[Lab], *, json: bool) -> None:
-    """Print a line for each of several labs of this checkout, of which a command needs one by name."""
+    """Print a line for each of several labs of this checkout; a command must name one of them."""
     from benchkit.lab.state import describe_owner
 
     if json:

@@ -83,7 +83,7 @@ class RunMatrix:
     marks: dict[tuple[str, int], str] = field(default_factory=dict)
     stage: str = ""
     running: dict[str | None, RunningTrial] = field(default_factory=dict)
-    """Running trials by testbed, the one that started last at the end; the testbed is None where all hosts are one."""
+    """Running trials by testbed, the latest at the end; the key is None where all hosts are one testbed."""
     last: str = ""
     elapsed_s: float = 0.0
     remaining_s: float | None = None
@@ -105,7 +105,7 @@ class RunMatrix:
         return Group(*lines)
 
     def _matrix(self, width: int, rows: int) -> list[Text]:
-        """Return one line per cell; without room for all cells and blocks, those around the trial that started last."""
+        """Return one line per cell; if not all cells and blocks fit, those around the latest trial."""
         columns = min(self.blocks, max(1, width // 2))
         name_width = min(max(map(len, self.cells), default=0), width - columns - 2)
         latest = next(reversed([each.planned_trial for each in self.running.values()]), None)
@@ -207,7 +207,7 @@ class LiveProgress(SilentProgress):
         self._display.stop()
 
     def print_line(self, text: str) -> None:
-        """Print it above the matrix."""
+        """Print the text above the matrix."""
         self._console.print(text, markup=False)
 
     def notify(self, text: str) -> None:
@@ -279,7 +279,7 @@ class LiveProgress(SilentProgress):
 
 
 class TestbedSampler:
-    """The counters of the hosts of one testbed, and what a trial does by two samples of them."""
+    """Counters of the hosts of one testbed; two samples show what a trial does."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
         self._plan = plan
@@ -291,13 +291,13 @@ class TestbedSampler:
         """Sample the hosts, and return what a trial has done since the last sample; skip silent hosts."""
         after: dict[str, Mapping[str, tuple[int, float]]] = {}
         for host in self._hosts:
-            with contextlib.suppress(HostError):  # the run itself speaks of a host that is lost
+            with contextlib.suppress(HostError):  # the run itself reports a lost host
                 after |= host.telemetry.latest()
         cell = self._plan.cell_of(planned_trial)
         rps = growth_per_s(self._before, after, cell.spec.entry, "requests_total")
         if rps and generators_run(self._before, after):
             self._loaded = planned_trial
-        # Before the load begins, 0 requests per second is no result, and a few come from probes.
+        # Before the load begins, the only requests are probes: their rate is no result.
         shown_rps = rps if self._loaded == planned_trial else None
         text = activity(self._before, after, {service.name for service in cell.services}, shown_rps)
         self._before = after
@@ -305,7 +305,7 @@ class TestbedSampler:
 
 
 def progress_of_run(*, quiet: bool) -> SilentProgress:
-    """Return the progress of a run that fits: none, a live matrix on a terminal, or plain lines."""
+    """Return the display of a run: none if `quiet`, a live matrix on a terminal, else plain lines."""
 
     def display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
         return LiveProgress(plan, hosts) if sys.stderr.isatty() and not shows_logs() else PlainProgress(plan)

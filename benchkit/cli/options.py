@@ -1,4 +1,4 @@
-"""Options that several commands share, the values that a shell completes for them, and what their texts mean."""
+"""Options that several commands share, their completion in a shell, and the parsing of their texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Return the runs of the default store whose ids begin so, newest first, and `latest`."""
+    """Return the runs of the default store whose ids begin with the incomplete word, newest first, and `latest`."""
     from benchkit.store.store import Store, store_path
 
     try:
@@ -46,12 +46,12 @@ def complete_run(incomplete: str) -> list[str]:
 
 
 def complete_lab(incomplete: str) -> list[str]:
-    """Return the labs on this machine whose names begin so."""
+    """Return the labs on this machine whose names begin with the incomplete word."""
     from benchkit.lab.lab import lab_names
 
     try:
         return _starting_with(incomplete, lab_names())
-    except OSError:  # likewise
+    except OSError:  # as above
         return []
 
 
@@ -63,14 +63,14 @@ def complete_metric(incomplete: str) -> list[str]:
 
 
 def complete_output_format(incomplete: str) -> list[str]:
-    """Return the tools with a readable output whose names begin so, and `auto`."""
+    """Return `auto`, and the tools with a parser whose names begin with the incomplete word."""
     from benchkit.loadtools.formats import AUTO, FORMATS
 
     return _starting_with(incomplete, (AUTO, *FORMATS))
 
 
 def complete_part(incomplete: str) -> list[str]:
-    """Return the parts of scenarios and inventories whose names begin so."""
+    """Return the parts of scenarios and inventories whose names begin with the incomplete word."""
     from benchkit.scenario.fields import parts
 
     return _starting_with(incomplete, parts())
@@ -98,14 +98,14 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
 
 
 def finite(value: float | None) -> float | None:
-    """Return the value of an option unless it is `nan`, which is within all bounds."""
+    """Return the value of an option. Raises BadParameter for `nan`, which passes every bound."""
     if value is not None and math.isnan(value):
         raise typer.BadParameter("nan is no number")
     return value
 
 
 def in_existing_folder(path: Path | None) -> Path | None:
-    """Return the path of an output, whose folder must exist: one that is created may be a typing error."""
+    """Return the path of an output. Raises BadParameter if its folder is missing, as by a typing error."""
     if path is not None and not path.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.absolute().parent}")
     return path
@@ -172,7 +172,7 @@ LabName = Annotated[str | None, _lab("$BENCHKIT_LAB, else the lab of this checko
 LabNameOrOwnLab = Annotated[str | None, _lab(_OWN_LAB)]
 WaitIdle = Annotated[
     float | None,
-    _seconds("--wait-idle", 0, "Wait, at most for so long, until no other program uses the CPUs of the hosts."),
+    _seconds("--wait-idle", 0, "Wait up to so many seconds until no other program uses the CPUs of the hosts."),
 ]
 Lease = Annotated[
     float | None,

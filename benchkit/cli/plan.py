@@ -192,7 +192,7 @@ def _length(plan: RunPlan) -> str:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
     elif plan.spare_blocks:
-        blocks += f" and up to {plan.spare_blocks} more in place of those that invalid trials lose"
+        blocks += f" and up to {plan.spare_blocks} more in place of blocks lost to invalid trials"
     reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
     return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
 

@@ -67,7 +67,7 @@ def profile_of(
 
 
 def _require_file(what: str, store: str | None) -> None:
-    """Raise InputError where there is no such file, but a run of that name: it lacks the cell."""
+    """Raise InputError if there is no such file, but a run of this name: --cell is missing."""
     if what == STDIN or os.path.lexists(what):
         return
     from benchkit.store.store import open_store
@@ -75,11 +75,11 @@ def _require_file(what: str, store: str | None) -> None:
     try:
         run = open_store(store).run(what)
     except InputError:
-        return  # reading the file tells that there is none
+        return  # reading the file reports that it is missing
     cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
     listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
     raise InputError(
-        f"{what!r} is a run, and no file",
+        f"{what!r} is a run, not a file",
         where=run.location,
         hint=f"name one of its cells with --cell: {listed}",
     )
@@ -93,7 +93,7 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     cells = [each.cell_id for each in cells_with_levels(levels_of(cell, manifest.cells), manifest.cells)]
     if len(cells) != 1:
         raise InputError(
-            f"{cell!r} is not one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"
+            f"{cell!r} does not select one cell", where=run.run_id, why=f"matching cells: {', '.join(cells) or 'none'}"
         )
     records = [record for record in run.records() if record.cell_id == cells[0]]
     taken = [profile for record in records for profile in record.profiles]

@@ -32,7 +32,7 @@ Positions = frozenset[Position]
 
 
 class SilentProgress(RunObserver):
-    """Display that shows nothing (`-q`), and base of the others: what stays on the terminal goes to `print_line`."""
+    """Display that shows nothing (`-q`), and base of the others: lines that stay go to `print_line`."""
 
     def __enter__(self) -> Self:
         return self
@@ -40,13 +40,13 @@ class SilentProgress(RunObserver):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close nothing."""
+        pass
 
     def print_line(self, text: str) -> None:
         """Print a line that stays."""
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Print why a trial failed; None: for the reason of a trial before it."""
+        """Print why a trial failed; `reason` is None if it is the same as an earlier trial's."""
         if reason is not None:
             self.print_line(f"block {planned_trial.block}  {planned_trial.title}  failed: {reason}")
 
@@ -82,7 +82,7 @@ class DelayedDisplay(SilentProgress):
         self._display.__exit__(kind, error, trace)
 
     def notify(self, text: str) -> None:
-        """Print what there is to say before the run begins."""
+        """Print the stage of the preparation."""
         if not self._is_quiet:
             say(text)
 
@@ -112,12 +112,12 @@ class PlainProgress(SilentProgress):
         self._over = frozenset(map(position_of, over))
 
     def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
-        """Print it, and count its trials."""
+        """Print that a block was added, and count its trials."""
         self._total += len(trials)
         super().block_added(trials, lost)
 
     def block_interrupted(self, block: int) -> None:
-        """Print it, and no longer count the trials of the block."""
+        """Print that a block was interrupted, and no longer count its trials."""
         self._over = without_block(self._over, block)
         super().block_interrupted(block)
 
@@ -127,7 +127,7 @@ class PlainProgress(SilentProgress):
             self._began = time.monotonic()
 
     def print_line(self, text: str) -> None:
-        """Print it on stderr."""
+        """Print the text on stderr."""
         print(text, file=sys.stderr, flush=True)
 
     def notify(self, text: str) -> None:
@@ -161,17 +161,17 @@ class PlainProgress(SilentProgress):
 
 
 def position_of(planned_trial: PlannedTrial) -> Position:
-    """Return the block and position of a trial, whatever its round."""
+    """Return the block and position of a trial, which are the same when it is repeated."""
     return planned_trial.block, planned_trial.position
 
 
 def without_block(over: Positions, block: int) -> Positions:
-    """Return the positions outside a block, which is repeated."""
+    """Return the finished positions in all other blocks than this one, which is repeated."""
     return frozenset(place for place in over if place[0] != block)
 
 
 def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> str:
-    """Return the rate of a trial, unless valid with its verdict and checks; an observed trial's is never judged."""
+    """Return the rate of a trial, with verdict and checks unless valid; profiled and traced trials are not judged."""
     if verdict == "valid" or planned_trial.kind in {"profile", "trace"}:
         return units.requests_per_s(rps)
     return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
@@ -184,7 +184,7 @@ def run_on_all(
     workers: int | None,
     cluster: str | None,
 ) -> list[RunResult[ValueT]]:
-    """Call a function for each run of a store, and show how far it is; runs with a problem are named.
+    """Call a function for each run of a store with a progress bar, and name the runs with a problem.
 
     `workers` and `cluster` are the options of these names. Raises InputError where both are given.
     """

@@ -28,7 +28,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="[RUN]…",
-            help="Runs for one page: ids, their beginnings, or `latest`. None: a site of all runs.",
+            help="Runs for one page: ids, their beginnings, or `latest`. Without: a site of all runs.",
             autocompletion=complete_run,
             show_default=False,
         ),
@@ -55,8 +55,8 @@ def report(
     """Write report.html, one self-contained file, and its figures as SVG and PNG.
 
     Without a run, write a site of the whole store: its scenarios with their history, and its runs with their written
-    reports. It needs no server. A second call writes only the pages that changed. With --all, the reports of all runs
-    are written first: with all cores, or on a cluster of Dask.
+    reports. The site needs no server. A second call writes only the pages that changed. With --all, the reports of all
+    runs are written first, with all cores or on a cluster of Dask.
     """
     from benchkit.report.pages.report_files import write_report, write_run_report
     from benchkit.report.stored_run import read_run
@@ -88,7 +88,7 @@ def report(
 def notebook(
     context: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run they show: its id, the beginning of it, or `latest`.")
+        str | None, typer.Argument(metavar="[RUN]", help="Run that they show: its id, its beginning, or `latest`.")
     ] = None,
     store: StoreToRead = None,
     into: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder of your copies of the notebooks.")] = Path(
@@ -109,13 +109,13 @@ def notebook(
     where = open_store(store)
     named = where.run(run).run_id if run is not None else None
     location = where.files.absolute_location
-    del where  # with the copies of a store below a URL
+    del where  # removes the local copies of a store below a URL
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.exists():
         raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
     folder = _copies(into)
     say(f"notebooks in {folder}, store {location}")
-    if os.geteuid() == 0:  # JupyterLab refuses root unless it is told
+    if os.geteuid() == 0:  # JupyterLab refuses root without this option
         options = ["--allow-root", *options]
     environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
     if not browser:

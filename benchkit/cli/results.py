@@ -38,7 +38,7 @@ def list_runs(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """List the runs in the store, oldest first, without those that `versus` makes to find the settings of another.
+    """List the runs in the store, oldest first, without calibrations, by which `versus` finds its settings.
 
     A `stopped` run was killed: `benchkit run --resume` resumes it.
     """
@@ -201,8 +201,8 @@ def reparse(
 ) -> None:
     """Rebuild the tables of a run from its raw outputs alone, and judge its trials again.
 
-    With --all, of every run: with all cores, or on a cluster of Dask. A run that is damaged or in use is named, and the
-    others go on; exit code 1.
+    With --all, rebuild every run, with all cores or on a cluster of Dask. Runs that are damaged or in use are named and
+    skipped; the exit code is then 1.
     """
     from benchkit.run.rebuild import rebuild_run
     from benchkit.store.store import Store, existing_store, store_path
@@ -265,7 +265,7 @@ def check(
     from benchkit.store.store import open_store, store_path
 
     if repair:
-        store_path(store)  # refuses a URL
+        store_path(store)  # raises for a URL, which cannot be repaired
     where = open_store(store, must_exist=True)
     results = check_store(where, run, repair=repair)
     if json:

@@ -130,7 +130,7 @@ def demo(
     from benchkit.scenario.read import read_experiment
     from benchkit.store.store import Store, store_path
 
-    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+    with signals_interrupt():  # around the start of the lab, so that a signal removes it
         experiment = read_experiment("quickstart", scale)
         stored_in = Store(store_path(store))
         with own_lab("demo", quiet=quiet) as lab:
@@ -179,7 +179,7 @@ def run_interruptibly(
 
 
 def wait_idle_hosts(inventory: Inventory, seconds: float | None, limit: float, *, quiet: bool) -> None:
-    """Wait until nothing else uses the CPUs of the hosts, at most for so many seconds; None: do not wait."""
+    """Wait up to `seconds` until nothing else uses the CPUs of the hosts; None: do not wait."""
     from benchkit.cli.console import say
     from benchkit.hosts.connections import connect_all
     from benchkit.hosts.other_programs import wait_until_idle

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def say_not_restored(outcome: RunOutcome) -> None:
-    """Name the hosts that a run has not restored, and those that were not seen restored, each with the reason."""
+    """Print the hosts that are not restored, or whose restoration is unconfirmed, each with the reason."""
     for why in outcome.not_restored.values():
         say(f"benchkit: not restored: {why}\n  → the record is kept on the host; run `benchkit hosts restore`")
     for why in outcome.restore_unconfirmed.values():
@@ -123,7 +123,7 @@ def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
     skipped = {trial: why for trial, why in outcome.failures.items() if trial in progress.skipped}
     if skipped:
         cause = next(iter(skipped.values()))
-        yield f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them when the cause is mended: {cause}"
+        yield f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them once the cause is fixed: {cause}"
 
 
 def _bracketed(ratio: Ratio) -> str:

@@ -1,4 +1,4 @@
-"""`benchkit validate` and `benchkit fields`: scenario files, and all that they may say."""
+"""`benchkit validate` and `benchkit fields`: scenario files, and their fields."""
 
 from __future__ import annotations
 

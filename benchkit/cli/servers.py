@@ -62,7 +62,7 @@ def read_requests(
 ) -> tuple[ServerRequest, ...]:
     """Return the requests of the options; a body goes to each of `requests` whose method takes one.
 
-    Their path may come from the URLs among the servers. Raises BadParameter, and InputError for several paths.
+    The default path is the one in the URLs of the servers. Raises BadParameter, and InputError for several paths.
     """
     from benchkit.models.request import WITH_CONTENT
     from benchkit.scenario.server_arguments import request_path
@@ -70,7 +70,7 @@ def read_requests(
 
     of_urls = request_path(servers, path)
     if requests and (path is not None or method is not None or of_urls != "/"):
-        why = "it has method and path: omit --path and --method, and write URLs without a path"
+        why = "a request has its own method and path: omit --path, --method and the paths of URLs"
         raise typer.BadParameter(why, param_hint="--request")
     default = "GET" if body is None else "POST"
     pairs = [_method_and_path(text, default) for text in requests or ()] or [(method or default, of_urls)]
@@ -101,7 +101,7 @@ def request_headers(lines: Sequence[str], from_environment: Sequence[str]) -> di
         try:
             headers[name] = SecretValue(env=variable)
         except ValidationError:
-            raise typer.BadParameter(f"the variable of {name} is not a name", param_hint="--header-env") from None
+            raise typer.BadParameter(f"the variable for {name} has no valid name", param_hint="--header-env") from None
     return headers
 
 

@@ -116,7 +116,7 @@ def down(
     from benchkit.run import deployment
     from benchkit.scenario.read import scenario_name
 
-    del scale, settings  # the stack is up as it is, whatever scale it came from
+    del scale, settings  # a stack is taken down by its name alone
     name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
@@ -132,9 +132,9 @@ def down(
 def _connected(
     experiment: Experiment, inventory: Inventory, cell: str | None, *, is_to_run: bool
 ) -> Iterator[tuple[RunPlan, PlannedCell, Hosts]]:
-    """Connect to the hosts; give the plan, the cell whose stack is meant, and the hosts.
+    """Connect to the hosts; yield the plan, the selected cell, and the hosts.
 
-    Raises the errors that prevent a run only where the stack is to run.
+    With `is_to_run`, raises the first error that would prevent a run.
     """
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan
@@ -187,4 +187,4 @@ def _print_statuses(statuses: Sequence[ServiceStatus]) -> None:
 def _status_text(status: ServiceStatus) -> str:
     if status.is_up:
         return "up"
-    return "listening, but its host is not held for it" if status.is_listening else "not up"
+    return "listening, but its host is not held for this stack" if status.is_listening else "not up"

@@ -1,4 +1,4 @@
-"""Termination signals: the first ends a command in order, a second is answered, a third gives up waiting."""
+"""Termination signals: the first ends a command in order, a second prints a line, a third ends the clean-up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Signals:
 
     @property
     def abandoned(self) -> bool:
-        """True where the user did not wait for the end of the clean-up."""
+        """True if the user did not wait for the end of the clean-up."""
         return self.received > 2  # noqa: PLR2004 - see `signals_interrupt`
 
 
@@ -43,7 +43,7 @@ def signals_interrupt() -> Iterator[Signals]:
     A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again. Python
     ignores exceptions in callbacks of weak references and in finalizers: a signal that arrives there is sent again.
     """
-    if _active:  # within another such block, whose handlers stay: a second signal is the second for both
+    if _active:  # nested: the outer block keeps its handlers, and counts signals for both
         yield _active[-1]
         return
     signals = Signals()

@@ -97,7 +97,7 @@ def plugins(*, json: Json = False) -> None:
 
     kinds = (BACKENDS, TOOLS, FORMATS, CHECKS, DIAGNOSES, FIGURES)
     every = chain.from_iterable(registry.plugins for registry in kinds)
-    found = [plugin for plugin in every if plugin.package != "benchkit"]  # its own second products register here too
+    found = [plugin for plugin in every if plugin.package != "benchkit"]  # benchkit's own plugins register here too
     if json:
         print_json([asdict(plugin) for plugin in found])
         return

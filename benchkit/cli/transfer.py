@@ -36,10 +36,9 @@ def push(
 ) -> None:
     """Publish runs that have ended to a store below a URL, for others to read.
 
-    The manifest of a run comes last: nobody sees half of it. An interrupted push goes on where it was. A run that is
-    there with another content is refused; nothing is deleted. Of a run that is there and is named, damaged files are
-    written again. Credentials come from the environment and the config
-    files of the service.
+    The manifest comes last, so that nobody sees half a run. An interrupted push continues where it stopped. A run whose
+    id the store has with other content is refused; nothing is deleted. If you name a run that is there already, its
+    damaged files are replaced. Credentials come from the environment and the service's config files.
     """
     from benchkit.store.remote_files import RemoteFiles
     from benchkit.store.store import Store, existing_store
@@ -78,8 +77,8 @@ def pull(
 ) -> None:
     """Fetch published runs into a folder, every file verified against its checksum.
 
-    The manifest comes last, and an interrupted pull goes on where it was. A run that is here with another content is
-    refused.
+    The manifest comes last, and an interrupted pull continues where it stopped. A run whose id the folder has with
+    other content is refused.
     """
     from benchkit.store.remote_copy import RemoteCopy
     from benchkit.store.store import Store, store_path

@@ -161,13 +161,13 @@ def versus(
     )
     if dockerfile is not None:
         if servers or build is not None or run is not None or len(set(ref or [])) < MIN_REFS:
-            raise typer.BadParameter("it needs two refs, and nothing else to compare", param_hint="--dockerfile")
+            raise typer.BadParameter("it needs two --ref, and no other servers", param_hint="--dockerfile")
         make_fields: MakeFields = partial(compare_images_of, dockerfile, ref or [], str(Path.cwd()))
     else:
         make_fields = _servers(servers, names, build, run, ref or [])
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     stored_in = Store(store_path(store))
-    with signals_interrupt():  # before the lab is started: a signal at any later time removes it
+    with signals_interrupt():  # around the start of the lab, so that a signal removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
             outcome = _compare(
@@ -182,7 +182,7 @@ def versus(
                 quiet=quiet,
             )
         say_not_restored(outcome)
-        is_interrupted = outcome.status == "interrupted"  # then nobody waits for a report, which takes seconds
+        is_interrupted = outcome.status == "interrupted"  # without a report, which takes seconds
         data = read_run_data(stored_in, outcome.run)
         results = server_results(data)
         if json:
@@ -207,7 +207,7 @@ def versus(
 def _servers(
     commands: Sequence[str], names: str | None, build: str | None, run: str | None, refs: Sequence[str]
 ) -> MakeFields:
-    """Return what makes the scenario of the servers that the options name. Raises BadParameter and InputError."""
+    """Return the function that makes the scenario of the named servers. Raises BadParameter and InputError."""
     from benchkit.cli.servers import named_servers
     from benchkit.scenario.versus import compare_commands, compare_refs
 
@@ -232,9 +232,9 @@ def _compare(
     why: bool,
     quiet: bool,
 ) -> RunOutcome:
-    """Find the load, run the comparison, and return its outcome, also where it is interrupted after its first trials.
+    """Find the load, run the comparison, and return its outcome, even if it was interrupted.
 
-    Raises KeyboardInterrupt where there are none.
+    Raises KeyboardInterrupt if it was interrupted before the end of a trial.
     """
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.run import run_interruptibly

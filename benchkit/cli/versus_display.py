@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from benchkit.scenario.trial_order import PlannedTrial
 
 WIDTH = 80
-"""Columns that the table fits."""
+"""Width of the table in characters."""
 _NAME_WIDTH = 16
 UNUSABLE = "In brackets: measured, but not usable."
 
@@ -69,7 +69,7 @@ def describe_connections(plan: RunPlan) -> Iterator[str]:
 
 
 def describe_interruption(data: RunData) -> str:
-    """Return how far an interrupted comparison came, as a sentence: "Interrupted after 7 of 12 blocks."."""
+    """Return the progress of an interrupted comparison as a sentence: "Interrupted after 7 of 12 blocks."."""
     cells = sum(cell.unsupported is None for cell in data.manifest.cells)
     blocks = int((data.trials.groupby("block").size() == cells).sum())
     most = "" if until_of(data.manifest.scenario) is None else "at most "
@@ -139,7 +139,7 @@ class VersusProgress(SilentProgress):
             self._live.stop()
 
     def print_line(self, text: str) -> None:
-        """Print it above the table."""
+        """Print the text above the table."""
         if self._live is None:
             print(text, file=sys.stderr, flush=True)
         else:

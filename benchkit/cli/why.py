@@ -41,8 +41,8 @@ def why(
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
     divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
-    tables add up. A cell that is compared with nothing has the parts of its own CPU time. Known causes that one of the
-    two cells has alone are named, with their figures and the next step.
+    tables add up. For a cell without a baseline, the parts of its own CPU time are shown. Known causes that only one of
+    two cells has are named, with their figures and the next step.
     """
     from benchkit.cli.console import print_json
     from benchkit.comparison.cell_labels import cell_views
@@ -93,7 +93,7 @@ def why(
 
 
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
-    """Yield the cost of tracing, what has no traces or hardware counters, and what a pass would add."""
+    """Yield the cost of tracing, the missing traces and hardware counters, and the passes that would add data."""
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.models.metrics import RPS
     from benchkit.store.trace_tables import TRACE_NOTES
@@ -126,7 +126,7 @@ def _nothing_to_say(data: RunData, *, compares: bool) -> Exception:
     return InputError(
         "there is no difference to explain",
         where=run_id,
-        why="it compares nothing, or the CPU time of its servers was not measured: external servers are not watched",
+        why="the run compares nothing, or has no CPU time of its servers (external servers are not watched)",
         hint="`benchkit versus` with their command lines measures servers that it starts",
     )
 
@@ -159,7 +159,7 @@ def _print_tables(parts: Sequence[CellPart], interval: str) -> None:
 
 
 def _format(unit: str) -> Callable[[float], str]:
-    """Return how values of a unit are shown."""
+    """Return the function that formats values of a unit."""
     from benchkit import units
 
     formats: dict[str, Callable[[float], str]] = {
@@ -189,7 +189,7 @@ def _row(component: Component) -> tuple[str, ...]:
 
     shown = _format(component.unit)
     if component.level in LOGARITHMIC:
-        sign = -1 if component.unit == "Hz" or component.component == COST else 1  # what divides the others
+        sign = -1 if component.unit == "Hz" or component.component == COST else 1  # divisors
         ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
         difference = units.ratio(math.exp(sign * component.difference))
         interval = " to ".join(map(units.ratio, ends))

@@ -1,4 +1,4 @@
-"""A bisection as it runs: each commit is built, started and compared with the good end until that is decided."""
+"""The execution of a bisection: each commit is built, started and compared with the good end."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from benchkit.validation import first_fault
 
 SCENARIO_NAME = "bisect"
 REASON_WIDTH = 160
-"""Characters of the line of a step that gives a reason."""
+"""Longest reason in the line of a step, in characters."""
 MIN_BLOCKS = 6
-"""Fewest blocks of a comparison: from here on the t interval covers its share (see `benchkit.stats.inference`)."""
+"""Fewest blocks of a comparison: from here on the t interval keeps its coverage (see `benchkit.stats.inference`)."""
 USUAL_BLOCKS = 30
 """Blocks for which a step has time: with so many, simulated searches find the right commit (`make bench`)."""
 STEP_PRECISION = 0.001
-"""Reach of an interval below which more blocks are of no use, wherever the threshold is."""
+"""Reach of an interval at which a step ends, although the threshold is within it."""
 
 
 def comparison_of(record: BisectionRecord) -> ServerComparison:
@@ -87,8 +87,8 @@ def step_fields(
 ) -> dict[str, object]:
     """Return the fields of a scenario that compares a commit with the good end until their ratio is decided.
 
-    With a threshold, that is once the interval at this error rate excludes the threshold. Without one, it is once the
-    interval is as narrow as the precision of the search. Raises InputError where the time of a step is too short.
+    The ratio is decided once its interval at this error rate excludes the threshold. Without a threshold, the interval
+    must be as narrow as the precision of the search. Raises InputError where the time of a step is too short.
     """
     comparison = comparison_of(record)
     fields = commit_fields(record, (record.good.commit, commit), comparison)
@@ -117,7 +117,7 @@ class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.plugins.bisect.search.Compare`."""
 
     def __init__(self, record: BisectionRecord, inventory: Inventory, store: Store) -> None:
-        """Take the search, whose options hold for all comparisons but for what `calibrate` adapts."""
+        """Take the search; `calibrate` adapts some of its options, and all comparisons use the others."""
         self.record = record
         self._inventory = inventory
         self._store = store
@@ -247,7 +247,7 @@ def require_valid(record: BisectionRecord) -> None:
 
 
 def run_search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:
-    """Run the steps that are left, each stored when it ends; say how to continue where that is interrupted."""
+    """Run and store the remaining steps; an interruption prints how to continue."""
 
     def save(state: BisectionRecord) -> None:
         save_bisection(store.path, state)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from benchkit.plugins.bisect.record import BisectionRecord
 
 OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
-"""Options that do not say what is searched, and which a resumed search may change."""
+"""Options that a resumed search may change, as they do not define the search."""
 
 
 def bisect(

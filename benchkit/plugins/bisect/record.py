@@ -26,7 +26,7 @@ class SearchStep(Frozen):
     judgement: StepJudgement
     is_decided: bool = Field(
         default=True,
-        description="False if the interval still contained the threshold at the end: then the ratio's point decided",
+        description="False if the interval still contained the threshold at the end, and the ratio itself decided",
     )
     run_id: RunId | None = Field(default=None, description="run of the comparison")
     ratio: float | None = None

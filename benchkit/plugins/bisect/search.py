@@ -147,10 +147,10 @@ class Compare(Protocol):
     """Function that builds a commit, starts it and compares it with the good end."""
 
     def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
-        """Return the result; the interval must exclude the threshold, where there is one, or the time be spent.
+        """Compare until the interval excludes `threshold` (None: until it is narrow), or the time is spent.
 
-        `judged` are the commits whose judgement holds for equal ones, the good end first. Raises BenchkitError where
-        the failure is not the commit's.
+        A commit with the same build output as one of `judged` (the good end first) gets its judgement. Raises
+        BenchkitError where the failure is not the commit's.
         """
 
 
@@ -159,7 +159,7 @@ SaveSearch = Callable[[BisectionRecord], None]
 
 
 def continue_search(record: BisectionRecord, compare: Compare, save: SaveSearch) -> BisectionRecord:
-    """Run the steps of a search that are left, and return its record; it is saved after each step.
+    """Run the remaining steps of a search, and return its record, which is saved after each step.
 
     Raises BenchkitError where the bad end cannot be compared; what `compare` raises passes through.
     """

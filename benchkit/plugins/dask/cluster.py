@@ -1,8 +1,7 @@
 """A cluster of Dask on hosts: a scheduler on the first of them, and a worker process for each core of all.
 
-The watchdog of each host keeps it, as it keeps the stack of `benchkit service`, but for a limited time. It ends the
-processes and restores the host when `down` tells it to, or when that time is over. Nobody measures on these hosts
-meanwhile.
+The watchdog of each host guards the processes, as for `benchkit service`, but for a limited time. It ends them and
+restores the host on `down`, or when that time is over. No run can use these hosts meanwhile.
 
 Whoever reaches the port of the scheduler can run programs as its user: Dask has no authentication without TLS. It binds
 to the address of its host in the inventory, for networks that are trusted.

@@ -76,10 +76,10 @@ def _client(workers: Workers, jobs: int, notify: Callable[[str], None]) -> Itera
 
 @contextlib.contextmanager
 def connect_client(address: str, *, wait_for: int = 1, timeout_s: float | None = None) -> Iterator[Client]:
-    """Yield a client of a cluster with the versions of this process; `address` is its scheduler's.
+    """Yield a client of the cluster whose scheduler has this address, once it has `wait_for` workers.
 
-    It is waited for until it has that many workers, for a limited time. Raises InputError for what is no address and
-    for other versions, BenchkitError where no scheduler answers, or workers are missing at the timeout.
+    Raises InputError for an invalid address, and for workers with other versions than this process. Raises
+    BenchkitError where no scheduler answers, or workers are missing after `timeout_s` seconds.
     """
     with needs_extra("dask", "--cluster"):
         import distributed

@@ -70,7 +70,7 @@ def hgrm(buckets: pd.DataFrame) -> str:
     """Return a percentile distribution as HdrHistogram writes it (`.hgrm`), in milliseconds.
 
     `buckets` are rows of `latency` of one series: low_s and high_s (both included) and count; rows of several trials
-    are one histogram. The steps are those of Java's PercentileIterator. (`outputPercentileDistribution` of the Python
+    are one histogram. The steps follow Java's PercentileIterator. (`outputPercentileDistribution` of the Python
     library uses others, and does not scale the deviation.) Raises InputError without rows.
     """
     if buckets.empty:
@@ -98,7 +98,7 @@ def hgrm(buckets: pd.DataFrame) -> str:
 
 
 def _levels(before_last: float) -> Iterator[float]:
-    """Yield percentages to report, ever finer towards 100: to one beyond what the last bucket but one reaches, and 100.
+    """Yield the percentages to report, ever finer towards 100: until one exceeds `before_last`, then 100.
 
     The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)): each half of the remaining distance has as many
     ticks.
@@ -212,7 +212,7 @@ def bencher_json(data: RunData) -> str:
 def conbench_json(data: RunData) -> str:
     """Return a run as a list of conbench's benchmark results, one for each cell and metric.
 
-    Their commit is that of the built services, else that of the checkout. conbench wants its repository as well: the
+    Their commit is the built services', else the checkout's. conbench also needs the repository: the
     tag `repository` of the run (`run --tag repository=https://github.com/…`). Without it, results have no commit.
     """
     manifest = data.manifest

@@ -14,9 +14,9 @@ class Call:
 
     frame: Frame
     value: int = 0
-    """Sum over all samples at it or below."""
+    """Sum over the samples of this call and of those below it."""
     base: int = 0
-    """The same sum in the profile that it is compared with."""
+    """The same sum in the other profile of a comparison."""
     calls: dict[str, Call] = field(default_factory=dict)
     """Its calls, by label: a function is one call, inlined or not."""
 
@@ -41,11 +41,11 @@ class CallTree:
         return value / self.root.value if self.root.value else 0.0
 
     def base_share(self, value: int) -> float:
-        """Return a value of the profile that it is compared with as a share of that profile."""
+        """Return a value of the other profile as a share of that whole profile."""
         return value / self.root.base if self.root.base else 0.0
 
     def change(self, call: Call) -> float:
-        """Return the share of a call less its share in the profile that it is compared with."""
+        """Return the share of a call less its share in the other profile."""
         return self.share(call.value) - self.base_share(call.base)
 
 

@@ -37,8 +37,8 @@ UNCHANGED = STEPS[0] / 4
 """Difference below which two shares are shown as the same."""
 
 _OMITTED = (
-    f"Calls below {MIN_SHARE:.1%} of the whole are not drawn, nor calls deeper than {MAX_DEPTH}; of the others the widest "
-    f"{MAX_CALLS:,} at most are."
+    f"Calls below {MIN_SHARE:.1%} of the whole and calls deeper than {MAX_DEPTH} are omitted; at most the "
+    f"{MAX_CALLS:,} widest are drawn."
 )
 
 _CPU_KINDS = {"samples", "cpu", "cpu-clock", "task-clock", "cycles"}
@@ -46,7 +46,7 @@ _MAX_NAMED = 5
 _ROW_IN, _AXIS_IN = 0.155, 0.5
 _SIZE, _INSET_IN = 6.5, 0.025
 _MIN_CHARACTERS = 4
-"""Characters that a label has at least; a shorter one says nothing."""
+"""Least characters of a label: a shorter one is omitted."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _flame_caption(run: StoredRun) -> str:
     kernel = (
         "the kernel's functions are blue"
         if selected.profile.has_kernel
-        else "this profiler sees no kernel, whose time is that of the system calls"
+        else "this profiler sees no kernel: the time there counts for the system calls"
     )
     return (
         f"{selected.name}, {units.counted(selected.trials, 'profile')} merged. Each function stands below its caller, as "
@@ -176,15 +176,15 @@ def _difference_caption(run: StoredRun) -> str:
     base, selected = selected_profiles(run)
     share, base_share = (units.share(each.figures.waiting) for each in (selected, base))
     reason = (
-        "Of the profiled cells with the same program it differs most from the baseline in the share of finding and waiting for "
-        f"work: {share} against {base_share}."
+        "Among profiled cells of the same program, its share of finding and waiting for work differs most from the "
+        f"baseline's: {share} against {base_share}."
         if share != base_share
-        else "Of the profiled cells with the same program it is the one whose categories differ most from the baseline's."
+        else "Among profiled cells of the same program, its categories differ most from the baseline's."
     )
     return (
-        f"Widths are shares of {selected.name}. Colours show by how much of all its CPU samples a function, with its calls, "
-        f"takes more (red) or less (blue) than in {base.name}. {reason} Functions that only the baseline calls are not in "
-        f"it. {_OMITTED}"
+        f"Widths are shares of {selected.name}. A function with its calls is red if its share is "
+        f"larger than in {base.name}, blue if smaller. {reason} Functions that only the baseline calls are not drawn. "
+        f"{_OMITTED}"
     )
 
 
@@ -225,7 +225,7 @@ def boxes(tree: CallTree) -> list[Box]:
             if width >= MIN_SHARE and box.depth + 1 < MAX_DEPTH:
                 pending.append(Box(box.depth + 1, left, width, call))
             left += width
-    if len(drawn) > MAX_CALLS:  # no call is wider than its caller, so that none loses its own
+    if len(drawn) > MAX_CALLS:  # no call is wider than its caller, so that every kept call keeps its caller
         least = sorted((box.width for box in drawn), reverse=True)[MAX_CALLS]
         drawn = [box for box in drawn if box.width > least]
     return sorted(drawn, key=lambda box: (box.depth, box.left))

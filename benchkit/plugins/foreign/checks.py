@@ -16,7 +16,7 @@ BITS = 8
 AuditSeverity = Literal["invalid", "suspect"]
 
 COUNTS_AGREE = 0.02
-"""Relative difference between a rate and the requests by their time, which tools round or measure otherwise."""
+"""Largest relative difference between a rate and requests ÷ duration that rounding by tools explains."""
 THOUSANDS = 1000
 """Step in which autocannon states larger numbers of requests."""
 WRK2 = "wrk2"
@@ -24,26 +24,26 @@ WRK2 = "wrk2"
 HOLDS_RATE = frozenset({WRK2, "vegeta", "openloop", "nighthawk"})
 """Load tools that always hold a target rate, or nearly always."""
 UNSTATED_RATE = frozenset({"autocannon", "bombardier", "h2load", "hey", "oha"})
-"""Tools that hold a rate where they are asked to, and do not print it: their connections may have been idle."""
+"""Tools that hold a rate on request and do not print it: their connections may have been idle."""
 THINKS = frozenset({"k6", "locust", "jmeter", "gatling", "siege", "artillery"})
 """Load tools whose users may wait between requests, as their outputs do not state."""
 IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held (--target-rate)"
 SHORT_S = 1.0
-"""Seconds of a run below which its beginning and end are too much of it for rates and means to be compared."""
+"""Shortest run in seconds whose rate and mean are compared: beginning and end dominate shorter ones."""
 SAMPLED_S: Mapping[str, float] = {"autocannon": 5.0}
-"""The same of tools whose rates are means of samples of a second each."""
+"""The same for tools that state the mean of the rates of whole seconds."""
 FAILED = 0.2
-"""Share of failed requests from which means are not those of the rate: some tools time answers alone."""
+"""Share of failed requests from which rate and mean are not compared: some tools time answers alone."""
 EACH = 5
-"""Requests for each connection below which the first and last ones are too much of a run for means to be compared."""
+"""Fewest requests for each connection at which means are compared: the first and last ones dominate fewer."""
 STARTUP_S = 1.0
 """Seconds of a target rate that may be missing at the beginning of a run."""
 STREAMS = 1.9
-"""Requests in flight for each connection from which several streams, whose number is not stated, explain them."""
+"""Requests in flight for each connection from which an unstated number of streams is assumed."""
 ORDERED = 0.05
-"""Relative excess of a time over a longer one that rounding explains: Locust has two digits."""
+"""Relative excess of a lower percentile over a higher one that rounding explains: Locust has two digits."""
 BOUNDED = 0.1
-"""Relative distance of a mean from the bounds that percentiles set, from which rounding does not explain it."""
+"""Largest relative distance of a mean from its bounds by percentiles that rounding explains."""
 REOPENS = 0.01
 """Connections opened for each request from which the time to open them explains a mean that is too short."""
 NOTES: Mapping[str, AuditSeverity] = {
@@ -61,13 +61,13 @@ class AuditFinding(Frozen):
     check: str
     severity: AuditSeverity
     results: tuple[str, ...]
-    """Labels of the results that it is about."""
+    """Labels of the results with the finding."""
     text: str
     """Sentences: observed values, and what they mean."""
 
 
 class SkippedAudit(Frozen):
-    """A check that could not be made, for as many results, and what is missing."""
+    """A check that was skipped for a number of results, and the data that they lack."""
 
     check: str
     results: int
@@ -136,23 +136,24 @@ def _errors_only(result: PublishedResult, _context: AuditContext) -> AuditOutcom
 
 
 def _connect_errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
-    """Compare connections that could not be opened with those that were asked for: wrk does not try again."""
+    """Find connections that could not be opened, as a share of those asked for: wrk does not try again."""
     if result.errors_connect is None or not result.connections:
         return None
     share = result.errors_connect / result.connections
-    if not result.errors_connect or share > 1:  # tried again: counted as failures of requests
+    if not result.errors_connect or share > 1:  # the tool tried again: they count as failed requests
         return None
     return finding_of(
         "connect-errors",
         "invalid" if share > 1 - context.thresholds.connections else "suspect",
         [result],
-        f"{units.count(result.errors_connect)} of {units.counted(result.connections, 'connection')} could not be opened, "
-        f"{units.share(share)}: the load was that of {units.count(result.connections - result.errors_connect)}.",
+        f"{units.count(result.errors_connect)} of {units.counted(result.connections, 'connection')} could not be "
+        f"opened, {units.share(share)}: the load came from the other "
+        f"{units.count(result.connections - result.errors_connect)}.",
     )
 
 
 def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
-    """Compare the rate with the answers by their time; of those with a status, errors may be left out."""
+    """Compare the rate with requests ÷ duration; a rate of the answers 2xx and 3xx alone is accepted."""
     if result.requests is None or not result.duration_s or not result.rps:
         return "requests, their time or the rate are not stated"
     if _is_short(result):
@@ -170,7 +171,7 @@ def _counts(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
         "suspect",
         [result],
         f"{units.count(result.requests)} requests in {units.seconds(result.duration_s)} are "
-        f"{units.requests_per_s(counted)}, and {units.requests_per_s(result.rps)} are stated: those of "
+        f"{units.requests_per_s(counted)}. The stated {units.requests_per_s(result.rps)} would take "
         f"{units.seconds(result.requests / result.rps)}.",
     )
 
@@ -181,15 +182,13 @@ def _step_of(figure: float) -> float:
 
 
 def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
-    """Compare the achieved rate with the target rate: times of a rate that was not held are those of another load."""
+    """Compare the achieved rate with the target rate: below it, the latencies belong to another load."""
     if result.target_rate is None and result.rate_ratio is None:
         return None
     ratio = result.rate_ratio
     if ratio is None and result.target_rate and result.rps is not None:
         by_count = result.requests / result.duration_s if result.requests and result.duration_s else 0.0
-        ratio = (
-            max(result.rps, by_count) / result.target_rate
-        )  # bombardier's rate is a mean of those of short intervals
+        ratio = max(result.rps, by_count) / result.target_rate  # bombardier states the mean rate of short intervals
         unanswered_s = (result.connections or 0) / result.target_rate
         if result.duration_s is not None and (1 - ratio) * result.duration_s < STARTUP_S + unanswered_s:
             return None
@@ -202,7 +201,7 @@ def _held_rate(result: PublishedResult, context: AuditContext) -> AuditOutcome:
         "rate-held",
         "invalid",
         [result],
-        f"{units.share(ratio)} of {asked} were achieved: latencies are those of a queue that grew, not of that rate.",
+        f"{units.share(ratio)} of {asked} were achieved: latencies show a growing queue, not that rate.",
     )
 
 
@@ -230,9 +229,9 @@ def _notes(result: PublishedResult, _context: AuditContext) -> list[AuditFinding
 
 
 def _times(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
-    """Compare percentiles with each other, and the mean of a table with the bounds that they set.
+    """Compare percentiles with each other, and a table's mean with its bounds by percentiles.
 
-    As many requests as lie between two percentiles take at least the lower one, and at most the higher one.
+    Each request between two percentiles takes at least the lower one, and at most the higher one.
     """
     step_s = result.resolution_s or 0.0
     times = sorted(result.percentiles.items()) + ([] if result.max_s is None else [(100.0, result.max_s)])
@@ -246,10 +245,10 @@ def _times(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
     most_s = sum((high - low) / 100 * above for (low, _), (high, above) in pairwise([(0.0, 0.0), *times]))
     bounds = f"{', '.join(f'{_percentile(each)} of {units.seconds(time)}' for each, time in times)}"
     if result.mean_s < least_s * (1 - BOUNDED) - step_s:
-        text = f"A mean of {units.seconds(result.mean_s)}, and at least {units.seconds(least_s)} by {bounds}."
+        text = f"The mean is {units.seconds(result.mean_s)}, and {bounds} imply at least {units.seconds(least_s)}."
         return finding_of("order-of-times", "suspect", [result], text)
     if result.max_s is not None and result.mean_s > most_s * (1 + BOUNDED) + step_s:
-        text = f"A mean of {units.seconds(result.mean_s)}, and at most {units.seconds(most_s)} by {bounds}."
+        text = f"The mean is {units.seconds(result.mean_s)}, and {bounds} imply at most {units.seconds(most_s)}."
         is_longer = result.mean_s > result.max_s * (1 + ORDERED) + step_s
         return finding_of("order-of-times", "invalid" if is_longer else "suspect", [result], text)
     return None
@@ -267,7 +266,7 @@ def in_flight_share(result: PublishedResult) -> float | None:
 
 
 def has_unstated_streams(result: PublishedResult) -> bool:
-    """Return whether more requests were in flight than connections, as streams explain that nothing states."""
+    """Return whether unstated streams explain that more requests were in flight than connections."""
     share = in_flight_share(result)
     return share is not None and result.streams is None and share >= STREAMS
 
@@ -275,7 +274,7 @@ def has_unstated_streams(result: PublishedResult) -> bool:
 def _littles_law(result: PublishedResult, context: AuditContext) -> AuditOutcome:
     """Compare the latencies with the mean that rate and connections imply (Little 1961), in a closed loop.
 
-    Corrections of a tool only add to its mean: a mean below the implied one is a contradiction whatever they are.
+    A tool's corrections only raise its mean, so that a mean below the implied one always contradicts it.
     """
     implied_s, limit = _implied_mean_s(result, context), context.thresholds.littles_law
     if isinstance(implied_s, str):
@@ -299,8 +298,8 @@ def _too_few_in_flight(result: PublishedResult, implied_s: float) -> AuditFindin
     if opened < REOPENS:
         return _contradiction(result, implied_s, f"and {units.seconds(result.mean_s)} is stated: {IDLE}.")
     means = (
-        f"and {units.seconds(result.mean_s)} is stated: a connection was opened for every {1 / opened:.3g} requests, whose "
-        "time the mean lacks."
+        f"and {units.seconds(result.mean_s)} is stated: a connection was opened for every {1 / opened:.3g} requests, "
+        "and the mean lacks that time."
     )
     return _contradiction(result, implied_s, means, severity="suspect")
 
@@ -323,7 +322,7 @@ def _is_short(result: PublishedResult) -> bool:
 
 
 def _has_few_requests(result: PublishedResult) -> bool:
-    """Return whether the output of a load tool has too few requests for the first and the last ones not to matter."""
+    """Return whether a load tool's output has so few requests that the first and the last ones dominate."""
     return result.tool is not None and 0 < (result.requests or 0) < EACH * (result.connections or 0)
 
 
@@ -336,11 +335,11 @@ def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | s
         by = opened if result.is_open else "a target rate was held"
         return f"{by}: connections may have been idle"
     if result.errors_connect and result.errors_connect <= result.connections:
-        return "connections could not be opened: their number is not known"
+        return "connections could not be opened: the number of open ones is unknown"
     if _is_short(result) or _has_few_requests(result):
-        return "the run is too short: its beginning and its end are too much of it"
+        return "the run is too short: its beginning and end dominate"
     if result.requests and (result.failures or 0) > FAILED * result.requests:
-        return "many requests failed, whose times may be left out"
+        return "many requests failed, and the mean may leave out their times"
     return result.connections * (result.streams or 1) / result.rps
 
 
@@ -350,7 +349,7 @@ def _holds_rate(result: PublishedResult) -> bool:
 
 
 def _implied_by_p99(result: PublishedResult, implied_s: float) -> AuditOutcome:
-    """Compare p99 with the implied mean: the slowest 1 % would have to make up for what it leaves."""
+    """Compare p99 with the implied mean: if p99 is shorter, only the slowest 1 % can raise the mean so far."""
     p99_s = result.percentiles.get(99.0)
     if p99_s is None:
         return "no latency is stated"
@@ -369,8 +368,8 @@ def _contradiction(
 ) -> AuditFinding:
     streams = f" of {units.counted(result.streams or 1, 'stream')}" if (result.streams or 1) > 1 else ""
     text = (
-        f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')}{streams} are a mean of "
-        f"{units.seconds(implied_s)}, {means}"
+        f"{units.requests_per_s(result.rps)} on {units.counted(result.connections or 0, 'connection')}{streams} imply "
+        f"a mean of {units.seconds(implied_s)}, {means}"
     )
     may_hold_rate = IDLE in means and result.tool in UNSTATED_RATE
     return finding_of("littles-law", "suspect" if may_hold_rate else severity, [result], text)

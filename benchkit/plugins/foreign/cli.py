@@ -131,7 +131,7 @@ def audit(
 
 
 def _read(file: str) -> PublishedTable:
-    """Return the results of a file: the runs of a load tool that it has marks of, else those of a table."""
+    """Return the results of a file: of the load tool that is recognised in it, else of its tables."""
     from benchkit.cli.console import input_name, read_input
     from benchkit.loadtools.formats import read_runs
     from benchkit.loadtools.text import decode

@@ -40,7 +40,7 @@ from benchkit.validation import first_fault
 from benchkit.version import __version__
 
 SCALE = "imported"
-"""Scale of imported runs: their histories are apart from those of runs that benchkit made."""
+"""Scale of imported runs: runs that benchkit made have another history."""
 
 OUTPUT = "output.txt"
 """Name of the raw file of an imported trial."""
@@ -96,9 +96,8 @@ class ImportedCell:
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
     """Read outputs of a tool, or of `auto`, that repeat one measurement; `load` has fields that they do not state.
 
-    Raises InputError for an unknown tool and for text that is none of its outputs. It does so too for outputs without a
-    rate, or of a run that did not finish. It is also raised for files of different measurements, and without a number
-    of connections.
+    Raises InputError for an unknown tool, other text, a missing rate or number of connections, and unfinished runs. It
+    also raises it for files of different measurements.
     """
     tool = tool_of(tool, decode(files[0].content), where=files[0].name, command=_command(files[0]))
     results = [_read(tool, file) for file in files]
@@ -128,9 +127,9 @@ def load_of(
     *,
     where: str,
 ) -> Load:
-    """Return the load by the fields that a source states, and by `load`, which has others.
+    """Return the load with the fields that a source states, and the others in `load`.
 
-    Raises InputError naming `where`, and for a source without a number of connections.
+    Raises InputError, which names `where`, for an invalid load, and for one without a number of connections.
     """
     fields = {"tool": tool, "histogram": False, **{name: value for name, value in stated.items() if value}, **load}
     if "connections" not in fields:
@@ -139,7 +138,7 @@ def load_of(
     try:
         return Load.model_validate(fields)
     except ValidationError as error:
-        raise InputError("no such load", where=where, why=first_fault(error, Load)) from None
+        raise InputError("the load is invalid", where=where, why=first_fault(error, Load)) from None
 
 
 def _read(tool: str, file: OutputFile) -> LoadResult:
@@ -255,7 +254,7 @@ def _require_place(manifest: Manifest, scenario: str | None, cell: ImportedCell)
 
 
 def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
-    """Return the manifest of a run that goes on with this cell; its load has the fields that all cells share."""
+    """Return the manifest of a run with this cell added; its load has the fields that all cells share."""
     cells = (*manifest.cells, CellRecord(cell_id=cell.cell_id, levels=cell.levels))
     fields = cell.load.model_dump(mode="json", exclude_unset=True, exclude={"histogram"})
     load = manifest.scenario.get("load", fields)

@@ -25,14 +25,14 @@ from benchkit.plugins.foreign.table_checks import copied_percentiles
 from benchkit.plugins.foreign.table_results import read_table
 
 TABLE = "table"
-"""In place of a load tool: the one of a table is not known."""
+"""Stands for the load tool of a table, which is unknown."""
 _MARK = '"published_result"'
 _OTHER = re.compile(r"[^A-Za-z0-9._+:/@-]+")
 _LEVEL_LENGTH = 60
 
 
 def is_table(tool: str, file: OutputFile) -> bool:
-    """Return whether the file is read as a table: it is said to be one, or no load tool is recognised in it."""
+    """Return whether the file is a table: `tool` says so, or is `auto` and no load tool is recognised."""
     return tool == TABLE or (tool == AUTO and not read_runs(decode(file.content), where=file.name))
 
 
@@ -40,7 +40,7 @@ def cells_of_table(file: OutputFile, levels: Levels, load: Mapping[str, Any]) ->
     """Return the cells of a table, and whether its repetitions are blocks that its cells have in common.
 
     `levels` are of all cells, and `load` has fields that the table does not state. Raises InputError for other text,
-    for a row without a rate or a number of connections, and for a load that is none.
+    for a row without a rate or a number of connections, and for an invalid load.
     """
     results = _without_copies([each for each in read_table(decode(file.content), file.name).results if each.rps])
     names = _distinct_levels([each.name for each in results])

@@ -29,7 +29,7 @@ _RATES: Mapping[str, str] = {
     "nighthawk": rf"\"(?:requests_per_second|RequestedQPS)\":\s*{_NUMBER}",
 }
 _CONTINUED = re.compile(r"[\\`^]\n")
-"""End of a line of a command that goes on in the next one, in any shell."""
+"""End of a line of a command that continues on the next line, in any shell."""
 _UNSAMPLED = re.compile(r"Req/Sec\s+-?nan")
 """A row of wrk2 in a run that ended before it was calibrated."""
 _OPEN: Mapping[str, re.Pattern[str]] = {
@@ -49,16 +49,16 @@ class OutputMarks:
     target_rate: float | None = None
     rate_ratio: float | None = None
     is_open: bool = False
-    """True: requests or iterations were due at a rate, whether or not those before were answered."""
+    """True: requests or iterations were due at a rate, whether or not earlier ones were answered."""
 
 
 def marks_of(tool: str, text: str) -> OutputMarks:
-    """Return what the text of one run of a tool says of its load."""
+    """Return the load that the text of one run of a tool states."""
     if tool == "zrk" and _CLOSED.search(text):
         return OutputMarks(streams=_count(_STREAMS[tool], text))
     whole_commands = "\n " + _CONTINUED.sub(" ", text)
     rate = _first(_RATES.get(tool), whole_commands)
-    rate = None if rate == "0" else rate  # fortio: at full speed
+    rate = None if rate == "0" else rate  # fortio states 0 for full speed
     ratio = _RATIO.search(text) if tool == "zrk" else None
     return OutputMarks(
         streams=_count(_STREAMS.get(tool), text),

@@ -56,15 +56,15 @@ class PublishedResult(Frozen):
 
 
 CLOSED_SHARE = 0.99
-"""Read errors for each answer from which a server closes every connection, as wrk counts it."""
+"""Read errors of wrk for each answer from which the server is taken to close every connection."""
 OPEN = frozenset({"open-loop", "open-model", "target-rate"})
 """Codes of notes on outputs whose requests were due at a rate."""
 WHOLE_SECONDS_STEP_S = 2.0
-"""Step of a duration that is rounded down to whole seconds: it may be a second more, and half a step is allowed."""
+"""Step of a duration that is rounded down to whole seconds: half a step, a second, may be missing."""
 
 
 def result_of_output(name: str, output: LoadResult, text: str = "") -> PublishedResult:
-    """Return the output of a load tool; `text` is that of this run alone, which says more of the load than figures."""
+    """Return the result in the output of a load tool; `text` is of this run alone, and states the load."""
     errors, marks = output.errors, marks_of(output.tool, text)
     closed = _closed_connections(output)
     read = errors.read if closed is None else None
@@ -73,10 +73,10 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
     counts = [errors.connect, read, errors.write, errors.timeout, errors.other, not_2xx]
     known = [count for count in counts if count is not None]
     failures = sum(known) if known else output.failed
-    if output.failed is not None:  # the tool's own sum, of which other lengths are no failures
+    if output.failed is not None:  # the tool's own sum; an answer of another length is no failure
         failures = max(failures or 0, output.failed - (output.failed_length or 0))
     connections = output.connections
-    if connections and output.threads and output.tool in {"wrk", "wrk2"}:  # each thread has as many
+    if connections and output.threads and output.tool in {"wrk", "wrk2"}:  # each thread opens the same number
         connections = connections // output.threads * output.threads
     protocol = output.negotiated.protocol if output.negotiated else None
     return PublishedResult(
@@ -108,7 +108,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
 
 
 def results_of_outputs(name: str, outputs: Sequence[LoadResult], text: str) -> list[PublishedResult]:
-    """Return the outputs in a text. Several of one target may be of one server: each is a test of its own."""
+    """Return the results in a text. Several with the same target may be of one server: each is a test of its own."""
     if len(outputs) == 1:
         return [result_of_output(name, outputs[0], text)]
     numbered = [(f"run {number}", each) for number, each in enumerate(outputs, start=1)]
@@ -118,7 +118,7 @@ def results_of_outputs(name: str, outputs: Sequence[LoadResult], text: str) -> l
 
 
 def _closed_connections(output: LoadResult) -> int | None:
-    """Return the read errors of wrk that are no failures: one for each answer, of a server that closes unannounced."""
+    """Return wrk's read errors if they are no failures: one for each answer, as the server closes unannounced."""
     read, answers = output.errors.read, output.requests
     if output.tool not in {"wrk", "wrk2"} or not read or not answers:
         return None

@@ -130,12 +130,12 @@ def words_of(head: str) -> str:
 
 
 def is_name(head: str) -> bool:
-    """Return whether a heading is that of the names of servers."""
+    """Return whether a heading stands above names of servers."""
     return any(_NAMES.fullmatch(part) for part in re.split(r"\s*/\s*", words_of(head)))
 
 
 def is_test(head: str) -> bool:
-    """Return whether a heading is that of the names of tests."""
+    """Return whether a heading stands above names of tests."""
     return _TESTS.fullmatch(words_of(head)) is not None
 
 
@@ -145,7 +145,7 @@ def is_repetition(head: str) -> bool:
 
 
 def is_sweep(head: str) -> bool:
-    """Return whether a heading is that of a rate that may have been asked for: `Rate (req/s)`."""
+    """Return whether a heading may name a target rate: `Rate (req/s)`."""
     return (
         re.fullmatch(r"(?:(?:arrival|request) )?rate|load", _without_brackets(words_of(head)), re.IGNORECASE)
         is not None
@@ -157,22 +157,22 @@ def _without_brackets(words: str) -> str:
 
 
 def is_bare_number(head: str) -> bool:
-    """Return whether a heading is a number alone, as of connections, or the first row of a file without headings."""
+    """Return whether a heading is only a number: of connections, or a cell of a file without headings."""
     return re.fullmatch(r"\d+(?: #\d+)?", head) is not None
 
 
 def is_mean(label: str) -> bool:
-    """Return whether the label of a row is that of means."""
+    """Return whether the label of a row names a mean: `avg`."""
     return words_of(label).lower() in _MEAN
 
 
 def is_summary(label: str) -> bool:
-    """Return whether the label of a row, or a heading, is that of a mean or total of others."""
+    """Return whether the label of a row, or a heading, names a mean, total or extreme of others."""
     return words_of(label).lower() in _MEAN | _MEDIAN | _MAX | _SUMMARIES
 
 
 def is_index(head: str) -> bool:
-    """Return whether a heading is that of the numbers of rows or repetitions."""
+    """Return whether a heading stands above numbers of rows or repetitions."""
     return not words_of(head) or _INDEX.fullmatch(words_of(head)) is not None
 
 
@@ -210,7 +210,7 @@ def owner_of(head: str) -> str:
 
 
 def connections_of(head: str) -> int | None:
-    """Return the connections that are a heading, `1 000 connections`; None for others."""
+    """Return the number of connections in a heading such as `1 000 connections`; None for others."""
     match = _AT_CONNECTIONS.fullmatch(words_of(head))
     return int(re.sub(r"\D", "", match[1])) if match else None
 
@@ -221,7 +221,7 @@ def has_time_unit(head: str) -> bool:
 
 
 def _is_rate(words: str) -> bool:
-    """Return whether a heading is that of rates; an extreme, a spread or a rate per core is another figure."""
+    """Return whether a heading names rates, and no extreme, spread or rate per core."""
     if _OTHER_RATE.search(words):
         return False
     if PER_SECOND.search(words) is not None:

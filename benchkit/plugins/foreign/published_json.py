@@ -23,9 +23,9 @@ KEY = "benchkit key"
 OUTER_KEY = "benchkit outer key"
 """Heading of the column with the key around it."""
 LONGEST_TIME_S = 10.0
-"""Median time above which times without a unit are no seconds: no published server takes ten of them."""
+"""Median up to which times without a unit are read as seconds: no published server takes 10 s."""
 LONGEST_WINDOW_MS = 1e6
-"""`duration_ms` above which it states microseconds, as that of wrk's scripts does."""
+"""`duration_ms` above which it is in microseconds, as wrk's scripts print it."""
 _WRAPPERS = {
     "results",
     "data",
@@ -47,7 +47,7 @@ _OPTIONS = {"opts", "options", "config", "configuration", "params", "parameters"
 _LEVELS = {"plaintext": "pipelineConcurrencyLevels", "query": "queryIntervals", "update": "queryIntervals"}
 _LEVELS |= {"cached-query": "cachedQueryIntervals"}
 _TESTS = {*_LEVELS, "json", "db", "queries", "fortune", "fortunes", "updates"}
-"""Names of TechEmpower's tests, which other projects use: a key of these names no server."""
+"""Names of TechEmpower's tests, which other projects use: such a key is a test, not a server."""
 
 
 def json_table(text: str) -> RawTable | None:
@@ -123,7 +123,7 @@ def _text(value: object) -> str:
 def _by_level(document: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield a row for each test, framework and level, of connections or of queries.
 
-    Latencies of `plaintext` are left out: they are those of batches of 16 pipelined requests.
+    Latencies of `plaintext` are omitted: they are of batches of 16 pipelined requests.
     """
     for test, of_test in document["rawData"].items():
         levels = document.get(_LEVELS.get(test, "concurrencyLevels")) or ()

@@ -1,6 +1,6 @@
-"""Tables in texts: CSV, and those of Markdown, HTML, AsciiDoc, reStructuredText or drawn ones in other text. Pure.
+"""Tables in texts: CSV, Markdown, HTML, AsciiDoc, reStructuredText, and tables drawn in other text. Pure.
 
-Tables of other kinds are given bars first, and are read as those of Markdown are.
+All but CSV and Markdown are first rewritten as tables of Markdown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RawTable:
     title: str | None = None
     """Heading above it."""
     before: str = ""
-    """Text between the heading, or the table before, and this one; all text around it where it is the only one."""
+    """Text between this table and the heading or table before it; for the only table, all text around it."""
 
 
 def tables_of(text: str) -> list[RawTable]:

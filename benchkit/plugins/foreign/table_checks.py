@@ -31,19 +31,19 @@ PLATEAU = 0.015
 MIN_PLATEAU, PLATEAU_SHARE = 3, 0.2
 """Fewest servers on a plateau, and their least share of the table."""
 MIN_COPIES = 3
-"""Fewest rows whose percentile is their mean from which that is no coincidence of rounding."""
+"""Fewest rows with a percentile equal to the mean that are no coincidence of rounding."""
 LEAST_COPIED = 75.0
-"""Least percentile that is no mean: in a skewed distribution, lower ones can be near it."""
+"""Lowest percentile that cannot equal the mean; lower ones can in a skewed distribution."""
 ROBUST_FROM = 10
 """Degrees of freedom from which a median of deviations is known well enough."""
 WHOLE = 5e-4
-"""Relative distance of a count by its rate from whole seconds, which truncated rates have."""
+"""Largest relative distance of requests ÷ rate from whole seconds that truncated rates explain."""
 WHOLE_SHARE = 0.8
-"""Share of the rows whose duration must be whole seconds for it to be the one that was asked for."""
+"""Share of rows with whole seconds from which these are taken for the requested duration."""
 CLOSES = 0.5
 """Connections opened for each request from which most requests had one of their own."""
 CLOSES_MORE = 3.0
-"""Connections opened for each request, relative to the median of the table, from which a row is unlike it."""
+"""Connections opened for each request, relative to the median of the table, from which a row differs from it."""
 Results = Sequence[PublishedResult]
 
 
@@ -61,15 +61,15 @@ class Ranking:
     tied: int
     """Servers that cannot be told from the first, itself included."""
     names: frozenset[str]
-    """Servers of those pairs."""
+    """Servers in pairs of equal neighbours."""
 
 
 def spread_of(repetitions: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Return the standard deviation of repetitions around their means, and its degrees of freedom.
 
-    It is the pooled one, or the one by the median of the deviations where this is less (`ROBUST_FROM` degrees and
-    more). A repetition that failed is no noise. The normal distribution's median deviation is 0.6745 of its standard
-    deviation (Hampel, The influence curve and its role in robust estimation, JASA 69, 1974).
+    It is the pooled one; from `ROBUST_FROM` degrees on, the estimate by the median deviation if that is smaller. A
+    repetition that failed is no noise. The normal distribution's median deviation is 0.6745 of its standard deviation
+    (Hampel, The influence curve and its role in robust estimation, JASA 69, 1974).
     """
     deviations: list[float] = []
     df = 0
@@ -96,7 +96,7 @@ def noise_of(results: Results) -> float | None:
 
 
 def rank(results: Results, noise: float | None) -> Ranking | str:
-    """Rank servers by the means of their rates, and compare neighbours with repetitions; a reason where none can be."""
+    """Rank servers by mean rate, and compare neighbours with the noise; return the reason where that is impossible."""
     if any(result.target_rate is not None for result in results):
         return "a target rate was held, which all servers share"
     logs: defaultdict[str, list[float]] = defaultdict(list)
@@ -139,7 +139,7 @@ def _ranks(results: Results, context: AuditContext) -> AuditOutcome:
 
 
 def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
-    """Find the most servers whose rates differ by no more than `PLATEAU`."""
+    """Find the largest group of servers whose rates differ by no more than `PLATEAU`."""
     if any(result.target_rate is not None for result in results):
         return "a target rate was held, which all servers share"
     by_name: defaultdict[str, list[float]] = defaultdict(list)
@@ -158,13 +158,13 @@ def _plateau(results: Results, _context: AuditContext) -> AuditOutcome:
     text = (
         f"{count} of {len(ranked)} results lie between {units.rate(rates[start])} and "
         f"{units.requests_per_s(rates[start + count - 1])}, within {units.share(PLATEAU)}. Something that they share was "
-        "probably the limit, such as the load tool, the link or a rate that was asked for."
+        "probably the limit, such as the load tool, the link or a target rate."
     )
     return finding_of("plateau", "suspect", [each for each in results if each.name in names and each.rps], text)
 
 
 def _whole_seconds(results: Results, _context: AuditContext) -> AuditOutcome:
-    """Find rates that are counts by whole seconds, whose step is more than the differences between ranks."""
+    """Find rates by whole seconds, whose rounding exceeds the differences between neighbours in rank."""
     windows = [each.requests / each.rps for each in results if each.requests and each.rps and each.duration_step_s]
     if len(windows) < MIN_PLATEAU:
         return None
@@ -195,14 +195,14 @@ def _reconnects(results: Results, _context: AuditContext) -> AuditOutcome:
     if not unlike:
         return None
     text = (
-        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request: their rates are those of "
-        f"connecting. The median of the table has {usual:.3g} for each."
+        f"{units.counted(len(unlike), 'result')} with a new connection for at least every second request: "
+        f"their rates measure connecting. The median of the table has {usual:.3g} for each."
     )
     return finding_of("reconnects", "suspect", unlike, text)
 
 
 def _streams(results: Results, context: AuditContext) -> AuditOutcome:
-    """Find rows with several requests in flight on each connection, which nothing states."""
+    """Find rows with several requests in flight on each connection whose number is not stated."""
     found = [each for each in results if each.tool is None and has_unstated_streams(each)]
     if not found or context.is_rate_held:
         return None
@@ -242,8 +242,8 @@ def _copies(results: Results) -> list[AuditFinding]:
             f"p{percent:g}-is-mean",
             "invalid",
             copies,
-            f"p{percent:g} is the mean in every one of {units.counted(len(copies), 'row')}, to the last digit: it was copied "
-            "from it, and no percentile was measured.",
+            f"p{percent:g} equals the mean in every one of {units.counted(len(copies), 'row')}, to the last digit: "
+            "it is a copy of the mean, not a measured percentile.",
         )
         for percent, copies in copied_percentiles(results)
     ]

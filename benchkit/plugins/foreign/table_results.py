@@ -3,8 +3,8 @@
 A table is CSV, Markdown, drawn or JSON, with a row for each server, or for each measurement of one. Columns are
 recognised by their headings: `framework`, `requests/s`, `Speed (64)` (a rate at 64 connections), `mean (ms)`, `p99`,
 `connections`, `throughput (MB/s)`. A time or a size needs a unit, in its heading or in its cells. MB are 1,000,000
-bytes, the least that is meant by it. Columns whose cells name rates are servers, several columns of rates are servers
-or tests, and columns such as `Run 2` are repetitions of each row.
+bytes, the smaller of its two meanings. Columns whose cells name rates are servers. Several columns of rates are servers
+or tests. Columns such as `Run 2` are repetitions of each row.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SHARE = re.compile(r"[\d.,]+ ?(?:%|[mnuμ]?s|[x\u00d7])")
 _DATED = re.compile(
     r"(?:start |end |unix )?(?:date|time|timestamp|started|time started)|file|commit|seed|rank|排名", re.IGNORECASE
 )
-"""Heading of a column that names no condition: where or when a row was measured, or what came of it."""
+"""Heading of a column that is no condition of a measurement, but its date, file, commit or rank."""
 _USERS = re.compile(r"\b(?:vus?|(?:virtual )?users?)\b|用户|ユーザー", re.IGNORECASE)
 """Users of a load tool, which may wait between their requests."""
 _AT = re.compile(r"\b(\d[\d,]*) (?:concurrent )?(?:connections|conns|clients)\b", re.IGNORECASE)
@@ -69,7 +69,7 @@ _TIMES_IN = re.compile(
 _VALUE = {"value", "values", "result", "wert", "valeur", "valor", "valore", "значение", "值", "数值", "结果", "値"}
 """Headings of the only column of figures, which name no server."""
 _SENTENCE = 60
-"""Characters of a cell that is no name."""
+"""Longest cell that may be a name, in characters."""
 
 
 def read_table(text: str, where: str) -> PublishedTable:
@@ -275,7 +275,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
 
 
 def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]:
-    """Return the rows, each empty label in the first column with the one above: it stands for a group of rows."""
+    """Return the rows; an empty label in the first column becomes the label above, which heads a group."""
     first = table.heads[0]
     if first not in labels:
         return table.rows
@@ -286,9 +286,9 @@ def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]
 
 
 def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[Mapping[str, str]]:
-    """Return the rows without those that sum up others: `Average` below servers, or below `1`, `2` and `3`.
+    """Return the rows without summaries: `Average` below servers, or below `1`, `2` and `3`.
 
-    Of rows that all are summaries, as those of wrk's statistics, the one of means is returned.
+    If all rows are summaries, as in wrk's statistics, the row of means is returned.
     """
     if named is None:
         return rows
@@ -297,7 +297,7 @@ def _measured(rows: Sequence[Mapping[str, str]], named: str | None) -> Sequence[
 
 
 def _first_of_each(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:
-    """Return the columns without those of a figure that an earlier one states: `Total req/s` before `Req/s avg`."""
+    """Return the first column of each figure: `Total req/s` before `Req/s avg`, headings with `/s` before others."""
     named = sorted(columns.items(), key=lambda item: PER_SECOND.search(words_of(item[0])) is None)
     first = {column.field: head for head, column in reversed(named)}
     return {
@@ -308,7 +308,7 @@ def _first_of_each(columns: Mapping[str, PublishedColumn]) -> dict[str, Publishe
 
 
 def _conditions(table: RawTable, known: Sequence[str], heads: Sequence[str]) -> list[str]:
-    """Return the further columns that tell rows of the same server and load apart: they are of several tests."""
+    """Return the other columns that distinguish rows of the same server and load: their values are tests."""
     chosen: list[str] = []
 
     def kinds(of: Sequence[str]) -> int:
@@ -364,7 +364,7 @@ def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal
 def _labels(
     table: RawTable, heads: Sequence[str], left: Sequence[str], cells: Mapping[str, Sequence[str]], decimal: Decimal
 ) -> tuple[str | None, str | None]:
-    """Return the columns with the names of servers and of tests; other labels than these stand `left` of figures."""
+    """Return the columns with the names of servers and of tests: by heading, else by the texts `left` of figures."""
     texts = [
         head
         for head in left
@@ -384,14 +384,14 @@ def _labels(
 
 
 def _is_label(cell: str, decimal: Decimal, *, is_first: bool) -> bool:
-    """Return whether a cell may be a name; a share or size is one in the first column alone: `64Mi`, `100m`."""
+    """Return whether a cell may be a name; a number or size may be one in the first column only: `64Mi`."""
     if re.search(r"[^\W\d_]", cell) is None or _SHARE.fullmatch(cell):
         return False
     return is_first or (read_number(cell, decimal) is None and not is_size(cell))
 
 
 def _rates_by_owner(columns: Mapping[str, PublishedColumn]) -> dict[str, PublishedColumn]:
-    """Return several columns of rates as those of servers or tests that their headings name."""
+    """Return several columns of rates as columns of the servers or tests that their headings name."""
     heads = [head for head, column in columns.items() if _is_rate_alone(column)]
     owners = {owner_of(head) for head in heads}
     if len(heads) == 1 or "" in owners or len(owners) < len(heads):
@@ -400,12 +400,12 @@ def _rates_by_owner(columns: Mapping[str, PublishedColumn]) -> dict[str, Publish
 
 
 def _is_rate_alone(column: PublishedColumn | None) -> bool:
-    """Return whether a column is of rates, whatever their scale, and says no more of them."""
+    """Return whether a column is of rates of any scale, without connections or repetitions."""
     return column is not None and replace(column, scale=None) == PublishedColumn("rps", kind="rate")
 
 
 def _place(head: str, label: str, test: str | None, number: int | None, named: str | None) -> dict[str, Any]:
-    """Return the server, test and repetition of a cell, of a table with several columns of rates."""
+    """Return the server, test and repetition of a cell in a table with several columns of rates."""
     owner = owner_of(head) or words_of(head)
     if named is not None and is_name(named):
         return {"name": label, "test": ", ".join(filter(None, (test, owner)))}

@@ -43,7 +43,7 @@ class AccessRight(Frozen):
 
 @dataclass(frozen=True)
 class NetrcFile(ControllerFile):
-    """The .netrc of a user, with which the go command logs in; it does so over https only (`go help goauth`)."""
+    """The .netrc of a user, with which the go command logs in, over https only (`go help goauth`)."""
 
     server: Endpoint
     user: str

@@ -190,8 +190,8 @@ class Goproxy(ModuleProxy):
 class Athens(ModuleProxy):
     """Athens, from a binary that the inventory names: its settings are environment variables.
 
-    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it. A host without
-    a binary skips its cells. It passes a few of its variables to the go command; a setting of its own has the others.
+    Its sources are neither on the public module proxy nor in Debian, so that benchkit does not build it. Cells on a
+    host without a binary are unsupported. ATHENS_GO_BINARY_ENV_VARS has the variables that it does not pass on itself.
     """
 
     name = "athens"

@@ -80,7 +80,7 @@ _JSON = re.compile(r'"(?:p97_5|p2_5|mismatches|non2xx)"\s*:')
 
 
 class _AutocannonReader(Reader):
-    """Figures of the tables; requests are those that were sent."""
+    """Figures of the tables; requests are counted when sent."""
 
     tool = "autocannon"
     _own = _OWN
@@ -193,7 +193,7 @@ class _AutocannonReader(Reader):
     def _is_answered(self) -> bool:
         """Return whether all requests sent have an answer or were in flight: else the line with errors is missing.
 
-        With a target rate it counts the requests of one second too many as sent (`initialiseClients` in lib/run.js).
+        At a target rate, autocannon counts one second of requests too many as sent (`initialiseClients` in lib/run.js).
         """
         if self.requests is None or self.rps is None or self.samples is None:
             return False

@@ -124,7 +124,7 @@ class _GatlingReader(Reader):
         return bool(self.figures) or self.progress is not None
 
     def read_line(self, line: str) -> None:
-        """Restore the mark `>` of a row, which is removed as that of a quotation."""
+        """Match rows with and without their mark `>`, which may be removed like a mark of quoted text."""
         for pattern, action in self._rules:
             if match := pattern.fullmatch(line) or pattern.fullmatch(f"> {line}"):
                 action(match)

@@ -193,14 +193,14 @@ _BEHIND = {
     4: ("bytes", "grpThreads", "allThreads", "Latency"),  # 2.13
     2: ("bytes", "Latency"),
 }
-"""Columns behind `success`, and `failureMessage` which 3.0 added, by their number: the defaults of each version."""
+"""Columns after `success` (and `failureMessage`, from 3.0 on) by their number: the defaults of each version."""
 
 
 def _columns_of(line: str) -> tuple[list[str], str] | None:
     """Return the columns and the delimiter of a JTL without a heading, by its first row; None for any other line.
 
-    Columns keep their order whichever of them are saved. Of those that no version has by default the first four and
-    `success` are known.
+    The order of columns is fixed, whichever are saved. If they are no version's defaults, only the first four and
+    `success` are named.
     """
     for delimiter in DELIMITERS if len(line) <= MAX_LINE else ():
         cells = next(csv_rows([line], delimiter))

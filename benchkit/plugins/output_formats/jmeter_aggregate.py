@@ -5,7 +5,7 @@ Meaning of the figures, read from its source (SamplingStatCalculator, StatVisual
 - The last row, `TOTAL` in the language of its author, is of all samples. It is stated, or the only row.
 - Times are milliseconds, the rate is samples per second; one that was copied from the window has its unit: `5.2/min`.
 - The share of failures has a percent sign, or is a share of 1. It is rounded, so that their number may be unknown.
-- Headings are those of the window in several languages, or the keys of its messages (`aggregate_report_count`).
+- Headings are the window's in several languages, or the keys of its messages (`aggregate_report_count`).
 """
 
 from __future__ import annotations
@@ -108,11 +108,11 @@ def _figure(cell: str) -> float | None:
 
 
 def _failed(requests: int | None, share: float | None, cell: str) -> int | None:
-    """Return the failed samples where their rounded share leaves one number; a share of 0 without decimals does not."""
+    """Return the number of failed samples, if only one number has this rounded share; None otherwise."""
     if requests is None or share is None or share > 1:
         return None
     failed = round(share * requests)
     if not cell.endswith("%") and cell.rstrip("0") == cell.removesuffix(".0").removesuffix("0"):
-        return failed  # a share of 1 has all its digits, without zeros behind
+        return failed  # not rounded: a share of 1 is printed with all digits, without trailing zeros
     step = 10.0 ** -len(cell.rstrip("%").partition(".")[2]) * (0.01 if cell.endswith("%") else 1)
     return failed if step * requests < 1 else None

@@ -7,7 +7,7 @@ Meaning of the figures, read from its source (stats.py):
   more are rounded to two digits first, shorter ones to 1 ms. So "100%" may be above the maximum, and is not stated.
 - The row "Aggregated" ("Total" before 0.14) is of all requests. Its rate is requests ÷ time from the start to the last
   request. A table that locust prints during a run has the rate of the last ten seconds. Only the last table, which
-  percentiles follow, has the run's. The same holds for rate and percentiles in a row of the history.
+  percentiles follow, has the run's rate. Rates and percentiles of the history are of ten seconds too.
 - A request failed by its status (400 and more: "other" here), its connection, or the script's own judgement.
 - Average size is of the body.
 """
@@ -318,7 +318,6 @@ def _times(figure: Mapping[str, float | None], prefix: str) -> dict[str, float |
 
 
 def _percentiles(row: Mapping[str, str]) -> dict[str, float | None]:
-    """Return the percentiles of a row, without those that it does not state."""
     stated = {name.removesuffix("%"): parse_number(value) for name, value in row.items() if name.endswith("%")}
     return {name: ms for name, ms in stated.items() if ms is not None and name != "100"}
 

@@ -128,7 +128,7 @@ class _NighthawkReader(Reader):
         )
 
     def _has_last_counter(self) -> bool:
-        """Return whether the counter is there that every run has, near the end; names of tests are not known."""
+        """Return whether `upstream_rq_total` is there, which every run has near the end, or no known counter is."""
         known = any(name.startswith(_PREFIXES) for name in self.counters)
         return any(name.endswith("upstream_rq_total") for name in self.counters) or (bool(self.counters) and not known)
 

@@ -1,4 +1,4 @@
-"""The pages of a site, each written only where its content changed since."""
+"""The pages of a site, each written only if its content changed."""
 
 from __future__ import annotations
 
@@ -121,9 +121,8 @@ class _Chart:
 def write_site(store: Store, folder: Path) -> WrittenSite:
     """Write the site of a store: `index.html`, a page for each scenario, and the reports that its runs have.
 
-    Calibrations are omitted.
-    A page whose content did not change stays as it is. Raises InputError for an empty store, BenchkitError if a file
-    cannot be written.
+    Calibrations are omitted, and unchanged pages are not written. Raises InputError for an empty store, BenchkitError
+    if a file cannot be written.
     """
     stored, unreadable = store.survey()
     found = [(run, manifest) for run, manifest in stored if not manifest.is_calibration]
@@ -280,7 +279,6 @@ def _write_page(path: Path, state: str, template: str, title: str, content: Call
 
 
 def _state_of(page: Path) -> str | None:
-    """Return the state of a written page; None where there is none."""
     _, found, rest = _head(page).partition(_STATE)
     return rest.partition('"')[0] if found else None
 

@@ -87,8 +87,8 @@ class Cleaner:
 
 
 def digest(text: str) -> str:
-    """Return the same text for the same value, from which the value does not follow where it is hard to guess."""
-    return f"0{hashlib.sha256(text.encode()).hexdigest()}"[:DIGEST]  # a digit, which makes it an id in any class
+    """Return a short digest: equal for equal values; only a value that is easy to guess follows from it."""
+    return f"0{hashlib.sha256(text.encode()).hexdigest()}"[:DIGEST]  # the leading digit makes it an id in any class
 
 
 def _looks_secret(text: str) -> bool:

@@ -47,7 +47,7 @@ _NGINX: Mapping[str, str] = {
 }
 """Variables of nginx that are read; `$http_…` are headers, and all others are skipped.
 
-`$bytes_sent` is none of them, as it counts the headers of answers, too; so does Apache's `%O`."""
+`$bytes_sent` and Apache's `%O` are skipped, as they include the headers of responses."""
 
 _APACHE: Mapping[str, str] = {
     "r": "request",
@@ -70,7 +70,7 @@ _JSON: Mapping[str, tuple[str, ...]] = {
     "length": ("bytes_read", "request_length", "content_length", "request_size"),
     "time": ("ts", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec"),
 }
-"""Names of fields in lines of JSON, the first that a line has."""
+"""Names of fields in lines of JSON; of several in a line, the first of these is read."""
 
 _VARIABLE = re.compile(r"\$\{?([a-z0-9_]+)\}?|%[<>]?(?:\{([^}]*)\})?([a-zA-Z])|%%")
 _LINE = re.compile(r"([A-Z]{1,20}) (\S+)(?: (HTTP/[0-9.]+))?")
@@ -78,7 +78,7 @@ _LINE = re.compile(r"([A-Z]{1,20}) (\S+)(?: (HTTP/[0-9.]+))?")
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """One request of a log; None where the log does not state a thing."""
+    """One request of a log; None for what the log does not state."""
 
     method: str
     target: str
@@ -160,7 +160,7 @@ def _read_formatted(lines: Iterable[str], form: str) -> Log:
 def _compile(form: str) -> tuple[re.Pattern[str], list[str]]:
     """Return the pattern of a format string, and what each of its groups is: a field, `:Header`, or empty.
 
-    A value ends where the text after it begins; in quotes it may have escaped ones.
+    A value ends where the text after it begins; a quoted one may contain escaped quotes.
     """
     pieces, names, end = [], [], 0
     for match in _VARIABLE.finditer(form):

@@ -119,7 +119,7 @@ class _Description:
         return self._value(schema, 0)
 
     def _value(self, schema: object, depth: int) -> Any:  # noqa: ANN401 - JSON
-        """Return a value of a schema: the one that it states, else one made of those of its parts."""
+        """Return a value of a schema: the stated one, else one made of its parts' values."""
         resolved = self._resolved(schema)
         if stated := [resolved[name] for name in STATED if name in resolved]:
             return stated[0]

@@ -30,8 +30,8 @@ _ID = re.compile(
 def traffic_of(log: Log, cleaner: Cleaner, source: str, *, paths: int) -> Traffic:
     """Return the traffic of a log, with at most `paths` different requests of each class.
 
-    A class is a method and a path whose ids are `{}`. Of each, requests at equal distances in the order of the log are
-    kept: frequent paths are so more often among them.
+    A class is a method and a path whose ids are `{}`. Of each class, requests at equal distances in the log are kept,
+    so that frequent paths are kept more often.
     """
     targets = [cleaner.target(each.target) for each in log.requests]
     names = kinds_of([(each.method, target) for each, target in zip(log.requests, targets, strict=True)])
@@ -127,7 +127,7 @@ def _size_class(size: int, sizes: Sequence[int]) -> int:
 
 
 def _order(kept: Sequence[LoggedRequest], requests: Sequence[TrafficRequest]) -> Iterator[int]:
-    """Yield the place of each logged request, by its own path, or else of others of its class in turn."""
+    """Yield the index in `requests` for each logged one: of its own path, else of others of its class in turn."""
     places = {(each.kind, each.path): place for place, each in enumerate(requests)}
     of_kind: defaultdict[str, list[int]] = defaultdict(list)
     for place, request in enumerate(requests):

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Pa
 def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) -> None:
     keep(synthetic_run(), tmp_path)
     message = refusal("top", "latest", "--store", str(tmp_path))
-    assert "'latest' is a run, and no file" in message
+    assert "'latest' is a run, not a file" in message
     assert "with --cell: stack=go, stack=nginx" in message
     assert "cannot read the file" in refusal("top", "r2099", "--store", str(tmp_path))
 

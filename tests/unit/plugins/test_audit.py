@@ -172,7 +172,7 @@ def test_a_percentile_that_is_the_mean_in_every_row_was_copied() -> None:
     copied = [PublishedResult(name=str(i), mean_s=i / 1e3, percentiles={50: 0.001, 99: i / 1e3}) for i in range(1, 5)]
     (found,) = findings(*copied)
     assert (found.check, found.severity, len(found.results)) == ("p99-is-mean", "invalid", 4)
-    assert "p99 is the mean in every one of 4 rows" in found.text
+    assert "p99 equals the mean in every one of 4 rows" in found.text
     measured = [*copied, PublishedResult(name="5", mean_s=0.001, percentiles={99: 0.002})]
     assert codes(*measured) == []
     assert (

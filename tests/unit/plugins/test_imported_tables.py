@@ -101,7 +101,7 @@ def test_a_stored_row_is_read_again() -> None:
 def test_what_is_no_table_or_lacks_connections_is_refused() -> None:
     with pytest.raises(InputError, match="does not state the number of connections"):
         cells("name,rps\na,1\n")
-    with pytest.raises(InputError, match="no such load"):
+    with pytest.raises(InputError, match="the load is invalid"):
         cells("name,rps\na,1\n", connections=0)
     assert is_table("auto", OutputFile("t.csv", b"name,rps\na,1\n", AT))
     assert not is_table("wrk", OutputFile("t.csv", b"name,rps\na,1\n", AT))
