@@ -80,7 +80,7 @@ class SecondSeries(Frozen):
 
     seconds: tuple[SecondCounts, ...]
     beyond: Count
-    """Starts and ends after the last second that a series can have."""
+    """Number of starts and ends after the last second that a series can have."""
 
 
 class ReducedClass(Frozen):
@@ -90,7 +90,7 @@ class ReducedClass(Frozen):
     latency: ReducedLatency | None
     status: Mapping[str, Count]
     bytes: tuple[Count, Count] | None
-    """Fewest and most of a response."""
+    """Fewest and most bytes of a response."""
     other_sizes: Count
     errors: Count
 
@@ -153,7 +153,7 @@ def read_file(file: bytes | None, tool: str) -> ReducerOutput:
 
 
 def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
-    """Return what a tool with such rows measured.
+    """Return the measurement of a tool from the reducer's file of its `rows`.
 
     Raises ParseError for a histogram that cannot be read, or has other counts.
     """

@@ -36,7 +36,7 @@ def read_generator(tool: Tool, load: Load, output: ToolOutput, protocol: HttpPro
 
 
 def _within_window(read: ParsedOutput, load: Load) -> ParsedOutput:
-    """Return an output over the window, for a tool that states a longer time, in which it sent nothing."""
+    """Return an output over the window, for a tool whose stated time includes an idle wait."""
     result, window_s = read.result, load.duration_s
     if window_s is None or result.duration_s is None or result.duration_s <= window_s:
         return read
@@ -302,11 +302,10 @@ def with_achieved_rate(output: ParsedOutput, load: Load, support: RateSupport | 
 def _answered_rate(result: LoadResult, measured: Measurement, load: Load, support: RateSupport) -> float | None:
     """Return answered requests per second, from the instants of the requests where the tool states them.
 
-    Requests are sent at instants that are an interval apart; n of them cover n - 1 intervals, on each connection where
-    each has its own. In an open loop requests are sent at the target rate whatever becomes of them. So only those
-    count that were answered before the last one was sent. Those sent within the time of the fastest answer before that
-    cannot have been: the time is shorter by that much. A backlog that grows is thus a rate below the target, and never
-    more than was sent.
+    Requests are sent an interval apart; n of them cover n - 1 intervals, on each connection where each has its own
+    clock. An open loop sends at the target rate even if answers are late. So only requests count that were answered
+    before the last one was sent. A request sent less than the fastest answer's time before that cannot be one: the
+    time is shorter by that much. A growing backlog thus gives a rate below the target, and never above that of sending.
     """
     span, requests = measured.span, measured.counters.recorded
     if span is None or span.ended_later is None:

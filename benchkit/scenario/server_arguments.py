@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
-    """Return a name for each command: those given, else its program's, numbered where two are equal.
+    """Return a name for each command: the given one, else its program's, numbered where two are equal.
 
     Raises InputError for names that are too few, too many, equal, or no names.
     """

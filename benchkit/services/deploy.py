@@ -32,9 +32,9 @@ from benchkit.services.service import (
 
 TEST_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
-"""Time in which a service ends that cannot listen, as another program took its port while it started."""
+"""Time for a service to end if another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
-"""The same where that program is older than the service: a JVM, or a busy machine, takes seconds until it listens."""
+"""Time for it to end if the other program was there before: a JVM, or a busy machine, takes seconds to listen."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -316,7 +316,7 @@ def _wait_answer(host: Host, service: Service, process: HostProcess, request: Re
 
 
 def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
-    """Return the addresses at which a process listens in the way of its service's protocol."""
+    """Return the addresses at which a process listens by the transport of its service's protocol."""
     return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
 
 

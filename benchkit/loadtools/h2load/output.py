@@ -170,7 +170,7 @@ class _H2loadReader(Reader):
 
     def result(self) -> LoadResult:
         not_2xx = [n for n in (self.status_3xx, self.status_4xx, self.status_5xx) if n is not None]
-        # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
+        # A text without its end, or with a gap in the numbers of threads, may lack some.
         if "finished_in" in self.stated and max(map(int, self.clients_of), default=0) == len(self.clients_of) - 1:
             self.threads, self.connections = len(self.clients_of), sum(self.clients_of.values())
         return self.load_result(
