@@ -90,7 +90,7 @@ class Measurement:
     notes: tuple[Note, ...] = ()
     latency_from: LatencyFrom = "sent"
     lag: Histogram | None = None
-    """Times by which requests were sent after they were due; None where the tool states no such instants."""
+    """Times by which requests were sent after they were due; None where the tool does not state when they were due."""
     seconds: tuple[Second, ...] = ()
     """Each second of the run; empty where the tool states no instants."""
     classes: Mapping[int, ClassCounts] = field(default_factory=dict)

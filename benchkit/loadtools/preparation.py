@@ -65,7 +65,7 @@ _PREFIXES = (
     _Prefix("quotation", re.compile(r"[ \t]{0,3}(?:>|\||#|//|\*)(?=[ \t]|$) ?"), is_block=True),
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
-"""Line of GitHub Actions and Azure Pipelines between those of a step."""
+"""Line that GitHub Actions and Azure Pipelines write between the lines of a step."""
 _ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"|(?<!\\)"(?=[ \t]*[,}\]])')
 """Line end within a string of JSON, and the string's beginning and end: its first and last lines stand alone then."""
 _QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
@@ -152,7 +152,7 @@ def _with_characters(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text with what is between tags `<pre>` in lines of its own; a tag in a string of JSON stays."""
+    """Return the text with the content of `<pre>` in lines of its own; a tag in a string of JSON stays."""
     if _XML.search(text):
         return text
     opened = _OPENING.sub("\\1\n", text)

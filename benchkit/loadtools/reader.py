@@ -136,7 +136,7 @@ class Reader(ABC):
         return read
 
     def latest(self, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes by the last such line, each from the next group by its reader."""
+        """Return the action that sets attributes, each from the next group by its reader; the last line counts."""
 
         def read(match: re.Match[str]) -> None:
             for (name, reader), token in zip(readers.items(), match.groups(), strict=False):

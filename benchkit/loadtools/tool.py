@@ -120,7 +120,7 @@ def repeated_requests(load: Load) -> tuple[Request, ...]:
 
 
 def body_files(load: Load, tool: str) -> dict[str, bytes]:
-    """Return the bodies of the requests as files for the working directory, those without one omitted."""
+    """Return the bodies of the requests as files for the working directory; a request without one has none."""
     contents = ((number, request.content) for number, request in enumerate(load.request_mix, 1))
     return {f"{tool}.body.{number}": content for number, content in contents if content is not None}
 
@@ -198,7 +198,7 @@ class ParsedOutput:
     """The output of one generator, or of many merged: its summary, and its measurement of every request."""
 
     result: LoadResult
-    """Summary; its latency is that of the raw histogram where there is one."""
+    """Summary; its latency comes from the raw histogram where there is one."""
     measurement: Measurement | None
     """None where only the tool's own summary was asked for."""
 
@@ -340,7 +340,7 @@ class Tool:
         return self.binary if self.go_program is None else None
 
     def threads(self, load: Load) -> int | None:
-        """Return the most threads that generate the load of one generator; None where the tool has no such limit."""
+        """Return the most threads that generate the load of one generator; None: the tool sets no limit."""
         if self.single_threaded:
             return 1
         if self.thread_per_connection:

@@ -26,7 +26,7 @@ def plan_tuning(
 def plan_cell_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
 ) -> Mapping[str, tuple[TuningPlan, ...]]:
-    """Return the tuning of each cell, by its name, which overrides the run's."""
+    """Return the tuning of each cell, by its name, over the run's."""
     tuned: dict[str, dict[str, str]] = {}
     for planned in run_tuning:
         tuned.setdefault(hosts.kernel_host(planned.host).name, {}).update(planned.values)

@@ -89,7 +89,7 @@ def typed_load(document: Document) -> Load:
 
 
 def _read(document: Document, location: Location, name: str, read: Callable[[Path], ReadT]) -> ReadT:
-    """Return what is read of the file that a value names, relative to the file with the value. Raises InputError."""
+    """Return what `read` returns for the file that a value names, relative to the file with it. Raises InputError."""
     path = Path(document.source.origin(location).source).parent / name
     try:
         return read(path)

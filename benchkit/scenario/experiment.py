@@ -67,7 +67,7 @@ class UsedTuning:
 
 
 def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ...]:
-    """Read the profiles that a scenario uses, also those that are levels of its factors.
+    """Read the profiles that a scenario uses, levels of its factors included.
 
     Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
     """

@@ -26,7 +26,7 @@ class ServerCost(NamedTuple):
 
 
 class ProfileLength(NamedTuple):
-    """Length of a profile pass: seconds of each of its windows, and those that the wanted intervals would need."""
+    """Length of a profile pass: seconds of each window, and seconds that the wanted intervals would need."""
 
     duration_s: float
     needed_s: float

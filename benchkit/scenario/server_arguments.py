@@ -44,7 +44,7 @@ def image_of(server: str) -> str | None:
 
 
 def is_url(server: str) -> bool:
-    """Return True for the URL of a server that is there already; otherwise it is a command line."""
+    """Return True for the URL of an external server, False for a command line."""
     return server.startswith(("http://", "https://"))
 
 

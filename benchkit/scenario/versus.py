@@ -146,7 +146,7 @@ class ServerComparison:
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
 
-    One alone is measured. Raises InputError for a program that this machine lacks, where servers start on it.
+    A single server is measured. Raises InputError for a program that this machine lacks, where servers start on it.
     """
     names = list(servers)
     question = (

@@ -230,7 +230,7 @@ def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> N
 
 
 def _keep(out: Path, command: str) -> BuildOutput:
-    """Move what was built to the folder named by its hash, unless the same is there already."""
+    """Move what was built to the folder named by its hash, unless that folder exists already."""
     digest = hashlib.sha256()
     files = files_below(out)
     if not files:

@@ -2,7 +2,7 @@
 
 Keys and certificates that are made stay in the memory of this process: the controller writes no key, and the next run
 has new ones. On a host a key is a secret (mode 0600), which the host's agent removes with the changes of the
-connection, also after a crash. Load hosts get the certificate of the authority alone.
+connection, also after a crash. Load hosts get only the certificate of the authority.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
 def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     """Return the options of an external server, with the path of the file that verifies it, validated.
 
-    Raises InputError naming file, line and field where there is no such file, or it is not valid today.
+    Raises InputError naming file, line and field where the file is missing or not valid today.
     """
     if tls.certificate is None:
         message = "is missing: the file (PEM) that verifies the server, its own certificate or its authority's"

@@ -180,7 +180,7 @@ class CommandBackend(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
     In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, and {cpus} for
-    the number of its CPUs. {folder} or {out} is its folder, where it starts, with its files and what was built. With
+    the number of its CPUs. {folder} or {out} is its folder, where it starts, with its files and build output. With
     TLS, {certificate} and {certificate_key} stand for the files of its certificate. Templates know the same names.
     {{port}} stands for the text {port}.
     """

@@ -125,7 +125,7 @@ def secret_path(name: str) -> Path:
 @contextlib.contextmanager
 def _temporary_file(path: Path, content: bytes) -> Iterator[Path]:
     """Give a synced file in the folder of `path` with this content, and remove it in the end unless it was moved."""
-    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode to the last folder of a path alone
+    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode only to the last folder of a path
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")

@@ -81,7 +81,7 @@ def file_at(state: GitState, path: str) -> str:
 
 
 def commits_between(folder: Path, good: str, bad: str) -> tuple[Commit, tuple[Commit, ...]]:
-    """Return the commit that `good` names, and those after it up to `bad`, oldest first, along first parents.
+    """Return the commit of `good`, and the commits after it up to `bad`, oldest first, along first parents.
 
     Raises InputError where there is no git, no repository or no such ref, and where `good` is not an ancestor of `bad`.
     """

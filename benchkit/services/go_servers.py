@@ -97,7 +97,7 @@ class GoServer(Backend[GoOptionsT]):
         """Take the `protocol` of a server that speaks no HTTP, or the `protocols` of HTTP that a server can speak.
 
         `modules` has a Go module for each protocol that `backends/<name>` does not speak itself. `arguments` returns
-        what the server takes in addition to the arguments of every server.
+        the server's arguments beyond the arguments of every server.
         """
         self.name = name
         self.options = options

@@ -37,7 +37,7 @@ class GoSource:
 
     @property
     def program(self) -> str:
-        """Name of its program: its module's, or that of one of several programs in it."""
+        """Name of its program: the module's name, or the name of one of several programs in the module."""
         return self.package.removeprefix("./") if self.package.startswith("./") else self.module.name
 
 

@@ -118,7 +118,7 @@ class GeneratorRun:
 
     @property
     def measured_until_s(self) -> float:
-        """End of what it measured."""
+        """Instant at which its measured time ends."""
         return self.started_s + self.measured_s
 
 

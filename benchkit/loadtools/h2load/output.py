@@ -12,7 +12,7 @@ Meaning of the figures, read from its source (src/h2load.cc):
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
 - Times in JSON are seconds, with all samples.
-- Protocol and cipher are those of the first client alone.
+- Protocol and cipher are of the first client only.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 

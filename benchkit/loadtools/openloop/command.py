@@ -11,7 +11,7 @@ Properties, of `backends/openloop`:
   request.
 - In a closed loop a request fails after the length of the window, at most 30 s. The answers to the last requests are
   waited for as long.
-- It gives up what it could not send within a second after the window.
+- Requests that it could not send within a second after the window are given up.
 - Each of its connections is a client of its own: a new one resumes the session of its predecessor, where the server
   issues tickets. Over HTTP/3 they come one after the other from one UDP port.
 - It closes its connections at the end: otherwise servers would keep QUIC connections for 30 s.

@@ -9,7 +9,7 @@ Behaviour of the attack, read from its source (lib/attack.go):
   request's number in the results the reducer knows how late it was sent.
 - All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
 - Certificates are verified. It has no cache of sessions, so that every handshake is full.
-- Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
+- Bytes are of the bodies that it keeps (`-max-body`); all are kept.
 """
 
 from __future__ import annotations
