@@ -1,7 +1,7 @@
 """The registry of output formats: what benchkit reads, of its own load tools and, by `benchkit.plugins`, of others.
 
-A text is given to one parser alone, by the marks that it has. `UNSUPPORTED` are tools whose output is recognised in
-order to refuse it by name.
+The marks in a text decide which parser reads it. Output of the tools in `UNSUPPORTED` is recognised only to be refused
+by name.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _prepare(text: str) -> PreparedText:
 
 
 def _further(prepared: PreparedText) -> Iterator[PreparedText]:
-    """Yield a text without more of what may hide its marks, or its figures."""
+    """Yield the text without further kinds of prefixes, quoting or headings, which may hide its marks or figures."""
     yield from (each for each in (lines_of_strings(prepared), prepare_further(prepared)) if each is not None)
     yield from tables_within(prepared)
 
@@ -169,7 +169,7 @@ def _has_marks(text: str) -> bool:
 
 
 def split_runs(chosen: OutputFormat, text: str) -> list[str]:
-    """Return the parts of a prepared text that are each a run: the whole text where it has no two beginnings of one."""
+    """Return the runs of a prepared text, each as text: the whole text unless two runs begin in it."""
     parts = _divide(text, _starts(chosen, text))
     if len(parts) == 1 and len(_starts_in_order(chosen, text)) == 1:
         return [text]
@@ -178,7 +178,7 @@ def split_runs(chosen: OutputFormat, text: str) -> list[str]:
 
 
 def _runs_of(chosen: OutputFormat, part: str) -> list[str]:
-    """Return the runs in a part that begins with the first line of one; none where it has no figures.
+    """Return the runs in a part that begins with a run's first line; none where it has no figures.
 
     A part of several runs, some of which lack their first line, is divided where the order of first lines starts again.
     """
@@ -227,7 +227,7 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
 
 
 def _read(chosen: OutputFormat, text: str, prepared: PreparedText, *, where: str) -> LoadResult:
-    """Return the result of a run; where its format refuses it, without what its lines or a table begin with.
+    """Return the result of a run; where its format refuses the text, read it without prefixes and headings.
 
     Raises ParseError naming `where`.
     """
@@ -242,7 +242,7 @@ def _read(chosen: OutputFormat, text: str, prepared: PreparedText, *, where: str
         text, notes = found
         result = chosen.parse(text)
     if not result.complete and _is_excerpt(chosen, text, result):
-        message = f"the text lacks parts of a run of {chosen.tool}: an excerpt, whose end cannot be judged"
+        message = f"the text is an excerpt of {chosen.tool}'s output: it does not show if the run ended normally"
         result, notes = result.model_copy(update={"complete": True}), (Note(code="excerpt", message=message), *notes)
     return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
 
@@ -272,7 +272,7 @@ def _marked(text: str, where: str) -> list[OutputFormat]:
 
 
 def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
-    """Return the format that reads a prepared text: the named one, unless the text has marks of others alone."""
+    """Return the format that reads a prepared text: the named one, unless the text only has marks of other tools."""
     if tool == AUTO:
         found = recognise(text, where=where)
         if found is None:
@@ -308,7 +308,7 @@ def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str)
         f"{_runs(len(runs))} of {chosen.tool} in one text",
         where=where,
         why=listed,
-        hint=f"figures of two are never mixed, {one}",
+        hint=f"{one}; figures of two runs are never mixed",
     )
 
 

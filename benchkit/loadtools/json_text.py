@@ -31,7 +31,7 @@ class LaxJsonOutput(JsonOutput):
 
 
 def within(*path: str, default: Any = ...) -> Any:  # noqa: ANN401 - of any field
-    """Return the field of a document whose value stands in objects within it, by the names that lead there."""
+    """Return a field whose value is read from nested objects, by the path of their names."""
     return Field(default, validation_alias=AliasPath(*path))
 
 
@@ -61,7 +61,7 @@ def read_document(text: str, model: type[Document], tool: str) -> Document:
 
 
 def _documents_within(document: str, model: type[Document]) -> Iterator[Document]:
-    """Yield the documents of the tool that others are wrapped around: harnesses add their own figures to them."""
+    """Yield the documents of the tool within larger ones: harnesses wrap them, and add figures of their own."""
     try:
         values: list[JsonValue] = [json.loads(document)]
     except ValueError:
@@ -84,7 +84,7 @@ def find_document(text: str, mark: re.Pattern[str], tool: str) -> str | None:
 
 
 def _documents(text: str) -> list[str]:
-    """Return what may be a document: each begins at a line with `{` or `[`, as far left as any does."""
+    """Return the parts that may be documents: each begins at a line with `{` or `[` of the least indentation."""
     openings = list(_OPENING.finditer(text))
     left = min((len(each[1]) for each in openings), default=0)
     starts = [each.end() - 1 for each in openings if len(each[1]) == left]

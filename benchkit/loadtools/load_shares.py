@@ -1,4 +1,4 @@
-"""Shares of a load: its division among generators, what a tool cannot do of it, and the times of slices. Pure."""
+"""Shares of a load: its division among generators, its unsupported fields, and the times of slices. Pure."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ def _indivisible(load: Load, generators: int) -> Iterator[UnsupportedField]:
     if load.script is not None:
         yield UnsupportedField("script", f"each of {generators} generators would send its whole load: use one")
     if load.rate is not None and load.rate != round(load.rate * RATE_STEPS) / RATE_STEPS:
-        yield UnsupportedField(
-            "rate", f"divided among generators in thousandths of a request per second, not {load.rate!r}"
-        )
+        yield UnsupportedField("rate", f"benchkit divides it in thousandths of a request per second, not {load.rate!r}")
     for name, amount in (
         ("connections", load.connections),
         ("request_count", load.request_count),
@@ -101,16 +99,17 @@ def _divide(total: int | None, parts: int) -> list[int | None]:
 
 
 LEAST_LEAD_S = 0.02
-"""Time from the start of a load tool to its first requests, on a busy core. With one request on each of 16 connections
-h2load took 10 ms to its end, and 20 to 30 ms on 100."""
+"""Time from the start of a load tool to its first requests, on a busy core. With one request on each of 16 connections,
+h2load ended 10 ms after its start; with 100 connections, 20 to 30 ms."""
 CONNECT_S = 0.0003
 """Time to open a connection, where one core connects and another accepts. The last of 1,000 connections had its first
-answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool. Of 4,000 it was 0.37 and 0.69 s (medians of
-five). On a machine that others kept busy it took h2load 0.27 to 0.40 s for 1,000."""
+answer 0.12 s (h2load) and 0.21 s (openloop) after the start of the tool. The last of 4,000 had it after 0.37 and 0.69 s
+(medians of five). On a machine busy with other programs, h2load took 0.27 to 0.40 s for 1,000."""
 HANDSHAKE_S = 0.0007
-"""The same for a full handshake of TLS: nginx took 0.68 ms of CPU time for one with RSA-2048, 0.47 ms with ECDSA."""
+"""Time to open a connection with a full handshake of TLS. nginx took 0.68 ms of CPU time with RSA-2048, 0.47 ms with
+ECDSA."""
 MARGIN_S = 0.01
-"""Time from the end of a window to the next start: the start of a tool, by which its measured time ends later."""
+"""Time from the end of a window to the next start: a tool's measured time ends later by as long as it took to start."""
 
 
 class Pauses(NamedTuple):
@@ -128,8 +127,8 @@ def pauses(load: Load, *, has_tls: bool = False) -> Pauses:
 def lead_s(load: Load, *, has_tls: bool = False) -> float:
     """Return the time from the start of the load tools of a slice to its window, in seconds; whole milliseconds.
 
-    It grows with the connections of all generators together, as the servers accept all of them. A tool that opens them
-    within its measured time needs no more than its start.
+    It grows with the connections of all generators together, as the servers accept all of them. For a tool that opens
+    connections within its measured time, it is the time of the tool's start alone.
     """
     if get_tool(load.tool).lead is None:
         return LEAST_LEAD_S

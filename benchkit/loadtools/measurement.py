@@ -49,7 +49,7 @@ class ClassCounts:
     """The requests of one class of a load."""
 
     latency: Histogram | None
-    """Times of those with a response, to three digits; None without one."""
+    """Times of the requests with a response, to three digits; None without one."""
     status: Mapping[str, int]
     errors: int
     """Requests without a response."""
@@ -86,11 +86,11 @@ class Measurement:
     complete: bool
     """True where the output is whole and every request that it counts is accounted for."""
     duration_s: float | None = None
-    """Measured time that the tool states; None where only its summary does, and for several generators."""
+    """Measured time that the tool states; None where only its summary states one, and for several generators."""
     notes: tuple[Note, ...] = ()
     latency_from: LatencyFrom = "sent"
     lag: Histogram | None = None
-    """Times by which requests were sent after they were due; None where the tool states no such instants."""
+    """Times by which requests were sent after they were due; None where the tool does not state when they were due."""
     seconds: tuple[Second, ...] = ()
     """Each second of the run; empty where the tool states no instants."""
     classes: Mapping[int, ClassCounts] = field(default_factory=dict)
@@ -143,8 +143,8 @@ class Overload(Frozen):
     error_share: float | None = None
     """Share of the requests that ended during the shape with an error."""
     recovery_s: float | None = None
-    """Time from the end of the shape to the end of the first second from which all hold the objective. None: never, or
-    there is no objective."""
+    """Time from the end of the shape to the end of the first second after which every second keeps the objective. None:
+    there is no such second, or no objective."""
 
 
 def overload_of(load: Load, measurement: Measurement | None) -> Overload | None:

@@ -24,7 +24,7 @@ class OutputFormat:
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
     starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
-    """First lines of a run, in their order and each once a run. The first pattern that a text has divides it into its
-    runs, and all of them what has several still."""
+    """Patterns of a run's first lines, in their order, each once a run. The first pattern found in a text divides it
+    into runs; the order of all patterns then divides a part that still has several."""
     dialect_of: str | None = None
     """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""

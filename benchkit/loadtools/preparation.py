@@ -44,7 +44,7 @@ class _Prefix(NamedTuple):
     pattern: re.Pattern[str]
     share: float = MIN_SHARE
     is_block: bool = False
-    """True for one that must be on each line from the first that has it to the last."""
+    """True for a prefix that must be on every line between the first and the last that have it."""
 
 
 _PREFIXES = (
@@ -65,9 +65,9 @@ _PREFIXES = (
     _Prefix("quotation", re.compile(r"[ \t]{0,3}(?:>|\||#|//|\*)(?=[ \t]|$) ?"), is_block=True),
 )
 _COMMAND = re.compile(r"##\[\w+\].*")
-"""Line of GitHub Actions and Azure Pipelines between those of a step."""
+"""Line that GitHub Actions and Azure Pipelines write between the lines of a step."""
 _ESCAPED_LINE_END = re.compile(r'(?:\\r)?\\n|(?<=":)[ \t]*"|(?<!\\)"(?=[ \t]*[,}\]])')
-"""Line end within a string of JSON, its beginning and its end: its first and last lines stand alone then."""
+"""Line end within a string of JSON, and the string's beginning and end: its first and last lines stand alone then."""
 _QUOTED_LINE = re.compile(r'^[ \t]*"([^"\n]*)",?[ \t]*$', re.MULTILINE)
 """Line that is an item of a list in JSON, as Ansible prints outputs."""
 _BOUNDARY = re.compile(r"[ \t:|>\]}-]")
@@ -79,7 +79,7 @@ _TABLE_END = re.compile(r"^[ \t]*(?:```|~~~|\[?[\w.-]+@[\w.-]+[^\n$#]{0,80}[$#](
 _EMPHASIS = re.compile(r"(?<![^\s|(])\*\*(?=[^\s*])([^*\n]{1,200})(?<=\S)\*\*(?![^\s|),.:;])")
 """Bold text of Markdown; not the `**` of a path."""
 _CHARACTERS = "\u00b5\u03bc\u2502\u2503\u2500\u2713\u2717\u2588\u25a0"
-"""Signs in outputs whose bytes of UTF-8 are often taken for those of a code page."""
+"""Signs in outputs whose bytes of UTF-8 are often decoded by a code page."""
 _CODE_PAGES = ("cp1252", "cp850", "cp437", "latin-1")
 _DOCKER_LOG = re.compile(r'\s*\{"log": ?"')
 _PLAIN = r"(?:<[^<>\n]*>|[^<\"\n])*"
@@ -139,7 +139,7 @@ def lines_of_strings(prepared: PreparedText) -> PreparedText | None:
 
 
 def _misread(character: str, code_page: str) -> str:
-    """Return a character as its bytes of UTF-8 look in a code page; a byte that it lacks stays."""
+    """Return a character as its bytes of UTF-8 look in a code page; a byte that the code page lacks stays."""
     return "".join(bytes([byte]).decode(code_page, "ignore") or chr(byte) for byte in character.encode())
 
 
@@ -152,7 +152,7 @@ def _with_characters(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text with what is between tags `<pre>` in lines of its own; a tag in a string of JSON stays."""
+    """Return the text with the content of `<pre>` in lines of its own; a tag in a string of JSON stays."""
     if _XML.search(text):
         return text
     opened = _OPENING.sub("\\1\n", text)
@@ -161,7 +161,7 @@ def _without_tags(text: str) -> str:
 
 
 def _of_docker(text: str) -> str:
-    """Return what a container wrote, by docker's file of its log: an object of JSON for each line."""
+    """Return what a container wrote, from docker's log file: an object of JSON for each line."""
     if not _DOCKER_LOG.match(text):
         return text
     try:
@@ -195,9 +195,9 @@ def _without_line_numbers(text: str) -> str:
 
 
 _MARKUP: Mapping[Callable[[str], str], tuple[str, str]] = {
-    _of_docker: ("docker-log-read", "the lines in docker's file of a log were read"),
+    _of_docker: ("docker-log-read", "the lines in docker's log file were read"),
     _with_characters: ("encoding-restored", "signs whose bytes were read in another encoding were restored"),
-    _without_entities: ("entities-read", "characters that a web page writes as &gt; and the like were read"),
+    _without_entities: ("entities-read", "characters that a web page writes as entities (&gt;) were restored"),
     _without_tags: ("tags-removed", "the tags of a web page were removed"),
     _without_emphasis: ("emphasis-removed", "the marks ** of bold text were removed"),
     _without_line_numbers: ("line-numbers-removed", "the numbers of the lines were removed"),
@@ -206,9 +206,9 @@ _MARKUP: Mapping[Callable[[str], str], tuple[str, str]] = {
 
 
 def prepare_further(prepared: PreparedText) -> PreparedText | None:
-    """Return a text without what most of its lines begin with, numbers in it apart; None where they begin with nothing.
+    """Return a text without the prefix of most of its lines, in which numbers may differ; None where there is none.
 
-    It may be any prefix, such as that of a container's name. In a text of few lines it must be a known one.
+    The prefix may be any text, such as a container's name. In a text of few lines it must be a known one.
     """
     lines = prepared.text.split("\n")
     filled = [line for line in lines if line.strip()]
@@ -229,7 +229,7 @@ def prepare_further(prepared: PreparedText) -> PreparedText | None:
 
 
 def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
-    """Yield what follows each of the first lines of a text, where that begins with names that have separators.
+    """Yield the rest of a text from each of its first lines that looks like a table's heading: separated names.
 
     Harnesses and shells print lines of their own above a table, whose heading has to be the first line. In a document
     the table ends with its block of code.
@@ -256,7 +256,7 @@ def tables_within(prepared: PreparedText) -> Iterator[PreparedText]:
 
 
 def _starts_of(line: str) -> Iterator[str]:
-    """Yield what a line may begin with, each number in it as a zero."""
+    """Yield each prefix that a line may have, each number in it as a zero."""
     head = re.sub("[0-9]+", "0", line[:_LONGEST_PREFIX])
     yield from (head[: match.end()] for match in _BOUNDARY.finditer(head))
 

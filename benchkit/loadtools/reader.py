@@ -78,7 +78,7 @@ class Reader(ABC):
         return self.result()
 
     def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
-        """Return the figures that this class has, with those of `others`, and a note for each line that is unread."""
+        """Return the figures that this class has, overridden by `others`, with a note for each unread line."""
         stated = {
             "tool": self.tool,
             "tool_version": self.tool_version,
@@ -96,8 +96,8 @@ class Reader(ABC):
     def set_once(self, line: str, **values: object) -> None:
         """Set attributes that a run prints once; `None` is a figure that could not be read.
 
-        Raises ParseError where one of them was set before: figures of two runs are never mixed. The same line again,
-        with figures, is a quotation.
+        Raises ParseError where one of them was set before: figures of two runs are never mixed. A repeated line with
+        the same figures is ignored: it is a quotation.
         """
         if self.stated & values.keys():
             if line in self.once_read and any(c.isdigit() for c in line):
@@ -125,7 +125,7 @@ class Reader(ABC):
     def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
         """Return the action that sets attributes once, each from the next group of the line by its reader.
 
-        `whole`: none is read where the text ends within the last figure.
+        With `whole`, no figure is read where the text ends within the last one.
         """
 
         def read(match: re.Match[str]) -> None:
@@ -136,7 +136,7 @@ class Reader(ABC):
         return read
 
     def latest(self, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes by the last such line, each from the next group by its reader."""
+        """Return the action that sets attributes, each from the next group by its reader; the last line counts."""
 
         def read(match: re.Match[str]) -> None:
             for (name, reader), token in zip(readers.items(), match.groups(), strict=False):
@@ -191,7 +191,7 @@ class SectionReader(Reader):
     """
 
     _heading: ClassVar[re.Pattern[str]]
-    """Heading of a section, its name being the first group."""
+    """Pattern of a section's heading; its first group is the section's name."""
 
     slowest: float | None = None
     fastest: float | None = None

@@ -64,7 +64,7 @@ class ReducedLatency(Frozen):
 
 
 class SecondCounts(Frozen):
-    """Requests that started, ended and failed in a second, and a histogram of the times of those that ended.
+    """Counts of requests that started, ended and failed in a second; a histogram of the times of the ended ones.
 
     The histogram has the indexes and counts of HdrHistogram's buckets for `SERIES_DIGITS`, in microseconds.
     """
@@ -80,7 +80,7 @@ class SecondSeries(Frozen):
 
     seconds: tuple[SecondCounts, ...]
     beyond: Count
-    """Starts and ends after the last second that a series can have."""
+    """Number of starts and ends after the last second that a series can have."""
 
 
 class ReducedClass(Frozen):
@@ -90,7 +90,7 @@ class ReducedClass(Frozen):
     latency: ReducedLatency | None
     status: Mapping[str, Count]
     bytes: tuple[Count, Count] | None
-    """Fewest and most of a response."""
+    """Fewest and most bytes of a response."""
     other_sizes: Count
     errors: Count
 
@@ -143,7 +143,7 @@ def read(text: str | bytes) -> ReducerOutput:
 
 
 def read_file(file: bytes | None, tool: str) -> ReducerOutput:
-    """Return the file that the reducer wrote for a tool as a model. Raises ParseError; also without such a file."""
+    """Return the file that the reducer wrote for a tool as a model. Raises ParseError, also for a missing file."""
     if file is None:
         raise ParseError("the reducer's file is missing", where=tool)
     output = read(file)
@@ -153,7 +153,7 @@ def read_file(file: bytes | None, tool: str) -> ReducerOutput:
 
 
 def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
-    """Return what a tool with such rows measured.
+    """Return the measurement of a tool from the reducer's file of its `rows`.
 
     Raises ParseError for a histogram that cannot be read, or has other counts.
     """
@@ -181,9 +181,9 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
 
 
 def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows, load: Load) -> ParsedOutput:
-    """Return a tool's summary with its rows: counts are the summary's, times those of the rows. Raises ParseError.
+    """Return a tool's summary with its rows: counts of the summary, times of the rows. Raises ParseError.
 
-    Where the tool was ended before it printed a summary, counts are those of the rows in the window of its load. The
+    Where the tool was ended before it printed a summary, counts are of the rows in the window of its load. The
     last row may then be cut.
     """
     output = read_file(file, summary.tool)
@@ -212,7 +212,7 @@ def _summary_of_rows(summary: LoadResult, measured: Measurement, load: Load) -> 
     if load.duration_s is None:
         raise ParseError(f"{summary.tool} printed no summary, and its load has no duration")
     counted = measured.counters.requests
-    message = f"{summary.tool} was ended before it printed its summary: counts and rates are those of its rows"
+    message = f"{summary.tool} was ended before it printed its summary: counts and rates are of its rows"
     return summary.model_copy(
         update={
             "duration_s": load.duration_s,

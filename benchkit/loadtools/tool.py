@@ -41,7 +41,7 @@ class Target:
 
     @property
     def named_origin(self) -> str:
-        """The same with the name of TLS, for a tool that asks for it and is told to connect to the authority."""
+        """`origin` with the name of TLS, for a tool that takes the address to connect to from another option."""
         return self.origin if self.server_name is None else f"https://{self.server_name}"
 
 
@@ -63,8 +63,8 @@ class RequestSupport:
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
     weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
-    """`drawn`: each request is drawn at random, with any weights, or from `request_cycle`. `in turn`: the tool goes
-    through that list, all connections together or each of them."""
+    """`drawn`: each request is drawn at random by its weight, or from the list `request_cycle`. `in turn`: the tool
+    goes through that list, all connections together or each connection by itself."""
     own_headers: tuple[str, ...] = ()
     """Headers that it always sets itself."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
@@ -93,12 +93,12 @@ class RequestSupport:
         }
         for part, values in parts.items():
             if part not in self.differing and any(value != values[0] for value in values):
-                yield f"{tool} sends the same {part} with every request, and theirs differ"
+                yield f"{tool} sends every request with the same {part}, and these requests differ in it"
         if self.weights == "drawn" or (self.follows_order and load.order):
             return
         cycle = request_cycle(mix)
         if cycle is None:
-            yield f"{tool} knows no weights, and repeating requests by these takes a list of more than {MAX_CYCLE}"
+            yield f"{tool} knows no weights, and a list that repeats requests by these has more than {MAX_CYCLE} items"
         elif self.weights == "in turn by connection" and (load.request_count or 0) % (load.connections * len(cycle)):
             multiple = load.connections * len(cycle)
             yield (
@@ -120,7 +120,7 @@ def repeated_requests(load: Load) -> tuple[Request, ...]:
 
 
 def body_files(load: Load, tool: str) -> dict[str, bytes]:
-    """Return the bodies of the requests as files for the working directory, those without one omitted."""
+    """Return the bodies of the requests as files for the working directory; a request without one has none."""
     contents = ((number, request.content) for number, request in enumerate(load.request_mix, 1))
     return {f"{tool}.body.{number}": content for number, content in contents if content is not None}
 
@@ -152,7 +152,7 @@ def header_lines(request: Request) -> list[str]:
 
 
 def with_zero_length(request: Request) -> Request:
-    """Return a request without a body with its Content-Length, for a tool that adds only that of a body."""
+    """Return a request without a body with `Content-Length: 0`, for a tool that adds the length only to a body."""
     if has_body(request) or request.content_length is None:
         return request
     return request.model_copy(update={"headers": {**request.headers, CONTENT_LENGTH: "0"}})
@@ -179,7 +179,7 @@ ALWAYS: Final = (
     )
     | REQUEST_FIELDS
 )
-"""Fields of `Load` that every tool supports, that benchkit handles for it, or that `Tool.requests` is about."""
+"""Fields of `Load` that every tool supports, that benchkit itself handles, or that `Tool.requests` describes."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class ParsedOutput:
     """The output of one generator, or of many merged: its summary, and its measurement of every request."""
 
     result: LoadResult
-    """Summary; its latency is that of the raw histogram where there is one."""
+    """Summary; its latency comes from the raw histogram where there is one."""
     measurement: Measurement | None
     """None where only the tool's own summary was asked for."""
 
@@ -266,8 +266,7 @@ class RateSupport:
     """True: it sends requests at recorded instants (`pace: recorded`)."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
     """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests. The
-    reducer then counts times from when a request was due. None: rows state that themselves, or times count from when it
-    was sent."""
+    reducer then counts times from when a request was due. None: the rows state when it was due, or when it was sent."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +308,7 @@ class Tool:
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     builds: Mapping[HttpProtocol, str] = field(default_factory=dict)
-    """Protocols that only some builds speak → which; nothing that the program prints tells it."""
+    """Protocols that only some builds speak → which builds; the program does not print what it speaks."""
     reconnects: frozenset[HttpProtocol] = frozenset({"http1", "https1"})
     """Protocols in which it can open a connection for each request (`keepalive: false`)."""
     tls: TlsSupport | None = None
@@ -317,21 +316,21 @@ class Tool:
     validate_target: Callable[[Load, Target], Iterable[str]] = field(default=lambda _load, _target: (), repr=False)
     """(load of one generator, target in one of its protocols) → reasons why it cannot send this load there; pure."""
     lead: Callable[[float], tuple[str, ...]] | None = field(default=None, repr=False)
-    """Seconds → arguments with which its measured time begins that long after its start, and the tool opens its
-    connections before. None: its measured time begins with its first connection."""
+    """Seconds → arguments that delay its measured time by as much after its start, for opening its connections. None:
+    its measured time begins with its first connection."""
     overrun_s: float = 0.0
-    """Longest time for which it sends requests beyond the time that was asked for, in seconds. The load of another
-    slice begins after it. Nothing where that is only its own start, or the answers to its last requests."""
+    """Longest time for which it sends requests beyond the time that was asked for, in seconds. The next slice begins
+    after it. A tool has 0 if only its start, or the answers to its last requests, make it late."""
     own_s: float = 2.0
-    """Time for its own start and end, beside its load and the last answers, in seconds. For a million different times
-    wrk prints 10 MB of histogram. A tool that takes longer is ended."""
+    """Time for its own start and end, beside its load and the last answers, in seconds; a tool that takes longer is
+    ended. For a million different times wrk prints 10 MB of histogram."""
     lingers_s: Mapping[HttpProtocol, float] = field(default_factory=dict)
-    """Longest time by protocol for which it waits for nothing after its window, in seconds, and prints no result until
-    then. The time that it states includes it: the window counts instead, so that it takes no number of requests."""
+    """Longest idle wait after its window, before it prints a result, by protocol, in seconds. The time that it states
+    includes this wait. The window replaces that time, so that a load needs a duration, not a number of requests."""
     exit_codes: frozenset[int] = frozenset({0})
     """Exit codes of a run that generated its load to the end."""
     load_notes: Callable[[Load], Iterable[str]] = field(default=lambda _load: (), repr=False)
-    """Return what the reader of a plan must know of the way in which it sends and measures this load; pure."""
+    """Return the notes of a plan on how it sends and measures this load; pure."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 
@@ -341,7 +340,7 @@ class Tool:
         return self.binary if self.go_program is None else None
 
     def threads(self, load: Load) -> int | None:
-        """Return the most threads that generate the load of one generator; None where the tool has no such limit."""
+        """Return the most threads that generate the load of one generator; None: the tool sets no limit."""
         if self.single_threaded:
             return 1
         if self.thread_per_connection:
@@ -370,12 +369,12 @@ class Tool:
         return (*self._unsupported_protocol(load, target), *self.validate_target(load, target))
 
     def linger_s(self, protocol: HttpProtocol) -> float:
-        """Return the longest time for which it waits for nothing after its window, in seconds."""
+        """Return its longest idle wait after its window, in seconds."""
         return self.lingers_s.get(protocol, 0.0)
 
     def _unsupported_protocol(self, load: Load, target: Target) -> Iterator[str]:
         if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
-            yield f"tls.server_name: {self.name} asks for no other name than the address that it connects to"
+            yield f"tls.server_name: {self.name} always asks for the address that it connects to"
         if self.linger_s(target.protocol) and load.duration_s is None:
             yield f"request_count: {self.name} ends late over {target.protocol}, so that its own time is unknown: set duration_s"
         if load.streams > 1 and not has_streams(target.protocol):
@@ -391,7 +390,7 @@ class Tool:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
 
     def plan_notes(self, load: Load, target: Target) -> Iterator[str]:
-        """Yield what the reader of a plan must know of the way in which this tool sends the load to the target."""
+        """Yield the notes of a plan on how this tool sends the load to the target."""
         yield from self.load_notes(load)
         if target.protocol in self.builds:
             yield f"{self.name} speaks {target.protocol} where it is {self.builds[target.protocol]}; otherwise no request arrives."
@@ -417,8 +416,8 @@ class Tool:
 def longest_answer_s(load: Load, *, is_open: bool) -> float:
     """Return the time after its window in which a load tool may wait for the answers to its last requests, in seconds.
 
-    It is as long as the window: a server that takes longer than that answered nothing within it. Open loops wait for
-    as long as any does, since their late answers are a part of what they measure.
+    In a closed loop it is as long as the window, at most `LONGEST_ANSWER_S`: a slower server answered nothing within
+    the window. An open loop waits for `LONGEST_ANSWER_S`, as late answers are part of what it measures.
     """
     return LONGEST_ANSWER_S if is_open else min(load.duration_s or LONGEST_ANSWER_S, LONGEST_ANSWER_S)
 

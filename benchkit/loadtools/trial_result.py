@@ -36,7 +36,7 @@ def read_generator(tool: Tool, load: Load, output: ToolOutput, protocol: HttpPro
 
 
 def _within_window(read: ParsedOutput, load: Load) -> ParsedOutput:
-    """Return an output over the window, for a tool that states a longer time, in which it sent nothing."""
+    """Return an output over the window, for a tool whose stated time includes an idle wait."""
     result, window_s = read.result, load.duration_s
     if window_s is None or result.duration_s is None or result.duration_s <= window_s:
         return read
@@ -60,7 +60,7 @@ def _read(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
 def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence[float]) -> ParsedOutput:
     """Return the outputs of generators of one tool, started at these instants, as one.
 
-    Counts are added up, and histograms are merged. Rates are added up too, each being that of a generator over its own
+    Counts are added up, and histograms are merged. Rates are added up too, each being of one generator over its own
     time: their sum is the rate while all of them ran. `duration_s` is that common window, from the last start to the
     first end. Counts divided by the time from the first start to the last end would be too low a rate: some generators
     had ended by then. Figures that cannot be merged are None: percentiles where there is no histogram. Raises
@@ -83,7 +83,7 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
 
 
 def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
-    """Merge the outputs of the slices of one trial into one output, whose duration is the sum of theirs.
+    """Merge the outputs of the slices of one trial into one output, whose duration is the sum of the slices' durations.
 
     Counts and durations are added up, histograms are merged, and rates are means weighted by the durations. Raises
     InputError for different tools.
@@ -104,7 +104,7 @@ def merge_slices(outputs: Sequence[ParsedOutput]) -> ParsedOutput:
 def _merge_results(
     results: Sequence[LoadResult], measurement: Measurement | None, *, durations: Sequence[float | None] | None
 ) -> LoadResult:
-    """Return the results as one by the rules of their fields; `durations` are those of slices, None for generators."""
+    """Return the results as one by the rules of their fields; `durations` are of slices, None for generators."""
     requests = [result.requests for result in results]
 
     def merge(rule: Merge, values: Sequence[Any]) -> Any:  # noqa: ANN401 - of any field
@@ -141,7 +141,7 @@ def _merged_measurement(outputs: Sequence[ParsedOutput]) -> Measurement | None:
 def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
     """Return the measurements of generators of one tool as one: counts added up, histograms merged.
 
-    Each correction for coordinated omission stays that of its own generator. A count that one of them lacks is None in
+    Each generator keeps its own correction for coordinated omission. A count that one of them lacks is None in
     the sum. Raises InputError for no measurement, and for measurements of different tools.
     """
     kinds = {(each.tool, each.resolution_s, each.covers, each.latency_from) for each in measurements}
@@ -302,11 +302,10 @@ def with_achieved_rate(output: ParsedOutput, load: Load, support: RateSupport | 
 def _answered_rate(result: LoadResult, measured: Measurement, load: Load, support: RateSupport) -> float | None:
     """Return answered requests per second, from the instants of the requests where the tool states them.
 
-    Requests are sent at instants that are an interval apart; n of them cover n - 1 intervals, on each connection where
-    each has its own. In an open loop requests are sent at the target rate whatever becomes of them. So only those
-    count that were answered before the last one was sent. Those sent within the time of the fastest answer before that
-    cannot have been: the time is shorter by that much. A backlog that grows is thus a rate below the target, and never
-    more than was sent.
+    Requests are sent an interval apart; n of them cover n - 1 intervals, on each connection where each has its own
+    clock. An open loop sends at the target rate even if answers are late. So only requests count that were answered
+    before the last one was sent. A request sent less than the fastest answer's time before that cannot be one: the
+    time is shorter by that much. A growing backlog thus gives a rate below the target, never above the send rate.
     """
     span, requests = measured.span, measured.counters.recorded
     if span is None or span.ended_later is None:

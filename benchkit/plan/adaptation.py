@@ -21,26 +21,26 @@ RECONNECTING_TOOL = "wrk"
 """Load tool that opens a new connection where a server says that it closes one."""
 
 CONNECTING_TOOL = "hey"
-"""Load tool that closes each connection itself, and counts no error where the server did."""
+"""Load tool that closes each connection itself, and counts no error where the server closed it."""
 
 MOST_CONNECTIONS = 512
-"""Connections beyond which no idle server gets more."""
+"""Most connections that an idle server gets."""
 
 LEAST_LEFT = 0.01
-"""Share of the CPU that other programs leave at least."""
+"""Least share of the CPU that other programs are assumed to leave."""
 
 TOO_LONG_SLICE_S, LONG_SLICE_S = 2.0, 1.0
-"""Length of slices beyond which a slow server gets fewer connections, as a minute would have too few slices. The second
-is the length that they may have then."""
+"""Length of slices above which a slow server gets fewer connections, as a minute would have too few slices. The second
+is the most that its slices then have."""
 
 FEWEST_CONNECTIONS = 8
 """Connections that a slow server gets at least: several for each of its workers."""
 
 SLOWED = 0.8
-"""Rate relative to the rate with more connections, below which a server needs these: short trials differ by less."""
+"""Rate relative to the one with more connections, below which a server needs more: short trials differ by less."""
 
 LATEST_RESTART = 0.5
-"""Share of the time of a comparison after which it does not begin again: what is left has few blocks."""
+"""Share of a comparison's time after which it does not restart: the rest has room for few blocks."""
 
 LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 """Checks that find connections which servers did not accept, or did not keep."""
@@ -59,7 +59,7 @@ class ObservedBlock:
     foreign_share: float = 0.0
     """Largest share of its CPUs that other programs used in a trial."""
     rate_before: float | None = None
-    """Requests per second of the slowest server with more connections; None: they are as many as before."""
+    """Requests per second of the slowest server before its connections were reduced; None: they were not."""
     is_closing: bool = False
     """True where a server closes its connections, and the load tool opens no new ones."""
 
@@ -126,7 +126,7 @@ class Adaptation:
 
 
 def adapt(comparison: ServerComparison, observed: ObservedBlock, *, reserve: float = 0.0) -> Adaptation | None:
-    """Return the comparison with the next change that a block of it asks for; None: it can go on as it is.
+    """Return the comparison with the next change that a block of it asks for; None: no change is needed.
 
     `reserve` is the share of its CPU by which the load tool has to be below its limit.
     """
@@ -134,7 +134,7 @@ def adapt(comparison: ServerComparison, observed: ObservedBlock, *, reserve: flo
 
 
 def adapt_to_first_block(comparison: ServerComparison, observed: ObservedBlock, *, spent_s: float) -> Adaptation | None:
-    """Return what the first block of a comparison asks for; None where it goes on, as it does late in its time."""
+    """Return the change that a comparison's first block asks for; None if no change is needed, or it is too late."""
     is_late = comparison.spent_s + spent_s > LATEST_RESTART * comparison.budget_s
     return None if is_late else adapt(comparison, observed)
 

@@ -73,7 +73,7 @@ def plan_cell(
     Raises InputError for a scenario or an inventory that makes no sense, HostError if a host lacks a program.
     """
     if not_applied := [sentence for planned in tuning for sentence in planned.sentences()]:
-        # Its trials would be another cell's.
+        # Without its tuning, its trials would be another cell's.
         return PlannedCell(cell, (), cell.load, (), "", "; ".join(not_applied))
     capabilities = {name: with_tuning(host, tuning) for name, host in capabilities.items()}
     digest = hashlib.sha256(f"{experiment.scenario.name}\0{cell.cell_id}".encode()).hexdigest()[:12]

@@ -23,7 +23,7 @@ from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, requested_r
 from benchkit.units import counted, size
 
 NOTABLE_SHARE = 0.01
-"""Share of a slice for opening connections from which the plan states it."""
+"""Least share of a slice for opening connections that the plan states in a note."""
 
 PROCESS_BYTES = 128 << 20
 """Memory assumed for a service that is up beside others. A Go server took 14 MB after a load of 100 connections, one of
@@ -111,7 +111,7 @@ def _plan_sliced(
 
 
 def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
-    """Yield for each tool that cannot connect before a slice the share of the slice that it connects for."""
+    """Yield a note for each tool that cannot connect before a slice, with the share of the slice that this takes."""
     shares: dict[str, float] = {}
     for cell in cells:
         tool = cell.load.tool
@@ -203,7 +203,7 @@ class Placement:
         self._shifted: dict[tuple[str, int], PlannedCell] = {}
 
     def place(self, cell_ids: Iterable[str], beside: Iterable[PlannedCell] = ()) -> tuple[PlannedCell, ...]:
-        """Return these cells with ports that none of the cells `beside` them has, which are placed already."""
+        """Return these cells with other ports than the cells `beside` them, which are placed already."""
         used = {port for cell in beside for port in ports_of(cell.services)}
         placed = []
         for cell_id in cell_ids:
@@ -270,7 +270,7 @@ def ports_of(services: Iterable[Service]) -> Iterator[tuple[str, int]]:
 
 
 def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
-    """Return the smallest number that, added to all wanted ports, leads to none that is used on the same host."""
+    """Return the smallest number that, added to all wanted ports, gives no port that is used on its host."""
     shift = 0
     while any((host, port + shift) in used for host, port in wanted):
         shift += 1
@@ -278,7 +278,7 @@ def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
 
 
 def _port_reasons(cells: Sequence[PlannedCell], alone: Mapping[str, PlannedCell]) -> Iterator[str]:
-    """Yield a reason for each service that gets another port and is rendered as if it had not.
+    """Yield a reason for each service that ignores its new port, and one if a port is above `MAX_PORT`.
 
     `alone` has the same cells with the ports of the scenario, by their ids.
     """

@@ -37,11 +37,11 @@ class PlannedCell:
     """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
     same_as: str | None = None
-    """Earlier cell that is the same in every byte built and in all else; None: there is none."""
+    """Earlier cell with the same builds, byte for byte, and the same of all else; None: there is none."""
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
     tuning: tuple[TuningPlan, ...] = ()
-    """Kernel settings for its trials alone, over the run's, by host."""
+    """Kernel settings for its trials alone, which override the run's, by host."""
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
@@ -78,7 +78,7 @@ class PlannedCell:
 
     @property
     def calibrated(self) -> PlannedCell:
-        """The same cell with the search for the capacity that its rate is a share of."""
+        """The cell with a search for the capacity that its rate is a share of."""
         return replace(self, load=self.load.model_copy(update={"share_of_capacity": None, "shape": None}))
 
 
@@ -91,7 +91,7 @@ def describe_cell(planned: PlannedCell) -> str:
 
 
 def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
-    """Return the cell whose capacity is searched, by the cells that run at shares of it and differ in nothing else."""
+    """Return for each cell at a share of a capacity the cell whose capacity is searched; they are else equal."""
     first: dict[str, str] = {}
     return {
         cell.cell_id: first.setdefault(describe_cell(cell.calibrated), controlled(cell.cell_id) or cell.cell_id)
@@ -154,7 +154,7 @@ class RunPlan:
 
     @property
     def spare_blocks(self) -> int:
-        """Largest number of further blocks in place of those that invalid trials lose."""
+        """Largest number of further blocks, which replace blocks lost to invalid trials."""
         scenario = self.experiment.scenario
         return 0 if self.design == "sequential" else scenario.most_spare_blocks * max(1, len(self.groups))
 
@@ -184,7 +184,7 @@ class RunPlan:
 
     @cached_property
     def capacity_cells(self) -> Mapping[str, str]:
-        """The cell whose capacity is searched, by the cells that run at shares of it."""
+        """For each cell at a share of a capacity, the cell whose capacity is searched."""
         return cells_with_capacity(self.cells)
 
     def _trial_s(self, trial: PlannedTrial) -> float | None:

@@ -32,8 +32,7 @@ def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tu
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     """Return the trials that these cells need before the first block; none with target rates stated.
 
-    Each cell at a share of the slowest needs one at full speed. Each capacity that cells run at shares of needs one
-    with a search.
+    A cell at a share of the slowest needs one at full speed. Cells at shares of a capacity need one that searches it.
     """
     cells = tuple(cells)
     at_full_speed = [

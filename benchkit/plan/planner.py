@@ -168,7 +168,7 @@ def _plan_cells(
     capabilities: Mapping[str, HostCapabilities],
     tuning: Mapping[str, tuple[TuningPlan, ...]],
 ) -> tuple[list[PlannedCell], list[HostError]]:
-    """Return the cells on their hosts, and errors for programs that hosts lack; those cells are omitted.
+    """Return the cells on their hosts, and errors for programs that hosts lack; cells that need these are omitted.
 
     Cells whose load tool is missing are unsupported instead, where the baseline has another tool.
     """

@@ -1,4 +1,4 @@
-"""Records of a plan, by which it is compared with an earlier one: of its cells, and of facts and programs of hosts."""
+"""Records of a plan's cells, and of its hosts' facts and programs, for comparison with an earlier plan."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def inventory_facts(host: Host) -> RecordedFacts:
 
 
 def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
-    """Return the host's own programs that the run starts there, name → path; benchkit's own do not change."""
+    """Return the host's programs that the run starts, name → path, without programs that benchkit builds."""
     words = {
         word
         for cell in plan.placed_cells

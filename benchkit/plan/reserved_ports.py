@@ -23,7 +23,7 @@ def plan_reserved_ports(
 ) -> Iterator[TuningPlan]:
     """Yield the reservation for each host that may write it and whose outgoing connections could take a service's port.
 
-    `tuning` has the planned settings of all hosts; a port range in them, or in a cell's, is one that will hold.
+    `tuning` has the planned settings of all hosts; port ranges in them, or in a cell's, count as applied.
     """
     cells = tuple(cells)
     of_cells = tuple(planned for cell in cells for planned in cell.tuning)

@@ -53,7 +53,7 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
     """Build the services whose scenario names a command for it; return the cells.
 
     A version that does not build, or of which its service uses nothing, makes its cell unsupported. Raises InputError
-    naming file, line and field where that leaves no cell, and where it holds for the files as they are.
+    naming file, line and field where no cell is left, and for such a fault in the files as they are.
     """
     failures: dict[ControllerFolder, str] = {}
     of_versions: list[str] = []
@@ -143,7 +143,7 @@ def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCel
 
 
 def _rejection(service: Service, check: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:
-    """Return why a program rejects its configuration, or None; equal ones but for folders are checked once."""
+    """Return why a program rejects a configuration, or None; those that differ in folders only are checked once."""
     text = repr([file.content for file in service.files if file.path == check.config])
     key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
     if key not in known:

@@ -20,14 +20,14 @@ class Turn:
     """One slice of one cell in the timetable of a block."""
 
     round: int
-    """From 1; also the number of the slice among its cell's."""
+    """From 1; also the number of the slice within its cell."""
     place: int
     """Place in the round, from 1."""
     cell_id: str
     start_s: float
-    """Start of the load tools, counted from the first turn's."""
+    """Start of the load tools, in seconds from their start in the first turn."""
     window_s: tuple[float, float]
-    """Start and end of the measured window, likewise."""
+    """Start and end of the measured window, counted alike."""
 
 
 def slice_count(duration_s: float, slice_s: float) -> int:

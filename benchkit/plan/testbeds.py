@@ -96,7 +96,7 @@ def errors_of_testbeds(
     """Yield the errors that prevent a run on these testbeds together: what differs between them, above all.
 
     `kernels` names for each host the host through which its kernel is changed: another one where they share a machine.
-    Testbeds are compared only if they `are_runnable`, each alone: else they differ in that.
+    `are_runnable`: each testbed can run the scenario alone; otherwise they are not compared, as they differ in that.
     """
     if plans[0].design == "sequential":
         return
@@ -148,7 +148,7 @@ def _factor_errors(plans: Sequence[RunPlan]) -> Iterator[BenchkitError]:
         yield InputError(f"the scenario has a factor {TESTBED!r} of its own", where=where, hint="give it another name")
     if any(trial.kind == "calibrate" for trial in plan.planned_trials):
         yield InputError(
-            "a target rate that the run finds itself would be of one testbed alone",
+            "a target rate that the run finds itself would hold for one testbed only",
             where=where,
             why="the scenario has `testbeds: factor`",
             hint="state the rate in requests per second",

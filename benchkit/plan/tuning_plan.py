@@ -83,7 +83,7 @@ def plan_settings(
     nofile: int | None = None,
     tuned: Mapping[str, str] = MappingProxyType({}),
 ) -> TuningPlan:
-    """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there before."""
+    """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there first."""
     host = hosts[name]
     found = host.changes.read_sysctls(wanted)
     return host_tuning.plan(

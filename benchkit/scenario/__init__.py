@@ -1,4 +1,4 @@
 """Scenarios: from a YAML file to a valid experiment of typed cells, and to the order of its trials.
 
-Reaches no host.
+Nothing here reaches a host.
 """

@@ -39,7 +39,7 @@ from benchkit.services.rendering import ServiceSpec
 from benchkit.validation import Location
 
 MAX_SECRET_BYTES = 64 << 10
-"""Bytes of a file with a header value that are read; servers refuse headers of a few kilobytes."""
+"""Most bytes that are read from a file with a header value; servers refuse headers of a few kilobytes."""
 
 MAX_CELLS = 10_000
 """Largest number of combinations of levels; a run of that many takes days for each block."""
@@ -49,14 +49,14 @@ Factors = Mapping[str, Sequence[object] | None]
 """Levels of each factor; None: any level may be named."""
 
 SCRIPTS = (".js", ".mjs", ".cjs", ".ts")
-"""Ends of the names of scripts, which may import others."""
+"""Suffixes of scripts, which may import others."""
 _COMMENTS = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.DOTALL | re.MULTILINE)
 _IMPORT = re.compile(r"""(?:\bfrom|\bimport|\b(?:import|require)\s*\()\s*(["'`])(\.{1,2}/[^"'`\n]+)\1""")
 _OPEN = re.compile(r"""\bopen\s*\(\s*(["'`])([^"'`\n:]+)\1""")
 
 ReadT = TypeVar("ReadT")
 _LocatedLoad = tuple[Load, SourceMap, Location]
-"""A load, where it is written, and the location of its fields there."""
+"""A load, the document that it is written in, and the location of its fields there."""
 
 
 def typed_load(document: Document) -> Load:
@@ -89,7 +89,7 @@ def typed_load(document: Document) -> Load:
 
 
 def _read(document: Document, location: Location, name: str, read: Callable[[Path], ReadT]) -> ReadT:
-    """Return what is read of the file that a value names, relative to the file with the value. Raises InputError."""
+    """Return what `read` returns for the file that a value names, relative to the file with it. Raises InputError."""
     path = Path(document.source.origin(location).source).parent / name
     try:
         return read(path)
@@ -185,7 +185,7 @@ def _with_value(secret: SecretValue, document: Document) -> SecretValue:
 
 
 def _read_secret(secret: SecretValue, document: Document) -> str:
-    """Return a value from its source, a file without its last line feed. Raises OSError and ValueError."""
+    """Return a secret from its variable or file, without a file's last line feed. Raises OSError and ValueError."""
     if secret.file is None:
         value = os.environ.get(secret.env or "")
         if value is None:
@@ -370,7 +370,7 @@ def _require_factors(scenario: Scenario, document: Document) -> None:
                 message = f"${name} refers to no factor; {suggestion(name, scenario.factors)}"
                 faults.append(document.fault((part, *location), message))
             if "headers" in location[-2:-1] and is_secret(str(location[-1])):
-                message = f"levels are shown everywhere, so that no secret can be one; write {{env: ${name}}}"
+                message = f"a level cannot be secret, as levels are shown everywhere; write {{env: ${name}}}"
                 faults.append(document.fault((part, *location), f"{message}, with names of variables as levels"))
     faults += [
         document.fault(

@@ -67,7 +67,7 @@ class UsedTuning:
 
 
 def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ...]:
-    """Read the profiles that a scenario uses, also those that are levels of its factors.
+    """Read the profiles that a scenario uses, levels of its factors included.
 
     Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
     """
@@ -127,7 +127,7 @@ class Cell:
     load_source: SourceMap = field(compare=False, repr=False)
     """Lines of the load in the scenario, for messages."""
     external: tuple[ExternalService, ...] = ()
-    """Its services that are there already."""
+    """Its services that others deploy."""
 
     def service(self, name: str) -> ServiceSpec:
         """Return the service of that name."""
@@ -142,7 +142,7 @@ class Experiment:
     scale: Scale
     cells: tuple[Cell, ...]
     tuning: tuple[UsedTuning, ...]
-    """Tuning profiles, of all cells and of levels."""
+    """Tuning profiles of the whole run, and of levels."""
     document: Document
     """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
     settings: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class Experiment:
         return tuple(used for used in self.tuning if not used.levels)
 
     def cell_tuning(self, levels: Levels) -> tuple[UsedTuning, ...]:
-        """Return the profiles that hold only for trials of the cells with these levels, over the run's."""
+        """Return the profiles that override the run's in trials of the cells with these levels."""
         return tuple(used for used in self.tuning if used.levels and used.levels.items() <= levels.items())
 
     def requires_tuning(self, levels: Levels) -> bool:

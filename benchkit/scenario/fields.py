@@ -104,7 +104,7 @@ def _summary(name: str, model: type[BaseModel]) -> str:
 def _fields(
     model: type[BaseModel], prefix: str, *, split: bool, backend: str | None = None
 ) -> Iterator[FieldDescription]:
-    """Yield the fields of a model, of a backend if it is named; with `split`, models in it are other parts."""
+    """Yield the fields of a model, of `backend` if given; with `split`, models within it are parts of their own."""
     schema, defs = model_schema(model)
     for name, field in model.model_fields.items():
         inner = None if split else _model_in(field.annotation)

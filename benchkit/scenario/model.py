@@ -26,9 +26,9 @@ LOAD_ROLE = "load"
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
 _BLOCKS_FOR_A_SPARE = 3
-"""Blocks of a scenario for each further one that it may have, unless it says otherwise."""
+"""Number of a scenario's blocks for each spare block that it has by default."""
 NO_PROFILE = "none"
-"""Level of a factor of tuning profiles whose cells have the tuning of the run alone."""
+"""Level of a factor of tuning profiles for cells that have only the run's tuning."""
 
 
 class TelemetryOptions(Frozen):

@@ -14,8 +14,8 @@ MIN_DURATION_S = 4.0
 OVERHEAD_S = 2.0
 """Time of a trial beside its window: its servers start, and are warmed up."""
 PART, PRECISION, T = 0.1, 1 / 3, 2.0
-"""A category of this share of the difference is to have an interval that reaches this share of itself to either side;
-two standard deviations."""
+"""A category with the share PART of the difference is to have an interval of ± PRECISION of itself, T standard
+deviations on either side."""
 
 
 class ServerCost(NamedTuple):
@@ -26,7 +26,7 @@ class ServerCost(NamedTuple):
 
 
 class ProfileLength(NamedTuple):
-    """Length of a profile pass: seconds of each of its windows, and those that the wanted intervals would need."""
+    """Length of a profile pass: seconds of each window, and seconds that the wanted intervals would need."""
 
     duration_s: float
     needed_s: float
@@ -53,9 +53,9 @@ def profile_length(servers: Sequence[ServerCost], budget_s: float) -> ProfileLen
 def needed_window_s(baseline: ServerCost, server: ServerCost, blocks: int, frequency_hz: int) -> float:
     """Return the seconds of each window of a pair; infinite for servers without difference.
 
-    The number of samples in a category is Poisson distributed. Of n samples of a request of c seconds, a category of
-    the size x has the variance x c / n. In both servers x is taken as a tenth of c, beside the tenth of the difference
-    that is to be seen.
+    The number of samples in a category is Poisson distributed. With n samples of a request of c seconds, a category of
+    x seconds has the variance x c / n. In both servers x is taken as a tenth of c. The difference that must show is a
+    tenth of the servers' difference.
     """
     reach = PART * PRECISION * abs(server.cpu_s - baseline.cpu_s)
     if not reach:

@@ -31,12 +31,12 @@ MAX_TRIALS = 200_000
 """Largest number of trials of a run; at two seconds each, they take five days."""
 
 ANY_SCALE = " at any scale"
-"""Scope of levels that are named: a claim may name one of another scale, and is not testable at this one."""
+"""Scope of levels, in messages: a claim may name a level of another scale, and is then not testable at this one."""
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
 WITH_PROFILES, WITH_TRACES = "profile={}", "trace={}"
-"""Setting behind `--profile`: adds a profile pass and keeps what the scenario says of one."""
+"""Setting behind `--profile`: adds a profile pass, and keeps fields that the scenario gives it."""
 FIXED = ("name", "title", "question", "source", "stacks", "scales")
 """Fields that all scales of a scenario share."""
 

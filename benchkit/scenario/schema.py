@@ -85,7 +85,7 @@ def scenario_schema() -> Schema:
         **root,
         "title": "benchkit scenario",
         "required": [name for name in required if name in FIXED],
-        # With scales, each of them may give what the top level does not have.
+        # With scales, each of them may give a field that the top level lacks.
         "if": {"not": {"required": ["scales"]}},
         "then": {"required": required, "properties": {"load": {"required": ["tool"]}}},
         "$defs": {

@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str]:
-    """Return a name for each command: those given, else its program's, numbered where two are equal.
+    """Return a name for each command: the given one, else its program's, numbered where two are equal.
 
     Raises InputError for names that are too few, too many, equal, or no names.
     """
@@ -44,7 +44,7 @@ def image_of(server: str) -> str | None:
 
 
 def is_url(server: str) -> bool:
-    """Return True for the URL of a server that is there already; otherwise it is a command line."""
+    """Return True for the URL of an external server, False for a command line."""
     return server.startswith(("http://", "https://"))
 
 

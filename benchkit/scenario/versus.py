@@ -124,7 +124,7 @@ class ServerComparison:
     certificate: str | None = None
     """File that verifies servers given by https URLs, relative to the scenario's file."""
     cpus: SplitCpus | None = None
-    """CPUs where servers and the load tool share one host, and its loopback interface; None: each has hosts."""
+    """CPUs of servers and load tool on one host, connected by loopback; None: each has hosts of its own."""
     fixed: frozenset[str] = frozenset()
     """Fields out of `tool`, `connections` and `quota` that are not adapted to the servers."""
     keepalive: bool = True
@@ -146,7 +146,7 @@ class ServerComparison:
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
 
-    One alone is measured. Raises InputError for a program that this machine lacks, where servers start on it.
+    A single server is measured. Raises InputError for a program that this machine lacks, where servers start on it.
     """
     names = list(servers)
     question = (
@@ -358,7 +358,7 @@ def _stack_of(service: dict[str, object]) -> dict[str, object]:
 
 
 def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
-    """Return the stack of a command, or of an image with the only port that it exposes; else with `PORT`.
+    """Return the stack of a command, or of an image, at the only port that the image exposes, else at `PORT`.
 
     Other machines pull an image that this one does not have. Raises InputError where this machine has no engine.
     """

@@ -15,11 +15,11 @@ from benchkit.units import counted
 WARM_UP_SHARE = 0.25
 """Share of a trial's time that warms the server up."""
 OVERHEAD_S = 0.5
-"""Time of a trial that is no load, as in `benchkit.plan.model`."""
+"""Time of a trial without load, as in `benchkit.plan.model`."""
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
 SHORTEST_WHOLE_S = 1.5
-"""The same for tools that take whole seconds: a second of warm-up, and one that is measured."""
+"""Shortest window for tools that take whole seconds: a second of warm-up, and one that is measured."""
 LONGEST_WINDOW_S = 5.0
 SLICE_S = float(Scenario.model_fields["slice_s"].default)
 """Windows are whole numbers of slices."""
@@ -36,8 +36,8 @@ MIXING_TOOL = "wrk"
 """Load tool for requests that differ in method or body, which h2load cannot send."""
 MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
-"""Blocks for which a comparison has time: one more than can show a difference. Servers that start slowly take longer
-than `OVERHEAD_S`, and with one block less nothing would be shown."""
+"""Blocks for which a comparison has time: one more than the fewest that can show a difference. Servers that start
+slowly take longer than `OVERHEAD_S`."""
 
 
 def takes_whole_seconds(tool: str) -> bool:
@@ -107,7 +107,7 @@ def remaining_s(servers: int, budget_s: float, spent_s: float, window_s: float, 
 
 
 def _load_per_window(one_slice: Load) -> float:
-    """Return the time of a trial from the begin of its window, pauses between slices included, relative to that."""
+    """Return the ratio of the time from a window's start to its end, with pauses between slices, to the window."""
     slice_s = one_slice.duration_s or SLICE_S
     return 1.0 if takes_whole_seconds(one_slice.tool) else turn_s(pauses(one_slice), slice_s) / slice_s
 

@@ -22,7 +22,7 @@ from benchkit.services.service import Service
 
 
 class BackendOptions(Frozen):
-    """The option of everything that a stack lists as a service."""
+    """The option that every service of a stack has: its backend."""
 
     backend: str = Field(
         description="kind of server; each has options of its own: see `benchkit fields nginx` and the like",
@@ -31,7 +31,7 @@ class BackendOptions(Frozen):
 
 
 class ServiceOptions(BackendOptions):
-    """Options that every service of a scenario has which benchkit starts; a backend adds its own."""
+    """Options of every service that benchkit starts; a backend adds its own."""
 
     role: Name = Field(default="sut", description="role of the host that it runs on")
     listen: Listen = Field(
@@ -59,7 +59,7 @@ class ServiceOptions(BackendOptions):
     )
     quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
         default=None,
-        description="CPUs that it may use by itself, beside the quota of its role; absent: only that quota",
+        description="CPU time, in CPUs, that this service alone may use, below the quota of its role; absent: that quota",
         examples=[0.5],
     )
     optional: bool = Field(
@@ -74,7 +74,7 @@ class ServiceOptions(BackendOptions):
 
     @property
     def host_port(self) -> int | None:
-        """The port of its host that it takes; None: none."""
+        """Port of its host that it takes; None: it takes none."""
         return self.listen.port
 
 

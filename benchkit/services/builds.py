@@ -1,7 +1,7 @@
 """Servers that a command of the scenario builds on the controller.
 
-The command runs once in each process, since only it knows what its result depends on; its own tools have caches. The
-result is kept by its content: two builds with the same bytes are one folder.
+Each process runs the command once, since only the command knows what its result depends on; its tools have caches of
+their own. The result is kept by its content: two builds with the same bytes share one folder.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class BuiltFolder(ControllerFolder):
         return _build(self)
 
     def refusal(self, service: Service) -> tuple[str, str] | None:
-        """Return the option by which a service would not start what was built, and why; None: it starts what was built.
+        """Return the option that keeps a service from starting what was built, and why; None: it starts what was built.
 
         Raises BenchkitError where it does not build.
         """
@@ -86,7 +86,7 @@ class BuiltFolder(ControllerFolder):
         carried = {file.path for file in service.files}
         twice = next((path for path in built if service.folder / path in carried), None)
         if twice is not None:
-            return "files", f"{twice} is built, and a file of that name carried to the same folder"
+            return "files", f"the build writes {twice}, and `files` carries another one to the same place"
         process = service.process
         if any(str(service.folder) in word for word in (*process.argv, *process.env.values())):
             return None
@@ -209,7 +209,7 @@ def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> N
             start_new_session=True,
         )
     except OSError as error:
-        # Where this user may not read a folder on the PATH, the kernel says that it denies to run what is missing.
+        # Where a folder on the PATH is not readable, the kernel reports "permission denied" for a missing program.
         is_missing = os.sep not in argv[0] and shutil.which(argv[0]) is None
         why = os.strerror(errno.ENOENT) if is_missing else error.strerror
         raise BenchkitError(f"cannot run the build `{argv[0]}`", where=str(folder), why=why) from None
@@ -230,7 +230,7 @@ def _run(argv: Sequence[str], folder: Path, environment: Mapping[str, str]) -> N
 
 
 def _keep(out: Path, command: str) -> BuildOutput:
-    """Move what was built to the folder named by its hash, unless the same is there already."""
+    """Move what was built to the folder named by its hash, unless that folder exists already."""
     digest = hashlib.sha256()
     files = files_below(out)
     if not files:

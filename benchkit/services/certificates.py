@@ -2,7 +2,7 @@
 
 Keys and certificates that are made stay in the memory of this process: the controller writes no key, and the next run
 has new ones. On a host a key is a secret (mode 0600), which the host's agent removes with the changes of the
-connection, also after a crash. Load hosts get the certificate of the authority alone.
+connection, also after a crash. Load hosts get only the certificate of the authority.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def authority_file(tls: TlsOptions, path: PurePosixPath) -> ServiceFile:
 
 
 def authority_name(tls: TlsOptions) -> str:
-    """Return the name of that file on load hosts, which differs where its content may."""
+    """Return the name of `authority_file` on load hosts: files whose contents may differ have different names."""
     if tls.certificate is None:
         return "ca.pem"
     return f"ca-{hashlib.sha256(tls.certificate.encode()).hexdigest()[:12]}.pem"
@@ -136,8 +136,7 @@ def authority_name(tls: TlsOptions) -> str:
 def verified_name(endpoint: Endpoint) -> str:
     """Return a DNS name that the certificate of a service is valid for.
 
-    Raises UnsupportedError where only addresses are named: by a certificate of the user, or by the URL of a server that
-    is there already.
+    Raises UnsupportedError where the user's certificate, or the URL of an external server, names addresses only.
     """
     tls = endpoint.tls
     if endpoint.server_name is not None:
@@ -159,8 +158,8 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
     """Return the options with the paths of the user's certificate and key, both validated, from the scenario's file.
 
     `source` has the lines of the options. Raises InputError naming file, line and field where a file cannot be read or
-    is no PEM. It does so too for a key that others may read or that does not fit, and for a certificate that is not
-    valid today.
+    is no PEM, or the certificate is not valid today. It is also raised for a key that others may read or that does not
+    fit.
     """
     if tls.certificate is None:
         return tls
@@ -173,15 +172,17 @@ def resolve_tls(tls: TlsOptions, source: SourceMap) -> TlsOptions:
 
 
 def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
-    """Return the options of a server that is there already, with the path of the file that verifies it, validated.
+    """Return the options of an external server, with the path of the file that verifies it, validated.
 
-    Raises InputError naming file, line and field where there is no such file, or it is not valid today.
+    Raises InputError naming file, line and field where the file is missing or not valid today.
     """
     if tls.certificate is None:
         message = "is missing: the file (PEM) that verifies the server, its own certificate or its authority's"
         raise InputError(source.fault(("certificate",), message))
     if tls.private_key is not None:
-        raise InputError(source.fault(("private_key",), "the key of a server that benchkit does not start stays there"))
+        raise InputError(
+            source.fault(("private_key",), "not allowed: benchkit does not start this server, and needs no key")
+        )
     certificate = source.file(tls.certificate, "certificate")
     _validate_certificate(certificate, source)
     return tls.model_copy(update={"certificate": str(certificate)})
@@ -246,7 +247,7 @@ def _sign(
     issuer: tuple[x509.Name, PrivateKey] | None = None,
     validity: timedelta = VALIDITY,
 ) -> x509.Certificate:
-    """Return a certificate of a key with this common name; without an issuer, the key signs it itself."""
+    """Return a certificate of a key with this common name; without an issuer, it is self-signed."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
 
@@ -311,7 +312,7 @@ def _validate_certificate(path: Path, source: SourceMap) -> None:
         certificate = _load_certificate(path)
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not first <= datetime.now(UTC) <= last:
-        message = f"{path} is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d} alone"
+        message = f"{path} is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d} only"
         hint = "renew it, or leave both out: benchkit makes one"
         raise InputError(source.fault(("certificate",), message), hint=hint)
 

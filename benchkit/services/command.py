@@ -75,8 +75,8 @@ class BuildOptions(Frozen):
     )
     on: Literal["controller", "host"] = Field(
         default="controller",
-        description="controller: here, with GOOS and GOARCH set to the host's platform; host: there, where the folder `from` "
-        "is carried first",
+        description="controller: here, with GOOS and GOARCH set to the host's platform; host: on the service's host, to "
+        "which the folder `from` is carried first",
     )
 
 
@@ -92,7 +92,7 @@ class SourceOptions(Frozen):
     )
 
     def checkout(self, folder: str) -> tuple[GitState, Path]:
-        """Return the state that it names, and the path of a folder in a checkout of that. Raises InputError."""
+        """Return the state that `ref` names, and the path of a folder in its checkout. Raises InputError."""
         state = resolve_ref(Path(self.git), self.ref)
         return state, (Path(self.git) / folder).resolve().relative_to(state.repository.resolve())
 
@@ -120,11 +120,13 @@ class StopOptions(Frozen):
     signal: SignalName = Field(
         default="TERM", description="signal to its whole process tree: TERM, INT, QUIT, …", examples=["INT"]
     )
-    within_s: TimeoutS = Field(default=STOP_TIMEOUT_S, description="time after which what is running is killed")
+    within_s: TimeoutS = Field(
+        default=STOP_TIMEOUT_S, description="time after which its remaining processes are killed"
+    )
 
     @property
     def stop_signal(self) -> StopSignal:
-        """Signal with its time, as a host takes it."""
+        """Signal and its time limit, in the form that a host takes."""
         return StopSignal(signal.Signals[f"SIG{self.signal}"], self.within_s)
 
 
@@ -142,7 +144,7 @@ class CommandOptions(ServiceOptions):
     )
     source: SourceOptions | None = Field(
         default=None,
-        description="version to build, in a clean checkout, where `build.from` then starts; absent: the files as they are",
+        description="version to build, in a clean checkout, to which `build.from` is then relative; absent: the files as they are",
         examples=[{"git": "../myserver", "ref": "$ref"}],
     )
     files: tuple[LocalPath, ...] = Field(
@@ -178,7 +180,7 @@ class CommandBackend(Backend[CommandOptions]):
     """Any server, started by its command line, with files of yours and a command that builds it.
 
     In `run` and `env`, {host} and {port} or {socket} stand for its socket, {protocol} for its protocol, and {cpus} for
-    the number of its CPUs. {folder} or {out} is its folder, where it starts, with its files and what was built. With
+    the number of its CPUs. {folder} or {out} is its folder, where it starts, with its files and build output. With
     TLS, {certificate} and {certificate_key} stand for the files of its certificate. Templates know the same names.
     {{port}} stands for the text {port}.
     """
@@ -392,7 +394,7 @@ def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[Se
 def _build_on_host(
     options: CommandOptions, place: ServicePlacement
 ) -> tuple[tuple[ServiceFile, ...], tuple[SetupCommand, ...]]:
-    """Return the sources of a build on the host, and its command; neither for another build."""
+    """Return the sources of a build on the host, and its command; both empty without such a build."""
     build, folder = options.build, place.folder / "source"
     if build is None or build.on == "controller":
         return (), ()

@@ -1,8 +1,7 @@
 """Compose files as services: each service of the file becomes a container of the stack.
 
-Only fields of the Compose specification are read that a measurement needs and both engines take. Any other field is
-refused by name. So no compose of an engine is needed, and every service is started, measured and removed as any
-container.
+Of the Compose specification, only fields are read that a measurement needs and both engines support. Any other field
+is refused by name. So every service is started, measured and removed as any container, without an engine's own compose.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MEMORY = re.compile(r"(?P<number>[1-9][0-9]*)(?P<unit>[bkmg]?)b?", re.IGNORECAS
 
 
 class ComposeOptions(BackendOptions):
-    """Options of the services of a Compose file, which start in the order of `depends_on` and are measured each."""
+    """Options of the services of a Compose file, which start in the order of `depends_on` and are each measured."""
 
     file: LocalPath = Field(description="Compose file, relative to the scenario's", examples=["../shop/compose.yaml"])
     entry: Annotated[str, StringConstraints(strict=True, pattern=r"^[a-zA-Z0-9._-]+:[0-9]{1,5}$")] = Field(
@@ -79,8 +78,8 @@ class ComposeOptions(BackendOptions):
 def compose_containers(name: str, options: ComposeOptions, source: SourceMap) -> Iterator[tuple[str, Document]]:
     """Yield the services of a Compose file, in the order in which they start: their names and options as containers.
 
-    The entry has the name of the stack's service, the others that name and their own. Raises InputError naming file,
-    line and field.
+    The entry has the name of the stack's service, each other one this name and its own: `shop-db`. Raises InputError
+    naming file, line and field.
     """
     path = source.file(options.file, "file")
     document, services = _read(path, options, source)
@@ -183,7 +182,7 @@ class _ServiceReader:
         return {"build": {**options, "args": _pairs(build.get("args") or {})}}
 
     def _port(self) -> int:
-        """Return the port at which a service is ready that gets no load."""
+        """Return the port that a service without load opens when it is ready."""
         for field in ("expose", "ports"):
             for each in self._data.get(field) or ():
                 if match := _PORT.fullmatch(str(each)):
@@ -198,7 +197,7 @@ class _ServiceReader:
         pairs = _pairs(self._data.get("environment") or {})
         for name, value in pairs.items():
             if value is None:
-                raise self._fault(("environment",), f"{name} has no value; that of this machine is not passed on")
+                raise self._fault(("environment",), f"{name} has no value, and this machine's value is not passed on")
         return {name: _escaped(str(value)) for name, value in pairs.items()}
 
     def _volumes(self) -> tuple[list[str], list[str]]:
@@ -256,7 +255,7 @@ def _in_order(services: Mapping[str, Mapping[str, Any]], document: Document) -> 
 
 
 def _require_known(document: Document, location: tuple[str | int, ...], known: Iterable[str]) -> None:
-    """Raise InputError naming each field that is not read; extensions (`x-…`) are ignored, as everywhere."""
+    """Raise InputError naming each field that is not read; extensions (`x-…`) are ignored."""
     data = document.at(*location).data
     if not isinstance(data, dict):
         raise InputError(document.fault(location, "allowed: a mapping"))
@@ -287,7 +286,7 @@ def _words(command: str | list[Any]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text of the file in which nothing is a placeholder of ours, and `$$` is a dollar sign."""
+    """Return a text with its braces escaped, so that none begins a placeholder, and with `$` for `$$`."""
     return _PLACEHOLDER.sub(r"{{\1}}", text).replace("$$", "$")
 
 

@@ -105,7 +105,7 @@ class ContainerOptions(ServiceOptions):
     )
     source: SourceOptions | None = Field(
         default=None,
-        description="version to build, in a clean checkout, where `build.context` then starts; absent: the files as they are",
+        description="version to build, in a clean checkout, to which `build.context` is then relative; absent: the files as they are",
         examples=[{"git": "../myserver", "ref": "$ref"}],
     )
     pull: Literal["never", "missing"] = Field(
@@ -140,7 +140,7 @@ class ContainerOptions(ServiceOptions):
     )
     userland_proxy: bool | None = Field(
         default=None,
-        description="whether a process of docker's must forward connections to the published port; absent: as docker "
+        description="whether docker's userland proxy must forward connections to the published port; absent: as docker "
         "is set up",
         examples=[False],
     )
@@ -292,7 +292,7 @@ class ContainerBackend(Backend[ContainerOptions]):
         quiet = ("--log-level", "error") if engine == "podman" else ()
         argv = [container.engine, *quiet, "run", "--name", name, "--pull", "never", "--log-driver", "none"]
         limit = place.file_limit(options.nofile)
-        # podman gives its own limits on, which the agent sets; the daemon of docker has others.
+        # podman passes on its own limits, which the agent sets; the daemon of docker has others.
         argv += (
             ["--cgroups", "no-conmon", "--ulimit", "host"] if engine == "podman" else ["--ulimit", f"nofile={limit}"]
         )
@@ -394,7 +394,7 @@ def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | Non
 
 
 def _quota_arguments(quota: CpuQuota | None, options: ContainerOptions) -> list[str]:
-    """Return a quota of its own in the engine's periods of 100 ms; its role's quota in the periods of processes."""
+    """Return the arguments of a quota: its own in the engine's periods of 100 ms, its role's in those of processes."""
     if quota is None:
         return []
     if quota.cpus == options.quota:

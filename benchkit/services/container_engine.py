@@ -35,13 +35,13 @@ PREPARED = "-prepared"
 _UNKNOWN = re.compile("no such container|no container with", re.IGNORECASE)
 _NO_SPACE = re.compile("no space left on device", re.IGNORECASE)
 FORWARDING = {"net.ipv4.ip_forward": "1"}
-"""Setting that bridges need, which engines set and leave; set before them, it is restored."""
+"""Setting that bridges need. Engines change it for good; benchkit sets it before them, and restores it."""
 
 logger = logging.getLogger(__name__)
 
 
 def engine_name(path: str) -> str:
-    """Return the name of the engine whose program has this path: what is not docker speaks as podman."""
+    """Return the name of the engine whose program has this path: podman, unless the program is docker."""
     return "docker" if path.rpartition("/")[2] == "docker" else "podman"
 
 
@@ -70,7 +70,7 @@ def read_engine(host: Host, name: str) -> EngineFact:
 
 
 def _not_delegated(fact: EngineFact, info: dict[str, Any]) -> str | None:
-    """Return what the user of an engine without root lacks of control groups (podman-run(1), --cgroup-manager)."""
+    """Return which control group settings the user of a rootless engine lacks (podman-run(1), --cgroup-manager)."""
     if fact.cgroup_version == "1":
         return "control groups have version 1; boot with systemd.unified_cgroup_hierarchy=1"
     if "host" in info:  # podman
@@ -248,8 +248,8 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
 def adopt(host: Host, container: Container, process: HostProcess) -> None:
     """Wait until a container runs, and count its processes as the engine's client. Raises HostError.
 
-    Returns without it where the client has ended, which the caller notices. The group of a container has its id in its
-    name. A process that has just ended seems to be in the group of all (kernel/cgroup/cgroup.c, proc_cgroup_show).
+    Returns early where the client has ended, which the caller notices. The name of a container's group contains its
+    id. A process that has just ended seems to be in the root group (kernel/cgroup/cgroup.c, proc_cgroup_show).
     """
     deadline = time.monotonic() + CREATE_TIMEOUT_S
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Files of the controller: what a scenario names, carried to a service's folder, and secrets that it keeps.
+"""Files of the controller: those that a scenario names for a service's folder, and secrets of deployed services.
 
 A secret of a deployed service is created once, in a file that only its user reads.
 """
@@ -109,7 +109,7 @@ def get_or_create(name: str, create: Callable[[], bytes]) -> bytes:
 
 
 def save_copy(name: str, content: bytes) -> bytes:
-    """Save content under this name, for the people whom the instructions of a service send there, and return it."""
+    """Save content under this name, and return it; the instructions of a service name the file to its users."""
     path = secret_path(name)
     with _temporary_file(path, content) as temporary:
         temporary.replace(path)
@@ -125,7 +125,7 @@ def secret_path(name: str) -> Path:
 @contextlib.contextmanager
 def _temporary_file(path: Path, content: bytes) -> Iterator[Path]:
     """Give a synced file in the folder of `path` with this content, and remove it in the end unless it was moved."""
-    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode to the last folder of a path alone
+    for folder in (path.parent.parent, path.parent):  # mkdir gives its mode only to the last folder of a path
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")

@@ -32,9 +32,9 @@ from benchkit.services.service import (
 
 TEST_TIMEOUT_S = 10.0
 BIND_TIMEOUT_S = 0.5
-"""Time in which a service ends that cannot listen, as another program took its port while it started."""
+"""Time for a service to end if another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
-"""The same where that program is older than the service: a JVM, or a busy machine, takes seconds until it listens."""
+"""Time for it to end if the other program was there before: a JVM, or a busy machine, takes seconds to listen."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -64,7 +64,7 @@ def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
     placed = place_files(host, [file for service in wanted for file in service.placed])
     for service in wanted:
         if not service.placed:
-            host.files.mkdir(service.folder)  # it starts there
+            host.files.mkdir(service.folder)  # the service starts there
         if service.container is not None:
             container_engine.bring_image(host, service.container, service.backend)
         for command in service.setup_commands:
@@ -156,7 +156,7 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
 
 
 def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
-    """Stop services with all their descendants; return a sentence for those that had to be killed.
+    """Stop services with all their descendants; return a sentence for each group that had to be killed.
 
     Raises HostError naming the processes that do not end.
     """
@@ -179,7 +179,7 @@ def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
 
 
 def is_in_background(host: Host, running: RunningService) -> bool:
-    """Return True where the first process of a service has ended, and others of it are running. Raises HostError."""
+    """Return True where the first process of a service has ended, and others still run. Raises HostError."""
     return running.process.wait(0) is not None and bool(host.processes.running_members(running.process))
 
 
@@ -275,7 +275,7 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
     if not isinstance(socket, Unix) and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
-        # Processes of other users, such as the workers of nginx, connect to it if they get to its folder.
+        # Processes of other users, such as the workers of nginx, connect to it if they may enter its folder.
         shared = host.processes.run(["chmod", "a+rw", str(service.endpoint.path)])
         if not shared.ok:
             raise HostError(
@@ -318,7 +318,7 @@ def _wait_answer(host: Host, service: Service, process: HostProcess, request: Re
 
 
 def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
-    """Return the addresses at which a process listens in the way of its service's protocol."""
+    """Return the addresses at which a process listens by the transport of its service's protocol."""
     return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
 
 

@@ -1,4 +1,4 @@
-"""A server that others deploy: benchkit sends load to its URL, runs their commands, and watches what it is told to."""
+"""A server that others deploy: benchkit sends load to its URL, runs their commands, and watches named processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PORTS = {"http": 80, "https": 443}
 def _validate_url(url: str) -> str:
     if "@" in url:
         raise ValueError(
-            "a URL has no user and password here, as it is stored: give a header `Authorization: {env: NAME}`"
+            "a URL must not contain user and password, as it is stored: give a header `Authorization: {env: NAME}`"
         )
     match = _URL.fullmatch(url)
     if match is None or not 0 < int(match["port"] or PORTS[match["scheme"]]) <= MAX_PORT:
@@ -47,7 +47,7 @@ def _validate_url(url: str) -> str:
 
 
 HERE = "controller"
-"""Place of a hook on the machine that runs benchkit, beside the names of roles."""
+"""Place of a hook that runs on benchkit's own machine; any other place is the name of a role."""
 
 PlainText = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00\n]+$")]
 
@@ -109,7 +109,7 @@ class ExternalOptions(BackendOptions):
 
     deploy: HookOptions | None = Field(
         default=None,
-        description="command that deploys it, once for each cell in each block; absent: it is there as it is",
+        description="command that deploys it, once for each cell in each block; absent: it is deployed already",
         examples=[{"run": ["systemctl", "restart", "app"], "on": "sut", "within_s": 60}],
     )
     ready: HookOptions | None = Field(
@@ -119,12 +119,12 @@ class ExternalOptions(BackendOptions):
     )
     cleanup: HookOptions | None = Field(
         default=None,
-        description="command after each trial, however it ended; a host runs its own also where the controller is lost",
+        description="command after each trial, however it ended; a host runs it even if the controller is lost",
         examples=[{"run": ["kubectl", "rollout", "undo", "deployment/app"]}],
     )
     watch: tuple[WatchOptions, ...] = Field(
         default=(),
-        description="its processes, as far as hosts of the run have them: with these, CPU time and memory are known",
+        description="its processes on hosts of the run, whose CPU time and memory are then measured",
         examples=[[{"role": "sut", "unit": "app.service"}]],
     )
 

@@ -1,7 +1,7 @@
 """Sources at a ref of a git repository, checked out clean on the controller; the repository itself is never written to.
 
-All refs of a repository are checked out at the same path, one after the other. Paths in the outputs of builds do not
-differ between them.
+All refs of a repository are checked out at the same path, one after the other, so that paths in build outputs are
+equal.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def file_at(state: GitState, path: str) -> str:
 
 
 def commits_between(folder: Path, good: str, bad: str) -> tuple[Commit, tuple[Commit, ...]]:
-    """Return the commit that `good` names, and those after it up to `bad`, oldest first, along first parents.
+    """Return the commit of `good`, and the commits after it up to `bad`, oldest first, along first parents.
 
     Raises InputError where there is no git, no repository or no such ref, and where `good` is not an ancestor of `bad`.
     """
@@ -139,7 +139,7 @@ def checked_out(state: GitState) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked_clone(repository: Path) -> Iterator[Path]:
-    """Give a clone that reads the repository's objects; other processes wait for its end."""
+    """Give a clone that reads the repository's objects; other processes wait until it is released."""
     clone = cache_folder() / "checkouts" / hashlib.sha256(str(repository).encode()).hexdigest()[:16]
     clone.parent.mkdir(parents=True, exist_ok=True)
     with clone.with_suffix(".lock").open("w") as lock:

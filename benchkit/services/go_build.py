@@ -54,7 +54,7 @@ def find_go() -> str:
 
 
 def go_environment(go: str, target: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a build: this process's without its settings of Go, MODULE_SETTINGS, and `target`.
+    """Return the environment of a build: this process's without Go's settings, then MODULE_SETTINGS and `target`.
 
     Of the settings that the user exported or made with `go env -w`, only MODULE_SETTINGS apply.
     """
@@ -141,7 +141,7 @@ def build(source: Path, *, goos: str, goarch: str, go_version: str | None = None
 
 
 def build_key(source: Path, goos: str, goarch: str) -> str:
-    """Return what identifies a build of a module by its pinned toolchain, without building it, in hexadecimal digits.
+    """Return the key of a build of a module by its pinned toolchain, in hexadecimal digits; nothing is built.
 
     Raises InputError where there is no module.
     """

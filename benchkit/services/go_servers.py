@@ -1,6 +1,6 @@
 """The Go servers in `backends/`, which share their command line and an admin page: a declaration for each.
 
-Go programs of other backends have their executable and their process from here too.
+`go_executable` and `go_process` serve Go programs of other backends too.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class GoServer(Backend[GoOptionsT]):
         modules: Mapping[HttpProtocol, Path] | None = None,
         arguments: Callable[[RenderRequest[GoOptionsT]], Sequence[str]] | None = None,
     ) -> None:
-        """Take the protocol of a server that speaks no HTTP, or all of HTTP's that the server can speak.
+        """Take the `protocol` of a server that speaks no HTTP, or the `protocols` of HTTP that a server can speak.
 
         `modules` has a Go module for each protocol that `backends/<name>` does not speak itself. `arguments` returns
-        what the server takes in addition to the arguments of every server.
+        the server's arguments beyond the arguments of every server.
         """
         self.name = name
         self.options = options

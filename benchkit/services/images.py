@@ -1,8 +1,7 @@
-"""Images of containers on the controller: built or already there, and saved as archives that hosts load.
+"""Images of containers on the controller: built or found in an engine, and saved as archives that hosts load.
 
-An archive is kept by the content of its image. This is its id, the hash of its configuration and layers (OCI image
-specification), or the content of the context that it is built from. It is built and saved once, as
-`localhost/benchkit:KEY`.
+The key of an archive is the image's id (a hash: OCI image specification), or the hash of the context that it is built
+from. An image is built and saved once, as `localhost/benchkit:KEY`.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ CIPHERSUITES_COMMAND = (1, 19, 4)
 """First nginx with `ssl_conf_command`, which sets the suites of TLS 1.3 (nginx change log, 1.19.4)."""
 
 ANGIE_CORE = (1, 23, 4)
-"""The nginx that Angie 1.0.0 is based on; `-v` of Angie does not print the present one."""
+"""The nginx that Angie 1.0.0 is based on; `-v` of Angie prints no version of nginx."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ class NginxBackend(Backend[NginxOptions]):
         return () if options.template is None else (Path(options.template),)
 
     def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
-        """Return the options with paths of the template and of a clone. Raises InputError where one is none."""
+        """Return the options with the absolute paths of template and clone. Raises InputError for a wrong one."""
         if options.source is not None:
             clone = source.file(options.source.git, "source", "git").resolve()
             options = options.model_copy(update={"source": options.source.model_copy(update={"git": str(clone)})})
@@ -321,7 +321,9 @@ class NginxBackend(Backend[NginxOptions]):
             raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
         tls = request.endpoint.tls
         if tls is not None and tls.ciphers is not None and tls.version == "1.3" and version.core < CIPHERSUITES_COMMAND:
-            raise UnsupportedError(f"tls.ciphers: {place.host} has {version}; 1.19.4 sets the suites of TLS 1.3")
+            raise UnsupportedError(
+                f"tls.ciphers: {place.host} has {version}; nginx sets suites of TLS 1.3 from 1.19.4 on"
+            )
         is_quic = options.protocol == "h3"
         if is_quic and options.tls.early_data:
             raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
@@ -344,7 +346,7 @@ class NginxBackend(Backend[NginxOptions]):
             worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
-            # A worker knows its own connections of QUIC alone, and each needs a socket for their datagrams.
+            # A worker knows only its own connections of QUIC, so that each worker needs a socket for its datagrams.
             reuseport=version.reuseport if options.reuseport or (is_quic and workers > 1) else None,
             tls=tls,
             http2=version.http2 if is_http2(options.protocol) else None,

@@ -234,7 +234,7 @@ def _workers(options: NodeOptions, place: ServicePlacement, cpus: int) -> int:
 
 
 def _parallelism(options: NodeOptions, workers: int) -> int:
-    """Return the CPUs that the server can use at a time: threads that have no work leave all to the one process."""
+    """Return the CPUs that the server can use at a time: without work for its threads, one process does everything."""
     serves_alone = workers == 0 or (options.worker_type == "thread" and options.work == "none")
     return 1 if serves_alone else workers
 

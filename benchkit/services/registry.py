@@ -24,7 +24,7 @@ BACKENDS: Registry[AnyBackend] = Registry(
 
 
 def service_options() -> Mapping[str, type[BackendOptions]]:
-    """Return the options of all values of `backend`: of backends, servers that are there, and Compose files."""
+    """Return the options of all values of `backend`: of backends, external servers, and Compose files."""
     return {
         **{name: backend.options for name, backend in BACKENDS.items()},
         EXTERNAL: ExternalOptions,

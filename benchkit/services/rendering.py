@@ -49,7 +49,7 @@ def render_services(
 ) -> tuple[Service, ...]:
     """Return the services of a cell rendered for their places, in the order in which they start.
 
-    They may connect to those that are `external`.
+    They may connect to `external` services.
     Raises UnsupportedError where a host cannot run one of them, InputError naming file, line and field of an option
     that does not fit its host.
     """

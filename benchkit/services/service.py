@@ -37,7 +37,7 @@ class GoSource:
 
     @property
     def program(self) -> str:
-        """Name of its program: its module's, or that of one of several programs in it."""
+        """Name of its program: the module's name, or the name of one of several programs in the module."""
         return self.package.removeprefix("./") if self.package.startswith("./") else self.module.name
 
 
@@ -115,7 +115,7 @@ class ConfigTest:
     field: str | None = None
     """The option of the scenario that the file comes from; None: all of them."""
     is_optional: bool = False
-    """True: a host whose program rejects the file does not run the cell, and the scenario is no error."""
+    """True: where a host's program rejects the file, the cell is unsupported; False: the scenario has an error."""
 
 
 AdminKind = Literal["expvar", "node", "nginx"]
@@ -272,7 +272,7 @@ PERF, BPFTRACE = "perf", "bpftrace"
 """Program that a host needs to profile services without a profiler of their own."""
 
 PERF_MAPS = "perf-maps"
-"""Folder within a service's own, in which its processes start that write maps for perf."""
+"""Folder within a service's own, in which processes start that write maps for perf."""
 
 PPROF_PATH = "/debug/pprof/profile"
 """Path at which net/http/pprof returns a CPU profile; the parameter `seconds` (a whole number) is its length."""

@@ -75,7 +75,7 @@ def _argv(load: Load, target: Target) -> list[str]:
         name, _, value = line.partition(": ")
         argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
     if target.server_name is not None:
-        argv += ["-H", f"Host: {target.server_name}"]  # it takes the name of the handshake from it
+        argv += ["-H", f"Host: {target.server_name}"]  # ab takes the name for the handshake from it
     return [*argv, *load.extra_args, target.origin + request.path]
 
 

@@ -10,7 +10,7 @@ Behaviour, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, c
 - Requests without an answer have a time among the others, and are counted as `others`.
 - Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
 - `-o path:FILE` takes a template (Go's text/template) over its result: `TEMPLATE` prints the number of requests at each
-  microsecond. It asks for each up to the longest time, which takes 0.3 to 2 µs each.
+  microsecond. It looks up each microsecond up to the longest time, in 0.3 to 2 µs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PROGRAM = GoProgram(BACKENDS / "bombardier", "github.com/codesenberg/bombardier"
 
 TEMPLATE_FILE = "bombardier.template"
 LONGEST_US = 1_000_000
-"""Longest time up to which the template prints the number at each microsecond; beyond it would take too long."""
+"""Longest time, in microseconds, up to which the template prints the number at each; more would take too long."""
 TEMPLATE = """\
 {{with .Result -}}
 --- benchkit counters of bombardier 1
@@ -67,8 +67,8 @@ status {{.Req1XX}} {{.Req2XX}} {{.Req3XX}} {{.Req4XX}} {{.Req5XX}} {{.Others}}
 {{end}}""".replace("LONGEST_US", str(LONGEST_US))
 
 _SENDS_AGAIN = (
-    "bombardier sends a request again, up to four times, whose connection closes without an answer. It does not say so: "
-    "its failures are a lower limit."
+    "bombardier sends a request again, up to four times, if its connection closes without an answer. It prints no count "
+    "of these: its failures are a lower limit."
 )
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 

@@ -110,7 +110,7 @@ def _measurement(counters: BombardierCounters, answered: int) -> Measurement:
 
 
 def _latency(counters: BombardierCounters) -> Latency:
-    """Return the percentiles of a run of which the number at each microsecond was not printed."""
+    """Return the latency from percentiles alone, where the template printed no number at each microsecond."""
     return Latency(
         max_s=counters.shares[1.0] / 1e6 if 1.0 in counters.shares else None,
         percentiles={f"{100 * share:.10g}": time / 1e6 for share, time in counters.shares.items() if share < 1},

@@ -4,7 +4,7 @@ Meaning of the figures, read from its source (bombardier.go, templates.go, inter
 
 - "Reqs/sec" is the mean of the rates of short intervals (20 ms), not requests ÷ time: in a short run they differ. The
   text states only the time that was asked for, the JSON the time taken.
-- Every request has a status class or is in "others", which got no answer. Times are those of all requests, failed ones
+- Every request has a status class or is in "others", which got no answer. Times are of all requests, failed ones
   too, and include connecting. Timeouts count with the time until them.
 - "Stdev" of latencies gives each different time (in µs) the same weight, however often it occurred: a rough figure.
 - "Throughput" is of bytes received and sent, with headers. KB, MB and GB are 1024.

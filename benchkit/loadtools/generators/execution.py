@@ -28,11 +28,10 @@ from benchkit.services import deploy
 START_LEAD_S = 0.03
 START_LEAD_ROUND_TRIPS = 20
 START_LEAD_PROCESS_S = 0.001
-"""Lead of a common start: time for the hosts' own work, for this many round trips to the slowest host, and for the
-description of each process."""
+"""Lead of a common start: the sum of a fixed time, round trips to the slowest host, and a time for each process."""
 
 STOP_GRACE_S, SLICE_GRACE_S = 1.0, 0.1
-"""Time that a tool has to print its results once it is told to end; in slices, others are measured meanwhile."""
+"""Time that a tool has to print its results once it is told to end: less in slices, as others are measured then."""
 
 PRIVATE = 0o600
 """Mode of an input file with a secret."""
@@ -73,7 +72,7 @@ class PlacedGenerator:
         ]
 
     def tool_start(self, stdout_bytes: int | None = None) -> ProcessSpec:
-        """Return how to start the tool, with a limit of its output where it is no file of rows."""
+        """Return how to start the tool; `stdout_bytes` limits its output, but not a file of rows."""
         has_rows = self.generator.reducer is not None
         return ProcessSpec(
             self.generator.command,
@@ -110,7 +109,7 @@ class GeneratorRun:
 
     @property
     def measured_s(self) -> float:
-        """Time that it measured: to its own end, or to that of its window where that came first."""
+        """Time that it measured: to its own end or the end of its window, whichever came first."""
         window_s = self.generator.load.duration_s
         took_s = self.ended_s - self.started_s
         if window_s is not None and self.generator.linger_s:
@@ -119,13 +118,13 @@ class GeneratorRun:
 
     @property
     def measured_until_s(self) -> float:
-        """End of what it measured."""
+        """Instant at which its measured time ends."""
         return self.started_s + self.measured_s
 
 
 @dataclass(frozen=True)
 class PlannedSlice:
-    """A slice of one cell: its generators, which are started at one instant. A window in one piece is one, too."""
+    """A slice of one cell, whose generators start at one instant; a window in one piece is a single slice."""
 
     name: str
     """Name of its files, unique in their folder."""
@@ -133,9 +132,9 @@ class PlannedSlice:
     """Name of the folder for the input files of its cell's generators."""
     generators: tuple[Generator, ...]
     at_s: float = 0.0
-    """Start of the generators, from that of the first slice."""
+    """Start of the generators, in seconds after the start of the first slice."""
     window_end_s: float | None = None
-    """End of its window, likewise; None: no other slice follows, so that its generators may take their time."""
+    """End of its window, counted alike; None: no slice follows, and its generators have their full time limit."""
 
     def placed(self, folder: PurePosixPath) -> list[PlacedGenerator]:
         """Return its generators with the places of their files in the folder of the load."""
@@ -183,9 +182,9 @@ def place_inputs(hosts: Hosts, slices: Iterable[PlannedSlice], folder: PurePosix
 
 
 def start_of_load(hosts: Iterable[Host], slices: Sequence[PlannedSlice]) -> float:
-    """Return the start of the first slice on `time.monotonic()`: late enough that all hosts hear of it before.
+    """Return the start of the first slice on `time.monotonic()`: late enough for every host to be told before.
 
-    A single process need not agree with others, and starts at once.
+    A single process has no common start to wait for, and starts at once.
     """
     processes = sum(len(each.generators) for each in slices)
     if processes == 1:
@@ -257,8 +256,8 @@ def _run_of(
 def _failure_of(host: Host, placed: PlacedGenerator, scheduled: ScheduledProcess, limit_s: float) -> str | None:
     """Return why the output of a generator cannot be used, with the last lines that it printed.
 
-    A tool may have failed on a full disk, or lost the end of its output, and the disk may have room again now. Raises
-    HostStateError for it.
+    Raises HostStateError where a full disk made the tool fail or lose the end of its output, even if the disk has room
+    again.
     """
     generator, ended, outputs = placed.generator, scheduled.process.ended, scheduled.process.outputs
     for name, output in outputs.items():

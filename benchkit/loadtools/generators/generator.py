@@ -57,7 +57,7 @@ class Generator:
     nofile: int
     """Limit of open files."""
     lead: tuple[str, ...] = ()
-    """Arguments with which its measured time begins after its start."""
+    """Arguments that delay its measured time after its start."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Generator:
 
     @property
     def secret_files(self) -> frozenset[str]:
-        """Names of those files in which a secret value stands."""
+        """Names of the files that contain a secret value."""
         if not self.load.secrets:
             return frozenset()
         shown = get_tool(self.tool).files(self.load, self.target)
@@ -87,7 +87,7 @@ class Generator:
 
     @property
     def linger_s(self) -> float:
-        """Longest time for which its tool waits for nothing after its window, in seconds."""
+        """Longest idle wait of its tool after its window, in seconds."""
         return get_tool(self.tool).linger_s(self.target.protocol)
 
     @property
@@ -124,11 +124,11 @@ class Generator:
 def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlacement]) -> tuple[Generator, ...]:
     """Return the generators of a load: `load.processes` on each of these hosts, the load divided among all.
 
-    The folder of a placement is where programs that benchkit builds, and the certificates that verify the target, are
-    put on that host. The tool must support every option of the load (`unsupported_fields`).
+    The folder of a placement gets the programs that benchkit builds and the certificates that verify the target. The
+    tool must support every option of the load (`unsupported_fields`).
 
-    Raises UnsupportedError where the tool cannot send the requests, or not to this target. It is also
-    raised for a host with fewer CPUs than processes where `load.pin` is set.
+    Raises UnsupportedError where the tool cannot send the requests, or not to this target. With `load.pin` it is also
+    raised for a host with fewer CPUs than processes.
     """
     _require_noise(load, target, placements[0])
     count = load.processes * len(placements)
@@ -154,7 +154,7 @@ def _require_noise(load: Load, target: Target, placement: ServicePlacement) -> N
     if noise is None or not noise.is_any:
         return
     if target.protocol not in ("http1", "https1"):
-        raise UnsupportedError(f"noise: its clients speak HTTP/1.1, and the entry {target.protocol}")
+        raise UnsupportedError(f"noise: slow and broken clients speak HTTP/1.1, the entry speaks {target.protocol}")
     if noise.connections + NOISE_FILES > placement.nofile:
         allowed = f"{placement.user} on {placement.host} may have {placement.nofile} open files at most"
         raise UnsupportedError(f"noise: {noise.connections} connections: {allowed}")
@@ -175,7 +175,7 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
 
 
 def _reducer_options(tool: Tool, load: Load) -> tuple[str, ...]:
-    """Return the reducer's arguments for a script beyond its window, and for requests due at known instants."""
+    """Return the reducer's arguments: the window of a script, or the interval of requests due at known instants."""
     if load.script is not None:
         return ("-window", f"{load.duration_s:.9f}s")
     if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:

@@ -6,14 +6,14 @@ Limits, read from its source (src/h2load.cc):
 - With `--warm-up-time` connections are opened and requests are sent for that long before the measured time. They are in
   no figure but "finished in", and have no row; the rate is that of the measured time.
 - A connection closed with `Connection: close` is opened again. One that is closed or reset without that is not, and
-  counts as no error. One that is not established when the time is over goes on with requests for ever, in no figure.
+  counts as no error. One that is not established when the time is over then sends requests for ever, in no figure.
 - At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
-  the next one when the last is answered, and its time counts from then. A wait of requests that were due is in no
-  figure.
+  the next one when the last is answered, and its time counts from then. No figure has the wait of requests that were
+  due.
 - By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses. `--npn-list`, in newer
-  versions another name of `--alpn-list`, has it offer one. Without it connections end, and their requests are errors.
+  versions another name of `--alpn-list`, has it offer one. Where the server lacks it, its requests are errors.
 - It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
-  says if it is: without, it asks by TCP for `h3`.
+  says so. A build without ngtcp2 asks for `h3` over TCP.
 - It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never
   resumed.
 - It adds Content-Length to a request with a body, and to no other.
@@ -94,7 +94,7 @@ def _argv(load: Load, target: Target) -> list[str]:
 
 
 def _protocol_arguments(load: Load, target: Target) -> list[str]:
-    """Return the arguments for the protocol, no other being offered in the handshake, and for the streams."""
+    """Return the arguments for the streams, and for the protocol, the only one offered in the handshake."""
     offers = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": [], "h3": ["--npn-list=h3"]}
     argv = offers[target.protocol]
     if has_streams(target.protocol):

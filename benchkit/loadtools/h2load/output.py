@@ -12,7 +12,7 @@ Meaning of the figures, read from its source (src/h2load.cc):
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
 - Times in JSON are seconds, with all samples.
-- Protocol and cipher are those of the first client alone.
+- Protocol and cipher are of the first client only.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 
@@ -170,7 +170,7 @@ class _H2loadReader(Reader):
 
     def result(self) -> LoadResult:
         not_2xx = [n for n in (self.status_3xx, self.status_4xx, self.status_5xx) if n is not None]
-        # Without the end of the text, and with a gap in their numbers, some threads may be missing in it.
+        # A text without its end, or with a gap in the numbers of threads, may lack some.
         if "finished_in" in self.stated and max(map(int, self.clients_of), default=0) == len(self.clients_of) - 1:
             self.threads, self.connections = len(self.clients_of), sum(self.clients_of.values())
         return self.load_result(

@@ -7,7 +7,7 @@ Meaning of the figures, read from its source (requester/report.go, print.go):
   request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
   printed; below the limit it is the sum of statuses and errors.
 - A time runs from before connecting to the end of the body. Summary and CSV round to 0.1 ms.
-- Percentiles that few requests do not have are printed as "0% in 0.0000 secs". Where every request failed, average is
+- Percentiles that need more requests are printed as "0% in 0.0000 secs". Where every request failed, average is
   "NaN" and slowest and fastest are 0.0000, which are no measured times.
 """
 
@@ -101,7 +101,7 @@ class _HeyReader(SectionReader):
 
     def read_percentile(self, match: re.Match[str]) -> None:
         time = parse_number(match[2])
-        if match[1] != "0" or time != 0:  # printed for percentiles that few requests do not have
+        if match[1] != "0" or time != 0:  # printed for percentiles that need more requests
             self.add_once(self.percentiles, match[1], time, match[0])
 
     def result(self) -> LoadResult:
@@ -271,7 +271,7 @@ _BEGINNING = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]")
 
 
 def _is_output(text: str) -> bool:
-    """Return whether the text has lines of hey alone, or begins as hey's does and is none of oha's."""
+    """Return whether the text has lines that only hey prints, or begins as hey's and has no lines of oha's."""
     return _HEYS_OWN(text) or (_BEGINNING(text) and not _is_of_oha(text))
 
 

@@ -8,8 +8,8 @@ Behaviour, read from its source (1.8.1: lib/executor, lib/netext/httpext, output
 - Requests in flight when the time is over are waited for (`gracefulStop`); interrupted ones are counted nowhere.
 - Over TLS it offers HTTP/2 and HTTP/1.1, and takes what the server chooses. It verifies certificates by the host's
   authorities or not at all, and resumes no session.
-- `--out csv` writes thirteen rows for each request, some 700 bytes, once a second. It changed nothing that could be
-  measured of k6's own 80 µs of CPU time a request.
+- `--out csv` writes thirteen rows for each request, some 700 bytes, once a second. This made no measurable difference
+  to k6's own 80 µs of CPU time a request.
 - Options of a script take precedence over those of `--config`, and scenarios replace `vus` and `duration`.
 - Its exit code is 99 where a threshold was crossed, and 105 after an interrupt: it prints its summary in both cases.
 """
@@ -75,7 +75,7 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
     if load.rate is not None and load.request_count is not None:
         yield UnsupportedField("request_count", "at a rate k6 runs for a time")
     if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
-        yield UnsupportedField("rate", f"thousandths of a request per second, not {load.rate!r}")
+        yield UnsupportedField("rate", f"k6 takes thousandths of a request per second, not {load.rate!r}")
     if load.request_count is not None and load.request_count < load.connections:
         yield UnsupportedField("request_count", f"k6 needs at least one for each of {load.connections} connections")
 
@@ -85,7 +85,7 @@ def _validate_script(load: Load) -> Iterable[UnsupportedField]:
         yield UnsupportedField("duration_s", "a script needs the length of its measured window")
     for name in (*STATED_BY_SCRIPTS, *NEED_RATE):
         if getattr(load, name) != Load.model_fields[name].default:
-            yield UnsupportedField(name, "the script states that itself")
+            yield UnsupportedField(name, "the script states its own")
 
 
 def _validate_target(load: Load, _target: Target) -> Iterable[str]:

@@ -4,13 +4,13 @@ Meaning of the figures, read from its source (internal/js/summary.js, summary.go
 
 - The rate is requests ÷ time of the whole run, with setup, pauses and the time in which the last iterations may end.
   Requests include failed ones. An iteration that the end of the run interrupts may have requests that count, and one in
-  flight that does not. The text states the number of such iterations alone.
+  flight that does not. The text states only the number of these iterations.
 - `http_req_failed` is a rate of failures: `passes` (✓, or the number before "out of") failed, and `fails` did not.
 - `http_req_duration` runs from sending a request to the end of its answer, without connecting. Requests without an
   answer have a time too, often 0. `{ expected_response:true }` has those that did not fail.
 - `http_req_waiting` is the time to the first byte. `iteration_duration` is the time of a whole script, with its pauses.
 - Virtual users are no connections: each may wait, and open several. With an executor of an arrival rate iterations are
-  due at a rate (open model). Without a free user one is dropped, and its waiting is in no time.
+  due at a rate (open model). An iteration without a free user is dropped, and no time includes its wait.
 - The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
 - kB and MB are 1000 and 1000². Data received includes headers.
 - Text and JSON state the median as `med`, and the percentiles that the script asked for.
@@ -60,7 +60,7 @@ _SUBMETRIC = re.compile(r"(?:\S{1,6}\s+)?\{\s*(\S.*?)\s*\}\.{2,}:\s*(\S.*)")
 _CELL = re.compile(r"(avg|min|med|max|p\(([0-9]{1,2}(?:\.[0-9]{1,5})?)\))=(\S+)")
 _COUNTER = re.compile(r"([0-9]{1,18})\s+\(?([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s")
 _FAILED_SHARE = re.compile(r"[0-9.]+%(?:\s+[^\s0-9]{1,3}(?:\s+[<>]=?\s?[0-9.]+%)?)?")
-"""A row without its counts, as excerpts have it, with what their author thinks of it."""
+"""A row without its counts, as in excerpts, with a remark of their author."""
 _FAILED = re.compile(r"([0-9.]{1,12})%\s+\D{0,8}?([0-9]{1,18})\s+(out of\s+|\D{0,8}?\s*)([0-9]{1,18})")
 SHARE_STEP = 0.01
 """Percent by which a share may differ from its counts: k6 cuts off behind two decimals."""
@@ -156,7 +156,7 @@ class _K6Reader(Reader):
         if self.interrupted:
             yield Note(
                 code="k6-interrupted",
-                message=f"the end of the run interrupted {self.interrupted} iterations; requests that it aborted may count",
+                message=f"the end of the run interrupted {self.interrupted} iterations; requests that it aborted may be counted",
             )
         if self.latency is None and self.expected is not None:
             yield Note(

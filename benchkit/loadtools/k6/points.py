@@ -2,8 +2,8 @@
 
 A request has a point in `http_reqs`, `http_req_duration` (milliseconds) and `http_req_failed` (1: it failed). Their
 time is when it ended, in CSV whole seconds, unless asked for otherwise. Its status is a tag, "0" or none without an
-answer. The run is taken to last from the first request's start to the end of the last one. An unfinished line makes it
-incomplete, one of another program does not.
+answer. The run is taken to last from the first request's start to the end of the last one. An unfinished line makes the
+run incomplete; a line of another program does not.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without that it aborts them, and
-  the server counts more than it states. A connection that the server's queue dropped would be waited for without end,
-  so that a request may take as long as the window (`-t`).
+- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without `-w` oha aborts them, and
+  the server counts more requests than oha. With `-w` it would wait without end for a connection that the server's
+  queue dropped: `-t` limits a request to the window's length.
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
 - Over HTTP/3 and without a rate it never drops its sender of requests (src/client_h3.rs,
   `http3_connection_fast_work_until`). It waits until the idle time-out of QUIC closes its connections: 30 s (quinn), or
@@ -14,8 +14,8 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
   result is printed after it.
 - At a rate over HTTP/3, requests that are due when it ends fail with "Remote is closing the connection", one a stream.
 - `--disable-keepalive` is ignored over HTTP/2 and HTTP/3.
-- It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests: an error
-  would be seen nowhere, and benchkit reads its JSON.
+- It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests, so that
+  benchkit reads its JSON.
 - Certificates are verified by the host's authorities and by `--cacert`. Sessions are resumed.
 - It accepts compressed responses unless told otherwise: other tools ask for none.
 """

@@ -4,7 +4,7 @@ Meaning of the figures, read from its source (src/printer.rs, result_data.rs, cl
 
 - The rate is (answers + errors) ÷ total time. At the end of a run by time (`-z`) the requests in flight are
   aborted, and counted as the error "aborted due to deadline". They are no failures, and the success rate leaves
-  them out. Here they are `aborted`, and the rate is that of the other requests.
+  them out. Here they are `aborted`, and the rate counts the other requests.
 - Times are of answered requests alone, whatever their status. They run from before connecting to the end of the body;
   with `--latency-correction` from when the request was due, which the output does not state.
 - Percentile p of n times is the one with index ⌊p·n/100⌋ in order; the last ones of few requests repeat the maximum.
@@ -200,7 +200,7 @@ def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadRe
 
 
 def _share(rate: float | None) -> float | None:
-    """Return a success rate that is a share; an old one is not."""
+    """Return a success rate from 0 to 1; None for one above, which is no share."""
     return rate if rate is None or rate <= 1 else None
 
 

@@ -2,19 +2,19 @@
 
 Properties, of `backends/openloop`:
 
-- Each request is due at an instant of the schedule. It sleeps by a timer of the kernel until then, to tenths of a
-  millisecond. The request waits in order for one of the connections; rows have when that was, and how late.
-- Arrivals of a constant rate are an interval apart. Random ones are a Poisson process of which the number in
-  the window (or in each stage of a shape) is known. So every trial sends as many requests, at other instants.
-- Connections are opened before the first request is due; with `-lead` that is at least so long after its start. One
-  that the server has closed meanwhile is replaced. One that takes longer than that, and than a second, is opened by its
-  first request.
-- In a closed loop a request fails that took as long as the window, and longer than 30 s. Answers to the last requests
-  are waited for as long.
-- It gives up what it could not send within a second after the window.
+- Each request is due at an instant of the schedule. openloop sleeps until then by a timer of the kernel, to tenths of a
+  millisecond. The request waits in order for one of the connections; its row states its start, and how late that was.
+- Arrivals of a constant rate are an interval apart. Random ones are a Poisson process with a fixed number in the
+  window (or in each stage of a shape). So every trial sends the same number of requests, at other instants.
+- Connections are opened before the first request is due; `-lead` is the least time from the start until then. One that
+  the server has closed meanwhile is replaced. One that is not open after the lead, and a second, is opened by its first
+  request.
+- In a closed loop a request fails after the length of the window, at most 30 s. The answers to the last requests are
+  waited for as long.
+- Requests that it could not send within a second after the window are given up.
 - Each of its connections is a client of its own: a new one resumes the session of its predecessor, where the server
   issues tickets. Over HTTP/3 they come one after the other from one UDP port.
-- It closes its connections at the end: servers are not told otherwise of those of QUIC, and would keep them for 30 s.
+- It closes its connections at the end: otherwise servers would keep QUIC connections for 30 s.
 """
 
 from __future__ import annotations

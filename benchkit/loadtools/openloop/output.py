@@ -1,11 +1,11 @@
 """The summary that openloop prints, a line of JSON on stderr, and its meaning (backends/openloop/record.go).
 
 - `requests` got a response, whatever its status. `errors` are requests that got none, by message.
-- `duration_s` is from the first request that was due to the last response, `bytes` are those of bodies.
-- `seed` is that of random arrivals: with the flag `-seed` the same requests are due at the same instants again.
+- `duration_s` is from the first request that was due to the last response; `bytes` counts bodies.
+- `seed` repeats random arrivals: with the flag `-seed` the same requests are due at the same instants again.
 - `tls` has the handshakes of its connections, also from before the first request is due. `early` counts the resumed
-  ones in which the server took early data (0-RTT); it is absent where none was asked for. Protocol and cipher are those
-  of the last one.
+  ones in which the server took early data (0-RTT); it is absent where none was asked for. Protocol and cipher are of
+  the last handshake.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _PLAIN = {"": 1.0}
 _ELAPSED = {"secs": 1.0}
 _MEAN = {"secs": 1.0, "ms": 1e-3}
 _EXTREME = {"": 1.0, **_MEAN}
-"""Times of transactions are milliseconds in the text since 4.1.7; before, they are seconds and these have no unit."""
+"""Times of transactions: milliseconds in the text since 4.1.7, seconds before; the extremes then have no unit."""
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "transactions": _HITS,
     "availability": {"%": 1.0},
@@ -146,7 +146,7 @@ class _SiegeReader(Reader):
         self.set_once(match[0], **{field: value})
 
     def read_json(self, text: str) -> None:
-        """Read the JSON form. Where the text has the summary too, that one is used: it is finer, and must agree."""
+        """Read the JSON form. A summary in the text is used instead: it is finer, and must agree."""
         document: dict[str, object] = {}
         for match in _JSON.finditer(text):
             field = match[1]

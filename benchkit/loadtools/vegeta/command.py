@@ -6,10 +6,10 @@ Behaviour of the attack, read from its source (lib/attack.go):
 - All workers take their targets from one list, in turn and from its start again.
 - With a rate, request n is due n + 1 intervals after the start. It is sent as soon as possible after that, by as many
   workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections. From the
-  request's number in the results the reducer knows how late that was.
+  request's number in the results the reducer knows how late it was sent.
 - All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
 - Certificates are verified. It has no cache of sessions, so that every handshake is full.
-- Bytes are those of the bodies that it keeps (`-max-body`); all are kept.
+- Bytes are of the bodies that it keeps (`-max-body`); all are kept.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Limits, read from its source (src/wrk.c):
 
 - It opens connections ÷ threads, rounded down, in each thread.
-- By itself it sends GET without a body. A script has it send other requests, and all headers: in its list of arguments
-  everybody on its host could read them.
+- By itself it sends GET without a body. A script has it send other requests, and all headers: everybody on its host
+  could read them as arguments.
 - It calls `setup` of the script for each thread, `init` in the thread's own state, and `request` for every request
   (SCRIPTING). Requests are formatted once, by `wrk.format`, which adds Host, and the Content-Length of a body, also of
   an empty one.
@@ -80,7 +80,7 @@ def is_plain(load: Load) -> bool:
 
 
 def request_script(load: Load) -> str:
-    """Return the script that has wrk send the requests of a load; a plain one is formatted once, as without it."""
+    """Return the script that has wrk send the requests of a load; a plain request is formatted only once."""
     if is_plain(load):
         sent = sent_headers(load, load.request_mix[0])
         return "".join(f"wrk.headers[{_lua_string(name)}] = {_lua_string(value)}\n" for name, value in sent)
@@ -109,7 +109,7 @@ def _format_arguments(load: Load, request: Request) -> str:
 
 
 def _limits(mix: tuple[Request, ...]) -> Iterator[float]:
-    """Yield for each request the end of its part of the numbers from 0 to 1."""
+    """Yield the cumulative share of the weights up to each request, the last one being 1."""
     total = sum(request.weight for request in mix)
     reached = 0.0
     for request in mix:

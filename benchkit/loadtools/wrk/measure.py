@@ -11,7 +11,7 @@ Behaviour of wrk, read from its source (4.0.0, 4.1.0 and 4.2.0 alike: src/stats.
   times alone: corrected(m) = raw(m) + raw(m + e) + raw(m + 2e) + …, for m above e. Therefore
   raw(m) = corrected(m) - corrected(m + e).
 - Its lowest and highest time stay those measured. Additions below the lowest are seen neither in its figures nor in
-  Lua. They need a lowest time above e, where the mean of a closed loop is below e.
+  Lua. They need a lowest time above e, although even the mean of a closed loop is below e.
 
 Raw counts + timeouts = requests, exactly, whether or not other requests failed. Requests still open at the end and
 errors of connect, read and write are in neither; an answer with an error status is in both.

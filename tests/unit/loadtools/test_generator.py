@@ -61,7 +61,7 @@ def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
 
 def test_slow_clients_need_http_1_1_and_open_files() -> None:
     noise = {"slow_readers": 50, "half_open": 20}
-    with pytest.raises(UnsupportedError, match=r"noise: its clients speak HTTP/1\.1, and the entry h2c"):
+    with pytest.raises(UnsupportedError, match=r"noise: slow and broken clients speak HTTP/1\.1, the entry speaks h2c"):
         plan_generators(_load("h2load", noise=noise), replace(TARGET, protocol="h2c"), [place("a")])
     few = replace(place("a"), nofile=90)
     with pytest.raises(UnsupportedError, match=r"noise: 70 connections: .* may have 90 open files at most"):

@@ -291,7 +291,7 @@ def test_a_name_in_tls_is_asked_for_or_refused(name: str) -> None:
         assert tool.unsupported_target(load, target) == ()
         assert tool.command(load, target) == [word.replace("_", " ") for word in _words(NAMED_COMMANDS[name])]
     else:
-        why = f"tls.server_name: {name} asks for no other name than the address that it connects to"
+        why = f"tls.server_name: {name} always asks for the address that it connects to"
         assert tool.unsupported_target(load, target) == (why,)
 
 

@@ -175,11 +175,14 @@ UNCARRIED: dict[str, tuple[Load, str]] = {
     "hey sends one": (_load("hey", PAGE, UPLOAD), "hey sends one request, not 2"),
     "h2load has one method and body": (
         _load("h2load", {"method": "PUT"}, UPLOAD),
-        "; ".join(f"h2load sends the same {part} with every request, and theirs differ" for part in ("method", "body")),
+        "; ".join(
+            f"h2load sends every request with the same {part}, and these requests differ in it"
+            for part in ("method", "body")
+        ),
     ),
     "siege has the same headers": (
         _load("siege", PAGE, UPLOAD),
-        "siege sends the same headers with every request, and theirs differ",
+        "siege sends every request with the same headers, and these requests differ in it",
     ),
     "siege ends a body at a zero": (
         _load("siege", {"path": "/a"}, {**UPLOAD, "body": "a\0b"}),
@@ -191,7 +194,7 @@ UNCARRIED: dict[str, tuple[Load, str]] = {
     ),
     "too long a list": (
         _load("vegeta", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001}),
-        "vegeta knows no weights, and repeating requests by these takes a list of more than 1000",
+        "vegeta knows no weights, and a list that repeats requests by these has more than 1000 items",
     ),
 }
 

@@ -71,7 +71,7 @@ def test_levels_name_variables_and_are_no_values(tmp_path: Path, monkeypatch: py
     factors = {"user": ["ALICE", "BOB"]}
     by_name = read_scenario(tmp_path, load=load(headers={"Cookie": {"env": "$user"}}), factors=factors)
     assert _sent(by_name) == [{"Cookie": "alice-alice"}, {"Cookie": "bob-bob-bob"}]
-    with pytest.raises(InputError, match=r"small\.yaml:5: load\.headers\.Cookie: levels are shown everywhere"):
+    with pytest.raises(InputError, match=r"small\.yaml:5: load\.headers\.Cookie: a level cannot be secret"):
         read_scenario(tmp_path, load=load(headers={"Cookie": "$user"}), factors=factors)
 
 
