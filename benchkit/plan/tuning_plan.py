@@ -31,7 +31,7 @@ def plan_tuning(
 def plan_cell_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
 ) -> Mapping[str, tuple[TuningPlan, ...]]:
-    """Return the tuning of each cell, by its name, over the run's.
+    """Return the tuning of each cell, by its name, which overrides the run's.
 
     Raises InputError as `plan_tuning` does.
     """
