@@ -1,7 +1,7 @@
 """Accounting by control group: CPU time, throttling, memory and processes of a group with all groups below it.
 
-Nothing escapes it: a process stays in its group whatever it does, and its CPU time is counted there also where nobody
-waits for it. Version 1: cgroup-v1/cpuacct.rst and memory.rst of Linux; version 2: admin-guide/cgroup-v2.rst.
+No process can leave this count: its children stay in the group, and their CPU time counts even if no parent waits for
+them. Version 1: cgroup-v1/cpuacct.rst and memory.rst of Linux; version 2: admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchkit.agent.common import parse_mounts, read_bytes, read_text
 from benchkit.agent.proc import TICKS, pids, proc_stat
 
 UNIFIED = ""
-"""Name of version 2 among the controllers of version 1, as in /proc/PID/cgroup."""
+"""Key of version 2 beside the controllers of version 1: /proc/PID/cgroup names no controller there."""
 CONTROLLERS = ("cpu", "cpuacct", "memory")
 """Controllers of version 1 that are read."""
 
@@ -69,7 +69,7 @@ class CpuSplit(NamedTuple):
 
 
 class CpuSplitter:
-    """Divides an exact CPU time by the shares of user and system time, which most kernels sample at their ticks.
+    """Divides an exact CPU time in the ratio of user to system time, which most kernels only sample at ticks.
 
     Both parts only grow, as in the kernel (cputime_adjust in kernel/sched/cputime.c).
     """
@@ -78,22 +78,22 @@ class CpuSplitter:
         self._last = CpuSplit(0.0, 0.0)
 
     def split(self, total_s: float, user: float, system: float) -> CpuSplit:
-        """Return the parts of `total_s`; `user` and `system` in any unit. A time below the last one counts as that."""
+        """Split `total_s` in the ratio `user` : `system` (any unit). A total below the last one counts as the last."""
         last, total_s = self._last, max(total_s, self._last.total_s)
         system_s = total_s * system / (user + system) if user + system > 0 else 0.0
         system_s = min(max(system_s, last.system_s), total_s - last.user_s)
-        self._last = CpuSplit(max(total_s - system_s, last.user_s), system_s)  # rounding must not let it shrink
+        self._last = CpuSplit(max(total_s - system_s, last.user_s), system_s)  # rounding must not make `user_s` shrink
         return self._last
 
 
 class Cgroup:
-    """One group with all below it, which may not exist yet; its last CPU time stays known after its removal."""
+    """A group and all groups below it. It may not exist yet; its last CPU time is kept after its removal."""
 
     counts_all = True
     """True where no CPU time of its processes can be missing."""
 
     def __init__(self, path: str, folders: Dict[str, Path], quota: Optional[Path] = None) -> None:
-        """Read the group `path`, in these folders by controller; `quota`: the group whose quota applies to it."""
+        """Take the group's `path`, its folders by controller, and the folder of the group whose `quota` applies."""
         self.path = path
         self._folders = folders
         self._quota = quota
@@ -133,7 +133,7 @@ class Cgroup:
         return [] if self._is_over else pids_below(self.folder)
 
     def cpu(self) -> Optional[CpuSplit]:
-        """Return the CPU time since it was created; None where it never existed.
+        """Return the CPU time since the group was created; None where it never existed.
 
         The kernel adds the time of a running thread at its ticks, as for the clock of a process.
         """
@@ -162,7 +162,7 @@ class Cgroup:
         return None
 
     def end(self) -> None:
-        """Read the CPU time for the last time, and close files: the group is about to be removed."""
+        """Read the CPU time once more and close the files, because the group is about to be removed."""
         self.cpu()
         self._is_over = True
         for file in self._readers[1] if self._readers else ():
@@ -170,7 +170,7 @@ class Cgroup:
         self._readers = None
 
     def _open(self) -> Tuple[Callable[[], Tuple[float, float, float]], List[KernelFile]]:
-        """Return how to read total, user and system time, and the open files. Raises UnavailableError."""
+        """Return a function that reads total, user and system time, and its open files. Raises UnavailableError."""
         accounting = self._folders.get("cpuacct")
         if accounting is not None and accounting.is_dir():
             total = KernelFile(str(accounting / "cpuacct.usage"))
@@ -184,9 +184,9 @@ class Cgroup:
 
 
 class ProcessPattern(Cgroup):
-    """Processes of others whose command line contains a pattern, counted as a group is.
+    """Processes of other programs whose command lines match a pattern, counted like a group.
 
-    One that ends keeps what it had used at its last sample.
+    A process that ends keeps its CPU time of the last sample.
     """
 
     counts_all = False
@@ -213,7 +213,7 @@ class ProcessPattern(Cgroup):
         return [pid for pid in present if self._matches[pid]]
 
     def cpu(self) -> CpuSplit:
-        """Return the CPU time of all that were found, with that of their children that they waited for."""
+        """Return the CPU time of all processes found so far, including the children that they waited for."""
         for process in filter(None, map(proc_stat, self.pids())):
             self._used[process.pid, process.start] = CpuSplit(process.user_s, process.system_s)
         user_s = sum(each.user_s for each in self._used.values())
@@ -241,7 +241,7 @@ def unit_path(unit: str) -> str:
         for folder, _, _ in os.walk(str(mount.point)):
             if os.path.basename(folder) == unit:  # noqa: PTH119 - of every group
                 return "/" + str(Path(folder).relative_to(mount.point))
-    raise UnavailableError(f"no control group has the name of the unit {unit}: it is not running, or not by systemd")
+    raise UnavailableError(f"no control group has the name of the unit {unit}: systemd does not run it")
 
 
 def pids_below(folder: Path) -> List[int]:

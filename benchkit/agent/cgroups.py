@@ -1,4 +1,4 @@
-"""Control groups in force for the agent, and groups that it creates: with a CPU quota, or to count one service.
+"""The control groups that limit the agent, and groups that it creates: with a CPU quota, or to count one service.
 
 Version 1 (Documentation/scheduler/sched-bwc.rst of Linux): below the agent's own group, whose limits then apply too.
 Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they are created in the
@@ -109,7 +109,7 @@ class Cgroups:
             raise OperationError("denied", "no control group with a CPU quota can be created", why)
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-{name}"
         with self._lock:
-            if not folder.is_dir():  # never created, or removed since
+            if not folder.is_dir():  # it was never created, or was removed since
                 self._records.note("group", {"path": str(folder)})
                 folder.mkdir()
             self._created[name] = folder
@@ -123,8 +123,8 @@ class Cgroups:
     def create_own(self, number: int, command: CommandSpec) -> Optional[Cgroup]:
         """Create a group for one process that the agent is about to start; None where this host allows none.
 
-        It has no quota of its own: the quota of the command's `group` applies to it. It is removed by `release`, or
-        with all else.
+        It has no quota of its own: the quota of the command's `group` applies to it. `release` removes it, or
+        the end of the agent.
         """
         quota = None if command.group is None else self._created.get(command.group)
         parent = _accounting_parent(quota)
@@ -132,7 +132,9 @@ class Cgroups:
             return None
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
         stop = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
-        record = self._records.note("group", {"path": str(folder), **stop}, synced=False)  # it ends with the kernel
+        record = self._records.note(
+            "group", {"path": str(folder), **stop}, synced=False
+        )  # a reboot removes the group too
         try:
             folder.mkdir()
         except OSError:  # a limit of groups, or a security module
@@ -143,7 +145,7 @@ class Cgroups:
         return Cgroup(str(folder), dict.fromkeys(controllers, folder), quota)
 
     def release(self, group: Cgroup) -> None:
-        """Remove a group of `create_own` whose processes have ended; what fails stays on record. It may be gone."""
+        """Remove a group of `create_own` whose processes have ended, if it exists; the record stays after a failure."""
         record = self._own.pop(group.path, None)
         if record is not None:
             group.end()
@@ -151,9 +153,9 @@ class Cgroups:
                 self._records.drop(record, synced=False)
 
     def wrap(self, command: CommandSpec, own: Optional[Cgroup], folder: Path) -> CommandSpec:
-        """Return a command that runs in the group that it names, and in its own.
+        """Return a command that first enters the group that it names, and its own group.
 
-        `folder`: where it starts. Raises OperationError where there is no such group or no such program.
+        `folder`: its working directory. Raises OperationError where there is no such group or no such program.
         """
         if command.group is not None and command.group not in self._created:
             raise OperationError("not-found", f"no group {command.group!r} was created by this agent")
@@ -168,7 +170,7 @@ class Cgroups:
 
 
 def remove_cgroup(record: JsonObject) -> List[str]:
-    """End what is left in the group of a record, and remove it with all groups below it; return failures."""
+    """End the processes left in a recorded group, and remove it with all groups below it; return failures."""
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):
         return [f"{folder} is not a control group of benchkit"]
@@ -181,15 +183,12 @@ def remove_cgroup(record: JsonObject) -> List[str]:
 
 
 def remove_folders(folder: Path) -> List[str]:
-    """Remove a group and those below it; the kernel may need a moment after the end of their processes.
-
-    Return failures.
-    """
+    """Remove a group with all below it, retrying while the kernel clears ended processes; return failures."""
     why: Optional[str] = None
     for _ in poll_until(time.monotonic() + Cgroups.REMOVE_S, 0.002, 0.05):
         try:
             for each, _, _ in os.walk(str(folder), topdown=False):
-                with contextlib.suppress(FileNotFoundError):  # its engine has just removed it
+                with contextlib.suppress(FileNotFoundError):  # the container engine has just removed it
                     Path(each).rmdir()
             folder.rmdir()
         except FileNotFoundError:
@@ -200,9 +199,9 @@ def remove_folders(folder: Path) -> List[str]:
 
 
 def _accounting_parent(quota: Optional[Path]) -> Optional[Path]:
-    """Return the folder in which a group that only counts can be created, below `quota` where its tree counts too.
+    """Return the folder for a new group without a quota; it is `quota` where that group's tree counts CPU time too.
 
-    Version 1: where the agent itself is counted (cpuacct). Version 2 counts in every group, without a controller.
+    Version 1: the agent's own group of cpuacct. Version 2 counts CPU time in every group, without a controller.
     """
     mounts, own = own_mounts(), memberships(read_text("/proc/self/cgroup") or "")
     name = next((each for each in ("cpuacct", UNIFIED) if each in mounts and each in own), None)
@@ -216,7 +215,7 @@ def _accounting_parent(quota: Optional[Path]) -> Optional[Path]:
 
 
 def _require_program(command: CommandSpec, folder: Path) -> None:
-    """Raise OperationError as a start without a shell does, where the program of a command cannot be started."""
+    """Raise OperationError where the program of a command cannot be started, as a start without a shell would."""
     program = command.argv[0]
     path: Optional[str] = str(folder / program)
     if "/" not in program:

@@ -139,7 +139,7 @@ class Streams:
         return source, out, err
 
     def flush(self) -> None:
-        """Return once what processes have printed so far is in the files and in memory."""
+        """Return once all that processes have printed so far is in the files and in memory."""
         self._pump.flush()
 
     def _output(
@@ -149,7 +149,7 @@ class Streams:
             return subprocess.DEVNULL
         path = self._workdir.inside(file.path, write=True)
         self._workdir.make_folder(path.parent)
-        # Appending: a program may open /dev/stdout too, and one descriptor would overwrite what the other wrote.
+        # Appending: a program may open /dev/stdout too, and two descriptors would overwrite each other's output.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(str(path), flags, 0o600)
         if file.max_bytes is None:
@@ -254,11 +254,11 @@ class Child:
         self.escaped: Set[Tuple[int, int]] = set()
         """Pid and start of its descendants in other sessions, as in its record."""
         self.own_group: Optional[Cgroup] = None
-        """The control group that it was started in, and that is removed with it."""
+        """The control group that it was started in, removed after its end."""
         self.foreign_group: Optional[Cgroup] = None
-        """The control group of others, such as a container's, whose processes and CPU time are its own."""
+        """A control group of another program, such as a container's, whose processes and CPU time count as its own."""
         self.is_watched_only = False
-        """True for processes of others, which are never signalled."""
+        """True for processes that another program started: they are never signalled."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
@@ -279,7 +279,7 @@ class Child:
         )
 
     def _killed_for_memory(self) -> Optional[int]:
-        """Return the number of processes of the machine that were killed for lack of memory since the start."""
+        """Return how many processes the kernel has killed for lack of memory since this one started."""
         now = memory_kills()
         return None if now is None or self._memory_kills is None else now - self._memory_kills
 
@@ -294,7 +294,7 @@ class Child:
         return self.foreign_group or self.own_group
 
     def cpu_s(self, tree: List[ProcStat]) -> CpuSplit:
-        """Return user and system time: of its control group, else of `tree`, its live processes, and of ended ones.
+        """Return user and system time of its control group; without one, of its live processes `tree` and ended ones.
 
         Raises OperationError where its control group never existed.
         """
@@ -308,11 +308,11 @@ class Child:
         return CpuSplit(user_s, ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree))
 
     def report(self) -> ops.ProcessReport:
-        """Return the present state of this process."""
+        """Return the current state of this process."""
         outputs = {name: replace(sink.report) for name, sink in self.sinks.items()}
         return ops.ProcessReport(self.id, self.pid, self.start, self.started_ns, self.ended, outputs)
 
 
 def _is_signalled(status: int) -> bool:
-    """Return True where a signal ended a process, or one that it ran for, as engines and shells report it: 128 + n."""
+    """Return True where a signal ended a process, or SIGKILL its child: shells and engines then exit with 128 + 9."""
     return os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == FIRST_SIGNALLED + signal.SIGKILL

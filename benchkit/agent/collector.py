@@ -48,7 +48,6 @@ class CpuBudget:
     """Limits work that is expensive on some hosts to an average share of a CPU."""
 
     def __init__(self, share: float) -> None:
-        """Limit the work to `share` of a CPU."""
         self._share = share
         self._next = 0.0
         self._started = 0.0
@@ -58,7 +57,7 @@ class CpuBudget:
         self._next = 0.0
 
     def start(self) -> bool:
-        """Return True where the budget allows the work now; then `stop` must follow."""
+        """Return True where the budget allows the work now; the caller then calls `stop` after it."""
         if time.monotonic() < self._next:
             return False
         self._started = time.thread_time()
@@ -73,10 +72,10 @@ class Collector:
     """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
 
     files: Sequence[KernelFile] = ()
-    """Files that it keeps open."""
+    """Files that the collector keeps open."""
 
     def sample(self) -> Values:
-        """Read the source. Raises UnavailableError or OSError where it has no data any more."""
+        """Read the source. Raises UnavailableError or OSError where it no longer has data."""
         raise NotImplementedError
 
     def reset_budget(self) -> None:
@@ -89,7 +88,7 @@ class Collector:
 
 
 class BudgetedCollector(Collector):
-    """A collector that may take a share of a CPU only."""
+    """A collector that may use only a share of a CPU."""
 
     CPU_SHARE: float
 

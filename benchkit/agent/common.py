@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Iterator, List, NamedTuple, Optional
 
 HOST_STATE = "host-state"
-"""Kind of a request that failed for a passing state of the host: something that it needs is used up."""
+"""Kind of a request that failed because the host lacks a resource for the moment, such as disk space."""
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 """Blocks or inodes are used up, on the disk or by this user."""
@@ -24,7 +24,7 @@ FULL_INODES = 16
 _HOST_STATE_ERRORS = frozenset(
     (
         *_DISK_FULL_ERRORS,
-        *(errno.ENOMEM, errno.EAGAIN),  # memory; processes and threads, as fork(2) says
+        *(errno.ENOMEM, errno.EAGAIN),  # memory; processes and threads (fork(2))
         *(errno.EMFILE, errno.ENFILE),  # open files of a process, of the host
         *(errno.EADDRINUSE, errno.EADDRNOTAVAIL),  # a port; all ports for outgoing connections
         errno.ETXTBSY,  # a program that is still open for writing in a process that was just forked
@@ -43,7 +43,6 @@ class OperationError(Exception):
         self.why = why
 
     def __str__(self) -> str:
-        """Return both texts in one message."""
         return ": ".join(filter(None, (self.what, self.why)))
 
 
@@ -53,7 +52,7 @@ def error_kind(error: OSError) -> str:
 
 
 def refusal_of(error: OSError, folder: Path) -> OperationError:
-    """Return an error of the kernel as the refusal of a request; `folder` is on the disk that the agent writes to."""
+    """Convert a kernel error to the refusal of a request; `folder` is on the disk that the agent writes to."""
     what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
     if error.errno not in _DISK_FULL_ERRORS:
         return OperationError(error_kind(error), what)
@@ -62,7 +61,7 @@ def refusal_of(error: OSError, folder: Path) -> OperationError:
 
 
 def describe_full_disk(folder: Path) -> Optional[str]:
-    """Return what is free, as `describe_disk` does, where the disk of a folder lacks room for the records of a run."""
+    """Return the text of `describe_disk` where a folder's disk lacks room for the records of a run; else None."""
     disk = os.statvfs(str(folder))
     is_full = disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files > 0 and disk.f_favail < FULL_INODES)
     return describe_disk(folder) if is_full else None
@@ -102,7 +101,7 @@ def parse_cpu_list(text: str) -> List[int]:
 
 
 class Mount(NamedTuple):
-    """A line of /proc/PID/mountinfo (proc(5)): a file system, the folder of it that is mounted, and where."""
+    """A line of /proc/PID/mountinfo (proc(5)): a file system, its mounted folder, and the mount point."""
 
     root: PurePosixPath
     point: Path
@@ -111,7 +110,7 @@ class Mount(NamedTuple):
 
 
 def parse_mounts(mountinfo: str) -> Iterator[Mount]:
-    """Yield the mounted file systems; blanks and the like in paths are written as octal numbers."""
+    """Yield the mounted file systems; octal escapes in paths, such as of blanks, are decoded."""
     for line in mountinfo.splitlines():
         before, _, rest = line.partition(" - ")
         root, point = (
@@ -159,7 +158,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def poll_until(deadline: float, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[None]:
-    """Yield at least once, and until `deadline` (monotonic), with growing pauses."""
+    """Yield at least once, then repeatedly with growing pauses until `deadline` (`time.monotonic()`)."""
     pause = first_s
     while True:
         yield

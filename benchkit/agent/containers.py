@@ -1,7 +1,7 @@
-"""Containers of an engine on the host: the record of what a connection makes with it, and its removal.
+"""Containers of an engine on the host: the record of what a connection creates there, and the removal.
 
-Everything that benchkit makes with an engine (containers, networks, volumes) has the label of its connection; images
-that it loads are on the record. So all of it is found and removed also where the agent was killed.
+Containers, networks and volumes that benchkit creates have the label of its connection; the record names the images
+that it loads. So everything is found and removed even where the agent was killed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from benchkit.agent.records import Records
 from benchkit.agent.settings import RunCommand
 
 CONTAINERS = "containers"
-"""Kind of their record."""
+"""Kind of a record of containers."""
 LABEL = "benchkit.owner"
-"""Label of all that benchkit makes with an engine; its value names the connection."""
+"""Label of everything that benchkit creates with an engine; its value names the connection."""
 
 COMMAND_S = 30.0
 _RULE = re.compile(r"-A (.*NETAVARK.*)")
@@ -64,13 +64,13 @@ class Containers:
 
 
 def find_cgroup(wanted: FindCgroup) -> Optional[str]:
-    """Return the control group of a process: that of its CPU time, or of version 2; None where it has ended."""
+    """Return the control group that counts a process's CPU time, or its group of version 2; None where it has ended."""
     paths = memberships(read_text(f"/proc/{wanted.pid}/cgroup") or "")
     return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
 
 def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:
-    """Remove what a record names, and verify it; return failures."""
+    """Remove everything that a record names, and verify the removal; return failures."""
     engine, label = record["engine"], record["label"]
     if shutil.which(engine) is None and not os.access(engine, os.X_OK):
         return [f"{engine} is gone, so that its containers cannot be removed"]
@@ -94,7 +94,7 @@ def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:
         inspect = [engine, "image", "inspect", "-f", "{{.Id}}", image]
         if run(inspect, COMMAND_S)[0] == 0:
             code, output = run([engine, "image", "rm", image], COMMAND_S)
-            if code != 0 and run(inspect, COMMAND_S)[0] == 0:  # it fails on a layer that another build has removed
+            if code != 0 and run(inspect, COMMAND_S)[0] == 0:  # `rm` also fails where another build has removed a layer
                 failures.append(f"the image {image} could not be removed: {output.strip()}")
     failures += [failure for folder in _parents(record["parent"]) for failure in remove_folders(folder)]
     if not failures and not record["had_rules"] and not _listed(run, [engine, "ps", "-q"]):
@@ -108,7 +108,7 @@ def _listed(run: RunCommand, argv: List[str]) -> Optional[List[str]]:
 
 
 def _parents(parent: str) -> Iterator[Path]:
-    """Yield the parent group of the containers in every hierarchy, which the engine leaves."""
+    """Yield the containers' parent group in every hierarchy: the engine does not remove it."""
     for mount in parse_mounts(read_text("/proc/self/mountinfo") or ""):
         if mount.kind.startswith("cgroup") and (mount.point / parent).is_dir():
             yield mount.point / parent
@@ -127,7 +127,7 @@ def _rules(run: RunCommand, table: str) -> str:
 
 
 def _remove_rules(run: RunCommand) -> None:
-    """Remove the chains that netavark made and leaves, now that there is no container that they could be for."""
+    """Remove the chains that netavark leaves behind, once no container is running that could need them."""
     for table in _TABLES:
         rules = _rules(run, table)
         base = ["iptables", "-w", "-t", table]

@@ -1,4 +1,4 @@
-"""UDP on behalf of the controller, which has the library for QUIC, and the request that every QUIC server answers."""
+"""UDP on behalf of the controller, which has the QUIC library, and a request that every QUIC server answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchkit.agent.frames import pack_datagrams, unpack_datagrams
 
 MAX_DATAGRAM = 65535
 MAX_DATAGRAMS = 256
-"""Datagrams after which an exchange returns, though more are there."""
+"""Datagrams after which an exchange returns, even if more have arrived."""
 SILENCE_S = 0.0005
-"""Time without a datagram after which those that came are returned."""
+"""Time without a datagram after which the received ones are returned."""
 INITIAL_BYTES = 1200
 """Smallest first datagram of a client (RFC 9000, 14.1)."""
 RESERVED_VERSION = 0x1A2A3A4A
-"""A version that no server speaks: it answers with the versions that it does speak (RFC 9000, 15 and 6.1)."""
+"""A version that no server speaks: a server answers it with its own versions (RFC 9000, 15 and 6.1)."""
 FIXED_BYTES = 6
 """Bytes of a packet with a long header up to the length of its first identity (RFC 8999, 5.1)."""
 ANSWER_S = 0.5
@@ -62,7 +62,7 @@ class DatagramSessions:
         with self._lock:
             if wanted.session is not None:
                 if wanted.session not in self._sockets:
-                    raise OperationError("bad-request", f"no session {wanted.session} of datagrams")
+                    raise OperationError("bad-request", f"no session {wanted.session} for datagrams")
                 return wanted.session, self._sockets[wanted.session]
             number = next(self._numbers)
             self._sockets[number] = connected(wanted.at)
@@ -84,9 +84,9 @@ def connected(at: ops.SocketAddress) -> socket.socket:
 
 
 def ask_versions(at: ops.SocketAddress, timeout_s: float) -> List[int]:
-    """Return the versions of QUIC that a server speaks, which opens no connection. Raises OSError.
+    """Return the QUIC versions that a server speaks, without opening a connection. Raises OSError.
 
-    A packet with a version that it does not speak is answered in a form that all versions share (RFC 8999, 6).
+    A server answers an unknown version in a form that all versions share (RFC 8999, 6).
     """
     identity = os.urandom(8)
     packet = struct.pack(">BIB8sB8s", 0xC0, RESERVED_VERSION, len(identity), identity, len(identity), identity)
@@ -101,9 +101,9 @@ def ask_versions(at: ops.SocketAddress, timeout_s: float) -> List[int]:
 
 
 def offered_versions(datagram: bytes) -> List[int]:
-    """Return the versions in a packet of version negotiation (RFC 8999, 6); none in another one."""
+    """Return the versions in a Version Negotiation packet (RFC 8999, 6); an empty list for any other packet."""
     if len(datagram) < FIXED_BYTES or not datagram[0] & 0x80 or datagram[1:5] != bytes(4):
         return []
-    rest = datagram[FIXED_BYTES + datagram[5] :]  # after the first of two identities, each after its length
+    rest = datagram[FIXED_BYTES + datagram[5] :]  # after the first of two identities, each preceded by its length
     versions = rest[1 + rest[0] :] if rest else b""
     return [int.from_bytes(versions[start : start + 4], "big") for start in range(0, len(versions) - 3, 4)]

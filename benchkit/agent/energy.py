@@ -1,8 +1,8 @@
 """Energy and power of the host, from the kernel: counters of processors (RAPL), and meters of the whole machine.
 
 Linux has the formats in Documentation/power/powercap/powercap.rst and Documentation/hwmon/sysfs-interface.rst:
-microjoules and microwatts as decimal text. A folder `sys` in the work directory is read in place of /sys, for a
-container whose own has no counters.
+microjoules and microwatts as decimal text. A folder `sys` in the work directory replaces /sys, for a container whose
+own /sys has no counters.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SYS = Path("/sys")
 MICRO = 1e-6
 ENERGY, POWER = "energy_j_total", "power_w"
 PACKAGE, DRAM = "package-", "dram"
-"""Names of the zones that are read. Others are parts of a package (core, uncore) or of the machine (psys);
-intel-rapl-mmio lists the packages once more.
+"""Names of the zones that are read. Other zones are parts of a package (core, uncore) or the machine (psys), and
+intel-rapl-mmio repeats the packages.
 """
 METERS = ("power_meter", "aem", "ibmpex")
-"""Names of hwmon devices that measure the whole machine: acpi_power_meter, and IBM's by IPMI (ibmaem, ibmpex)."""
+"""Names of hwmon devices that measure the whole machine: acpi_power_meter, and IBM's over IPMI (ibmaem, ibmpex)."""
 MOST_IDLE_S = 10.0
 
 
@@ -39,7 +39,7 @@ class _Zone:
         self._before_uj = 0
 
     def joules(self) -> float:
-        """Return its reading, as if it had never wrapped around."""
+        """Return the counter's reading, corrected for its wraparounds."""
         now_uj = int(read_once(self._path))
         if now_uj < self._last_uj:
             self._before_uj += self._range_uj
@@ -80,20 +80,20 @@ class Energy(Collector):
             self._meters[f"{name}.{folder.name}"] = str(sensors[0])
 
     def sample(self) -> Values:
-        """Return joules by zone since any time, and watts by meter."""
+        """Return joules by zone since an arbitrary instant, and watts by meter."""
         found: Values = {(ENERGY, zone.instance): zone.joules() for zone in self._zones}
         found.update({(POWER, name): int(read_once(path)) * MICRO for name, path in self._meters.items()})
         return found
 
 
 def sys_of(workdir: Workdir) -> Path:
-    """Return the folder in which the kernel shows its devices."""
+    """Return /sys, or the folder in the work directory that replaces it."""
     own = Path(str(workdir.root)) / "sys"
     return own if own.is_dir() else SYS
 
 
 def find_energy(workdir: Workdir) -> List[Callable[[], Collector]]:
-    """Return the factory of the collector; none where nothing can be read: `read_idle_power` has the reason."""
+    """Return the factory of the collector; none where nothing can be read. `read_idle_power` returns the reason."""
     sys = sys_of(workdir)
     try:
         Energy(sys)
@@ -103,7 +103,7 @@ def find_energy(workdir: Workdir) -> List[Callable[[], Collector]]:
 
 
 def read_idle_power(workdir: Workdir, seconds: float) -> ops.IdlePower:
-    """Return the mean power of the host over a short time, by zone or meter; without a counter, the reason at once."""
+    """Return the mean power of the host over a short time, by zone or meter; without counters, the reason at once."""
     try:
         energy = Energy(sys_of(workdir))
     except UnavailableError as error:

@@ -1,4 +1,4 @@
-"""Facts about the host, which the controller plans with, from the kernel and the distribution."""
+"""Facts about the host from its kernel and distribution; the controller plans with them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from benchkit.agent.settings import Sysctls
 from benchkit.agent.workdir import Workdir
 
 SIOCGIFCONF = 0x8912
-"""Lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
+"""Request that lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
 SIOCETHTOOL, ETHTOOL_GGSO, ETHTOOL_GGRO = 0x8946, 0x23, 0x2B
-"""Ask for settings of an interface: what `ethtool -k` shows as generic segmentation and receive offload."""
+"""Requests for settings of an interface: generic segmentation and generic receive offload of `ethtool -k`."""
 REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct ifreq of 64-bit and 32-bit systems
 NAME_BYTES = 16
 IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
 """Place of the address in struct ifreq: after the name, the family and the port."""
 LAB_LINKS = "bk-"
-"""Start of the names of links to the labs of this machine: they belong to hosts of their own."""
+"""Prefix of the names of links to labs of this machine, which belong to the lab's hosts."""
 BUFFER_BYTES = 1024 * REQUEST_BYTES
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/go/bin")
@@ -42,11 +42,11 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/g
 CPU_FOLDER = Path("/sys/devices/system/cpu")
 
 VERSIONED = Path("/usr/lib/postgresql")
-"""Folder of programs that Debian installs by their major version, beside each other."""
+"""Folder in which Debian installs several major versions of a program beside each other."""
 
 
 def _versioned_folders() -> List[str]:
-    """Return the folders of its programs, the newest version first."""
+    """Return the program folders in `VERSIONED`, the newest version first."""
     versions = [path for path in VERSIONED.glob("*/bin") if path.parent.name.isdigit()]
     return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
 
@@ -54,8 +54,8 @@ def _versioned_folders() -> List[str]:
 def interfaces() -> List[JsonObject]:
     """Return the network interfaces: name, MTU, rate in bits per second where known, up or not, addresses.
 
-    Links to labs of this machine are left out. `virtual` is true where there is no device, so that the stated
-    rate does not limit the interface.
+    Links to labs of this machine are left out. `virtual`: no device is behind the interface, so the stated rate does
+    not limit it.
     """
     addresses: Dict[str, List[str]] = {}
     for name, address in (*_ipv4_addresses(), *_ipv6_addresses()):
@@ -83,7 +83,7 @@ def interfaces() -> List[JsonObject]:
 
 
 def offload(interface: str, command: int) -> Optional[bool]:
-    """Return a setting of an interface; None where it does not tell."""
+    """Return a setting of an interface; None where the kernel does not report it."""
     value = array.array("I", [command, 0])  # struct ethtool_value
     request = struct.pack(f"{NAME_BYTES}sP", interface.encode(), value.buffer_info()[0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
@@ -95,7 +95,7 @@ def offload(interface: str, command: int) -> Optional[bool]:
 
 
 def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
-    """Yield interface and IPv4 address; an alias (`eth0:1`) counts as its interface."""
+    """Yield interface and IPv4 address; an alias (`eth0:1`) is named as its interface (`eth0`)."""
     buffer = array.array("B", bytes(BUFFER_BYTES))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
         answer = fcntl.ioctl(query, SIOCGIFCONF, struct.pack("iP", BUFFER_BYTES, buffer.buffer_info()[0]))
@@ -121,7 +121,7 @@ def distribution() -> Optional[str]:
 
 
 def glibc_version() -> Optional[str]:
-    """Return the version of the GNU C library; None where there is another one."""
+    """Return the version of the GNU C library; None on a system with another C library."""
     try:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
     except (ValueError, OSError):
@@ -129,7 +129,7 @@ def glibc_version() -> Optional[str]:
 
 
 def user_name() -> str:
-    """Return the login name; the number where it has no name."""
+    """Return the login name; the user's number where it has no name."""
     import pwd  # noqa: PLC0415 - some small systems lack it
 
     try:
@@ -139,11 +139,11 @@ def user_name() -> str:
 
 
 SERVICE_USERS = ("www-data", "nginx", "http", "www", "nobody")
-"""Users that systems have for servers, in the order of preference; "nobody" exists nearly everywhere."""
+"""Users that distributions create for servers, in order of preference; "nobody" exists nearly everywhere."""
 
 
 def service_account() -> Optional[Tuple[str, str]]:
-    """Return an unprivileged user of this host for servers that root starts, and its group; None without one."""
+    """Return an unprivileged user for servers that root starts, and the user's group; None where the host has none."""
     import grp  # noqa: PLC0415 - some small systems lack them
     import pwd  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ def cpu_model() -> Optional[str]:
 
 
 def physical_cores() -> Optional[int]:
-    """Return the number of cores without their hardware threads; None where the kernel does not list them."""
+    """Return the number of physical cores, not of hardware threads; None where the kernel does not list them."""
     return len(_sibling_lists(CPU_FOLDER)) or None
 
 
@@ -175,7 +175,7 @@ def shared_cores(folder: Path = CPU_FOLDER) -> List[List[int]]:
 
 
 def _sibling_lists(folder: Path) -> Set[str]:
-    """Return the lists of the CPUs of each core, as the kernel writes them."""
+    """Return the CPU list of each core, as the kernel writes it."""
     return {read_text(str(path)) or "" for path in folder.glob("cpu[0-9]*/topology/thread_siblings_list")}
 
 
@@ -200,7 +200,7 @@ def governor(cpus: List[int]) -> Optional[str]:
 
 
 def virtualisation() -> Optional[str]:
-    """Return the kind of container, or the vendor of the virtual machine, that the host runs in; None if none shows."""
+    """Return the kind of container, or the virtual machine's vendor, that the host runs in; None if not detected."""
     container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
     if container:
         return container
@@ -277,13 +277,12 @@ class FactsReader:
             programs[name] = {"path": path, "text": self._version(path, argv[1:])}
 
     def _version(self, path: str, options: List[str]) -> Optional[str]:
-        """Return what a program prints with these options; run again only after the file has changed."""
+        """Return the output of a program with these options; run it again only after its file has changed."""
         if not options:
             return None
         key, changed = (path, *options), Path(path).stat().st_mtime_ns
         if key not in self._versions or self._versions[key][0] != changed:
-            # HOME: siege writes a configuration there. GOTOOLCHAIN: go must not download another release to print its
-            # version.
+            # HOME: siege writes a configuration there. GOTOOLCHAIN: `go version` must not download another release.
             env: Dict[str, Optional[str]] = {
                 "HOME": str(self._workdir.root / "home"),
                 "LC_ALL": "C",
@@ -308,7 +307,7 @@ class FactsReader:
 
 
 def _file(path: str) -> Optional[ops.FileStatus]:
-    """Return size and time of change of a file, after following links; None where there is none."""
+    """Return size and time of change of a file, following links; None where the file does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:

@@ -26,9 +26,9 @@ class FileStore:
     """A store of files by hash and mode, and the operations on files below the work directory."""
 
     KEEP_S = 30 * 86400
-    """Time after which unused files are removed, when new ones arrive."""
+    """Age of unused files that are removed when new files arrive."""
     KEEP_PARTIAL_S = 86400
-    """Time after which incomplete files of killed agents are removed, likewise."""
+    """Age of incomplete files of killed agents that are removed when new files arrive."""
     GZIP_LEVEL = 6
 
     def __init__(self, workdir: Workdir) -> None:
@@ -40,7 +40,7 @@ class FileStore:
         self._checked: Dict[Path, Tuple[int, int, int]] = {}
 
     def remove_partial(self) -> None:
-        """Remove what arrived of files whose upload was not finished, and accept no more; at the end of the agent."""
+        """Remove unfinished uploads and accept no more; the agent calls this at its end."""
         with self._lock:
             self._closed = True
             for token in self._arrived:
@@ -48,11 +48,11 @@ class FileStore:
                     self._part(token).unlink()
 
     def missing(self, wanted: ops.MissingFiles) -> List[Tuple[str, int]]:
-        """Return those files (hash, mode) that the store does not have."""
+        """Return the files (hash, mode) that the store does not have."""
         return [(sha256, mode) for sha256, mode in wanted.files if not self._is_stored(sha256, mode)]
 
     def upload(self, chunk: ops.UploadChunk) -> bool:
-        """Write a chunk of a file to the store; return True for the one that completes the file."""
+        """Write a chunk of a file to the store; return True where it completes the file."""
         entry, token = self._entry(chunk.sha256, chunk.mode), chunk.token
         part = self._part(token)
         with self._lock:
@@ -66,7 +66,7 @@ class FileStore:
                 written = os.pwrite(fd, view, at)
                 view, at = view[written:], at + written
         except OSError:
-            with contextlib.suppress(FileNotFoundError):  # another chunk met the same error
+            with contextlib.suppress(FileNotFoundError):  # another chunk failed too and has removed it
                 part.unlink()
             raise
         finally:
@@ -77,7 +77,7 @@ class FileStore:
                 return False
         actual = file_sha256(part)
         with self._lock:
-            del self._arrived[token]  # only now: an agent that ends while the file is read removes it
+            del self._arrived[token]  # only after hashing: until then `remove_partial` removes the part
             if self._closed:
                 raise OperationError("closing", "the agent is ending")
             if actual != chunk.sha256:
@@ -90,7 +90,7 @@ class FileStore:
         return True
 
     def place(self, wanted: ops.PlaceFiles) -> List[str]:
-        """Place stored files; those that are in place already are not touched. Return the paths of the others."""
+        """Place stored files that are not in place already; return the paths of the placed ones."""
         changed = []
         for path, sha256, mode in wanted.files:
             target = self._workdir.inside(path, write=True)
@@ -106,7 +106,7 @@ class FileStore:
                 part.unlink()
             try:
                 os.link(str(entry), str(part))
-            except OSError:  # no hard links here, or too many of this file
+            except OSError:  # this file system has no hard links, or the file too many
                 shutil.copyfile(str(entry), str(part))
                 part.chmod(mode)
             part.rename(target)
@@ -132,7 +132,7 @@ class FileStore:
         return True
 
     def list(self, wanted: ops.ListFolder) -> Dict[str, Optional[int]]:
-        """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
+        """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
         folder = self._workdir.inside(wanted.path)
         sizes: Dict[str, Optional[int]] = {}
         for entry in os.scandir(str(folder)):
@@ -141,7 +141,7 @@ class FileStore:
         return sizes
 
     def read(self, wanted: ops.ReadChunk) -> ops.FileChunk:
-        """Return a chunk of a file, and the size of the whole."""
+        """Return a chunk of a file, and the size of the whole file."""
         target = self._regular(wanted.path)
         with target.open("rb") as file:
             file.seek(wanted.offset)
@@ -158,7 +158,7 @@ class FileStore:
         return str(target)
 
     def archive(self, wanted: ops.ArchiveFiles) -> None:
-        """Write a tar archive of these files of its folder."""
+        """Write a tar archive of these files, all of the archive's own folder."""
         target = self._workdir.inside(wanted.path, write=True)
         with tarfile.open(str(target), "x:", format=tarfile.GNU_FORMAT) as archive:
             for name in wanted.names:
@@ -187,7 +187,7 @@ class FileStore:
         return self._store / f"{sha256}-{mode:03o}"
 
     def _is_stored(self, sha256: str, mode: int) -> bool:
-        """Return True where the store has the file unchanged: a service may have written to a hard link of it."""
+        """Return True where the store has the file unchanged; a service may have written to it through a hard link."""
         entry = self._entry(sha256, mode)
         try:
             found = entry.stat()

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 JsonObject = Dict[str, Any]
 
 FAILURE_PREFIX = "benchkit agent: "
-"""Start of the lines that an agent prints to stderr at its end, one for each change that it could not restore."""
+"""Prefix of the lines that an ending agent prints to stderr, one for each change that it could not restore."""
 
 MAGIC = b"bnch"
 HEAD = struct.Struct(">4sII")
@@ -22,7 +22,7 @@ MAX_BODY = 8 << 20
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), default=vars)
-"""Encodes dataclasses by their fields."""
+"""Encodes JSON; a dataclass becomes an object of its fields."""
 
 
 class FrameError(Exception):
@@ -81,12 +81,12 @@ _DATAGRAM_SIZE = struct.Struct(">H")
 
 
 def pack_datagrams(datagrams: Iterable[bytes]) -> bytes:
-    """Return datagrams as a body has them: each after its size."""
+    """Return datagrams as a frame's body: each preceded by its size."""
     return b"".join(_DATAGRAM_SIZE.pack(len(each)) + each for each in datagrams)
 
 
 def unpack_datagrams(body: bytes) -> Iterator[bytes]:
-    """Yield the datagrams of a body."""
+    """Yield the datagrams of a frame's body."""
     start = 0
     while start < len(body):
         (size,) = _DATAGRAM_SIZE.unpack_from(body, start)

@@ -5,9 +5,9 @@ work directory. It leaves nothing on disk, the kernel removes it with its proces
 
 Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED). A process of root or
 of this user holds it, whatever it answers. A process of another user holds it if it answers as benchkit does. If it is
-silent it holds it for a while: it may be a watchdog that restores changes. Any other occupant of a name is no holder:
-the next name is the lock then. A user who speaks the protocol can hold the host, as by running benchkit, and is named
-by pid and uid.
+silent, it holds the host for a while, because it may be a watchdog that restores changes. Any other occupant of a name
+is no holder: the next name is then the lock. A user who speaks the protocol can hold the host, as by running benchkit;
+messages name that user by pid and uid.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchkit.agent.operations import LockHolder
 from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
 
 NAMES = ("\0benchkit-host", *(f"\0benchkit-host.{number}" for number in range(1, 8)))
-"""Names of the lock; the first that no process occupies without holding the host is the lock."""
+"""Names of the lock, in this order; a name that a process occupies without holding the host is skipped."""
 QUEUE = 1024
 """Connections that wait for an answer; with a full queue the kernel does not say who listens."""
 ANSWER_S = 1.0
@@ -37,7 +37,7 @@ END_S = 10.0
 """Time for a watchdog to end and to restore everything."""
 MAX_TEXT = 200
 MAX_NUMBER = 1e10
-"""Largest number in an answer: in seconds since 1970 it is in the year 2286."""
+"""Largest number in an answer: as seconds since 1970 it is the year 2286."""
 _TEXTS = frozenset({"run", "host", "who", "state"})
 _FIELDS = _TEXTS | {"since", "lease_s", "heartbeat_age_s"}
 """Fields of a holder's answer, shared with other versions of benchkit; see `LockHolder`."""
@@ -85,7 +85,7 @@ def answer(listener: socket.socket, about: JsonObject) -> None:
         connection.settimeout(0)
         try:
             connection.send(json.dumps(about).encode())
-        except OSError:  # likewise
+        except OSError:  # it disconnected
             return
 
 
@@ -95,7 +95,7 @@ def holder(*, ignore_silent: bool = False) -> Optional[LockHolder]:
 
 
 def occupants() -> List[str]:
-    """Return the processes that occupy names of the lock without holding the host, as phrases."""
+    """Describe the processes that occupy names of the lock without holding the host."""
     found = filter(None, map(_ask, NAMES))
     return [f"process {each.pid} of user {each.uid}" for each in found if not _is_holder(each, ignore_silent=True)]
 
@@ -109,7 +109,7 @@ def _is_holder(process: LockHolder, *, ignore_silent: bool) -> bool:
 
 
 def _ask(name: str) -> Optional[LockHolder]:
-    """Return the process that listens on a name, with its answer where it is valid; None where nothing listens."""
+    """Return the process that listens on a name, with its answer if valid; None where no process listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(ANSWER_S)
         try:
@@ -125,13 +125,13 @@ def _ask(name: str) -> Optional[LockHolder]:
             connection.settimeout(OTHERS_ANSWER_S)
         try:
             message = json.loads(connection.recv(ANSWER_BYTES))
-        except (OSError, ValueError, RecursionError):  # the last: many nested brackets
+        except (OSError, ValueError, RecursionError):  # RecursionError: many nested brackets
             message = None
         return LockHolder(**{"pid": pid, "uid": uid, "state": "silent", **_valid(message)})
 
 
 def _valid(message: object) -> JsonObject:
-    """Return a holder's answer if it is valid, else nothing: another user could listen on the socket."""
+    """Return a holder's answer if it is valid, else {}: another user's process may have sent anything."""
     if not isinstance(message, dict) or set(message) != _FIELDS:
         return {}
     for name, value in message.items():
@@ -143,9 +143,9 @@ def _valid(message: object) -> JsonObject:
 
 
 def end_holder(holding: LockHolder) -> None:
-    """End the watchdog that holds this host, which restores everything. Raises OperationError where it does not end.
+    """End the watchdog that holds this host; it restores everything first. Raises OperationError where it does not end.
 
-    One that does not react is killed with its descendants; its records remain, to be undone.
+    A watchdog that does not react is killed with its descendants; its records remain, to be undone later.
     """
     watchdog = proc_stat(holding.pid)
     if watchdog is None:

@@ -1,4 +1,4 @@
-"""HTTP responses read from a socket: one of HTTP/1.1 with every byte counted, and the frames of one of HTTP/2.
+"""HTTP responses read from a socket: over HTTP/1.1 with every byte counted, over HTTP/2 as frames.
 
 `http.client` does not serve here (Python 3.8 to 3.13). It loses the bytes of a chunk that ends early, and cannot tell a
 broken chunk from the end of the connection. It accepts a header without its end, and counts nothing.
@@ -25,8 +25,8 @@ REQUEST_STREAM = 1
 """Stream of a client's first request (RFC 9113, 5.1.1)."""
 
 PARTIAL_CHAIN = 0x80000
-"""X509_V_FLAG_PARTIAL_CHAIN (OpenSSL): a certificate in the file is trusted though nothing there has signed it. Python
-names it from 3.10 on."""
+"""X509_V_FLAG_PARTIAL_CHAIN (OpenSSL): trust a certificate in the file even if its issuer is not there. Python 3.10 and
+later has a name for it."""
 
 
 def connect(at: ops.SocketAddress, timeout_s: float) -> socket.socket:
@@ -72,10 +72,10 @@ class HttpResponse:
         self._digest = hashlib.sha256()
         self.body_start = bytearray()
         self.head = ops.HttpHead(0, "", 0, [], 0, "", complete=False, closes=False)
-        """Everything except the body."""
+        """The response without its body."""
 
     def read(self, method: str) -> None:
-        """Read the response to a request with this method. Raises OperationError for what is no HTTP."""
+        """Read the response to a request with this method. Raises OperationError for bytes that are no HTTP."""
         while True:
             self._read_head()
             if self.head.status >= 200:  # noqa: PLR2004 - RFC 9110 15.2: 1xx are interim
@@ -154,7 +154,7 @@ class HttpResponse:
             except ValueError:
                 raise OperationError("no-http", "a broken chunk", f"its size is {line[:40]!r}") from None
             if size == 0:
-                while self._read_line():  # fields that follow; the content is complete also without their end
+                while self._read_line():  # trailer fields; the content is complete even if they are missing
                     pass
                 return True
             if not self._read_body(size) or self._read_line() is None:
@@ -173,9 +173,9 @@ class Http2Stream:
         self.received = bytearray()
 
     def read(self) -> None:
-        """Read frames until the response has ended, the server closes, or `max_total` bytes are there.
+        """Read frames until the response has ended, the server closes, or `max_total` bytes have arrived.
 
-        Raises OperationError for what is no HTTP/2, or takes too long.
+        Raises OperationError for bytes that are no HTTP/2, and for a response that takes too long.
         """
         start = 0
         while len(self.received) < self._max_total:
@@ -201,7 +201,7 @@ class Http2Stream:
         return self._is_ending or kind == RST_STREAM
 
     def _fill(self, size: int) -> bool:
-        """Read until `size` bytes are there; return False where the server closes before that."""
+        """Read until `size` bytes have arrived; return False where the server closes the connection before."""
         while len(self.received) < size:
             piece = receive(self._connection, self._deadline)
             if not piece:
@@ -213,10 +213,10 @@ class Http2Stream:
 
 
 def start_tls(connection: socket.socket, tls: ops.TlsClient) -> Tuple[socket.socket, ops.TlsSession]:
-    """Return a connection after its handshake, and what the two ends agreed on. Raises OSError.
+    """Return a connection after its handshake, and the session's parameters. Raises OSError.
 
-    The certificate is verified: it must be signed by one in the file, and valid for the name or address. All versions
-    of TLS that this Python allows are offered, so that the server chooses.
+    The server's certificate must be signed by a certificate in the file, and valid for the name or address. All TLS
+    versions that this Python allows are offered, so that the server chooses.
     """
     import ssl  # noqa: PLC0415 - slow, and few trials have TLS
 

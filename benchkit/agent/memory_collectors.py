@@ -14,10 +14,10 @@ from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Va
 KIB = 1024
 
 SECTOR_BYTES = 512
-"""Size of a sector in this file, for every disk."""
+"""Size of a sector in /proc/diskstats, whatever the disk."""
 READ, WRITTEN = 5, 9
 NO_DISKS = ("loop", "ram", "zram")
-"""Devices without a disk of their own."""
+"""Prefixes of devices that are no disks of their own."""
 
 
 class Memory(Collector):
@@ -29,7 +29,7 @@ class Memory(Collector):
         self.sample()
 
     def sample(self) -> Values:
-        """Return the memory available without swapping (from Linux 3.14 on), and the rest as used."""
+        """Return the memory available without swapping (Linux 3.14 or newer), and the rest as used."""
         content = b"\n" + self._meminfo.read()
         total, available = (number_after(content, word) for word in (b"MemTotal:", b"MemAvailable:"))
         if total is None or available is None:
@@ -41,7 +41,7 @@ class Memory(Collector):
 
 
 class Paging(Collector):
-    """Pages that the host moved between memory and swap: what dstat calls paging."""
+    """Pages that the host moved between memory and swap (dstat's "paging")."""
 
     def __init__(self) -> None:
         self._vmstat = KernelFile("/proc/vmstat")

@@ -41,13 +41,13 @@ SOCKET_STATES = {b"inuse": "in_use", b"orphan": "orphaned", b"tw": "time_wait", 
 
 KERNEL_LOG = "/dev/kmsg"
 RECORD_BYTES = 8192
-"""The longest record of the log: a read with less room fails (Documentation/ABI/testing/dev-kmsg)."""
+"""Size of the longest log record: a read into a smaller buffer fails (Documentation/ABI/testing/dev-kmsg)."""
 
 _RECORD = re.compile(rb"([0-9]+),[^;]*;[^\n]*Possible SYN flooding on port (?:([^ ]+):)?([0-9]+)\. ")
 _FACILITY_BITS = 3
-"""The first number of a record has its severity in this many bits, and above them its facility: 0 for the kernel."""
+"""Low bits of a record's first number that are its severity; the bits above are its facility, 0 for the kernel."""
 _ANY_ADDRESS = (None, "0.0.0.0", "[::]")  # noqa: S104 - compared, not bound
-"""Addresses of the warning that may be any of the host's; older kernels print none."""
+"""Addresses in a warning that stand for any address of the host; older kernels print none."""
 
 
 class Interfaces(Collector):
@@ -114,7 +114,7 @@ class Snmp(ProtocolCounters):
             self.files.append(KernelFile("/proc/self/net/snmp6"))
 
     def sample(self) -> Values:
-        """Return the counters of TCP, which count IPv4 and IPv6 together, and UDP's added up over both."""
+        """Return the counters of TCP, which include IPv6, and the sums of UDP's counters of IPv4 and IPv6."""
         found = super().sample()
         for file in self.files[1:]:
             for line in file.read().split(b"\n"):
@@ -156,12 +156,12 @@ class Sockstat(Collector):
 class SynFloodWarnings(Collector):
     """Number of warnings about a service's port since the collector was created.
 
-    A host that does not show its log to the login user (`kernel.dmesg_restrict`) has no samples. None is missed: the
-    kernel's counters say the same with numbers.
+    A host that hides its log from the login user (`kernel.dmesg_restrict`) has no samples. Nothing is lost then: the
+    kernel's counters of dropped connections and SYN cookies cover the same events.
     """
 
     def __init__(self, address: str, port: int) -> None:
-        """Read from the end of the log on: earlier warnings are of earlier services."""
+        """Start at the end of the log: earlier warnings are about earlier services."""
         self._address, self._port = address, port
         self._warnings = 0
         self._fd = _open_log()
@@ -175,7 +175,9 @@ class SynFloodWarnings(Collector):
                 record = os.read(self._fd, RECORD_BYTES)
             except BlockingIOError:
                 return {("syn_flood_warnings_total", None): self._warnings}
-            except BrokenPipeError:  # the oldest unread records were overwritten: the next read goes on after them
+            except (
+                BrokenPipeError
+            ):  # the kernel has overwritten the oldest unread records: the next read continues after them
                 continue
             self._warnings += self._is_about_service(warned_socket(record))
 
@@ -197,7 +199,7 @@ def warned_socket(record: bytes) -> Optional[Tuple[Optional[str], int]]:
 
 
 def _open_log() -> Optional[int]:
-    """Open the log at its end; None where there is none, or it is not shown to this user."""
+    """Open the log at its end; None where the host has none, or hides it from this user."""
     try:
         fd = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

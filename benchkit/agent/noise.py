@@ -1,7 +1,7 @@
 """Slow and broken clients of HTTP/1.1, as a load beside the measured one: `python3 noise.py CONFIG`.
 
-It stands alone: the controller sends it to a load host as one file. Twice a second it prints a line of JSON with what
-it holds and has done since its start. It ends at SIGTERM, and in any case when its `seconds` are over.
+The program imports no module of benchkit: the controller sends it to a load host as one file. Twice a second it prints
+a JSON line with the connections it holds and its totals since the start. It ends at SIGTERM or after `seconds`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ REOPEN_S = 0.1
 """Time after which a closed or refused connection is opened again."""
 REPORT_EVERY_S = 0.5
 NICE = 10
-"""Lower priority, so that the load tool on the same core is not kept waiting (nice(1))."""
+"""Niceness (nice(1)), so that the load tool on the same core runs first."""
 ANSWER_S = 2.0
 """Time for the answer to a malformed request."""
 ANSWER_BYTES = 65536
@@ -53,7 +53,7 @@ class Clients:
         self._tls: Optional[ssl.SSLContext] = None
         if config["tls"]:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._tls.check_hostname = False  # whom the load verifies already
+            self._tls.check_hostname = False  # the load tool verifies the certificate
             self._tls.verify_mode = ssl.CERT_NONE
         self._held = {"slow_readers": 0, "half_open": 0}
         self._done = {"read_bytes": 0, "responses": 0, "malformed": 0, "refused": 0, "closed": 0}
@@ -66,7 +66,7 @@ class Clients:
     async def run(self) -> None:
         """Run all clients until cancelled, and report."""
         readers = self._config["slow_readers"]
-        # They read at instants of their own: all at once, they would keep the load tool from its core for a while.
+        # Readers start staggered: reading all at once, they would keep the load tool from its core for a while.
         clients = [self._keep("slow_readers", self._read_slowly, READ_EVERY_S * i / readers) for i in range(readers)]
         clients += [self._keep("half_open", self._send_half) for _ in range(self._config["half_open"])]
         if self._config["malformed_per_s"]:
@@ -113,7 +113,7 @@ class Clients:
                 try:
                     await use(*stream)
                 except OSError:
-                    pass  # reset by the server: closed, as below
+                    pass  # a reset by the server counts as closed
                 finally:
                     self._held[kind] -= 1
                     stream[1].close()
@@ -136,7 +136,7 @@ class Clients:
             self._done["responses"] += 1
 
     async def _send_half(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send a request without its end, and wait until the server has enough of it."""
+        """Send an incomplete request, and wait until the server closes the connection."""
         writer.write(self._request + b"X-Half: ")
         while await reader.read(ANSWER_BYTES):
             pass
@@ -152,13 +152,13 @@ class Clients:
             number += 1
 
     async def _answer_to(self, request: bytes) -> Optional[str]:
-        """Return the status of the answer to a request, or how there was none; None where it could not be sent."""
+        """Return the status of the answer to a request, or why none came; None where the request could not be sent."""
         try:
             reader, writer = await self._open()
         except OSError:
             self._done["refused"] += 1
             return None
-        # Not `wait_for`: before Python 3.12 it may ignore that the program ends (python/cpython#86296).
+        # Not `wait_for`: before Python 3.12 it may swallow a cancellation (python/cpython#86296).
         timer = asyncio.get_event_loop().call_later(ANSWER_S, reader.set_exception, asyncio.TimeoutError())
         try:
             writer.write(request)
@@ -193,7 +193,7 @@ class Response:
         self.is_whole = False
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes of it."""
+        """Add the next bytes of the response."""
         self._tail = (self._tail + piece)[-len(LAST_CHUNK) :]
         if self._missing is not None:
             self._missing -= len(piece)

@@ -1,4 +1,4 @@
-"""The operations of the agent, one dataclass each, as both ends use them: requests and their results.
+"""The operations of the agent, requests and their results, as dataclasses that both ends use.
 
 A field `body` of an operation or of a result travels as the body of its frame, everything else as JSON. Paths are below
 the work directory, relative to it or absolute; instants are on the host's monotonic clock. A new operation needs its
@@ -35,9 +35,9 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Operation(Generic[Result_co]):
-    """A request to an agent, whose result is a `Result_co`. Subclasses are dataclasses, and are not changed.
+    """A request to an agent, whose result is a `Result_co`. Subclasses are dataclasses whose instances never change.
 
-    They are not frozen: that would triple the time in which Python creates these classes, for every connection.
+    Frozen classes would take Python three times as long to create, at every start of an agent.
     """
 
 
@@ -69,12 +69,12 @@ class ReadClocks(Operation[Clocks]):
 
 @dataclass
 class Goodbye(Operation[None]):
-    """Announce an orderly end of the connection, of which the watchdog writes no report."""
+    """Announce an orderly end of the connection: the watchdog then writes no report."""
 
 
 @dataclass
 class FileStatus:
-    """Size and time of change of a file, after following links."""
+    """Size and time of change of a file, following links."""
 
     bytes: int
     changed_s: float
@@ -85,11 +85,11 @@ class GatheredFacts:
     """The facts about a host."""
 
     facts: JsonObject
-    """As `benchkit.hosts.facts` converts them."""
+    """The facts, which `benchkit.hosts.facts` converts."""
     files: Dict[str, Optional[FileStatus]]
-    """By path; None where there is none."""
+    """Status by path; None where the file does not exist."""
     full_disk: Optional[str]
-    """Description of the disk of the work directory where it is full."""
+    """Free space of the work directory's disk, as a phrase, where that disk is full."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class GatherFacts(Operation[GatheredFacts]):
     """Gather the facts about the host."""
 
     tools: Dict[str, List[str]]
-    """Name → command that prints the version; one word: only search for the program."""
+    """Name → command that prints the version; a single word only searches for the program."""
     sysctls: List[str]
     sudo: bool = False
     """True to check that sudo needs no password."""
@@ -117,7 +117,7 @@ class MissingFiles(Operation[List[Tuple[str, int]]]):
 
 @dataclass
 class UploadChunk(Operation[bool]):
-    """Write a chunk of a file to the store, in any order; True for the one that completes the file."""
+    """Write a chunk of a file to the store, in any order; return True where it completes the file."""
 
     token: str
     """Name of the upload."""
@@ -131,7 +131,7 @@ class UploadChunk(Operation[bool]):
 
 @dataclass
 class PlaceFiles(Operation[List[str]]):
-    """Place stored files (path, hash, mode); return the paths of those that were not in place already."""
+    """Place stored files (path, hash, mode); return the paths that were not in place already."""
 
     files: List[Tuple[str, str, int]]
 
@@ -145,14 +145,14 @@ class MakeFolder(Operation[str]):
 
 @dataclass
 class MakeTemporaryFolder(Operation[str]):
-    """Make a folder that is removed when the agent ends at the latest, unless it exists; return its absolute path."""
+    """Make a folder, unless it exists; it is removed at the agent's end at the latest. Return its absolute path."""
 
     path: str
 
 
 @dataclass
 class WriteTemporaryFile(Operation[bool]):
-    """Write a file that is removed when the agent ends at the latest; return False where it is in place already."""
+    """Write a file, removed at the agent's end at the latest; return False where it is in place already."""
 
     path: str
     mode: int
@@ -170,19 +170,19 @@ class RemovePath(Operation[bool]):
 
 @dataclass
 class RemoveWorkdir(Operation[str]):
-    """Remove the work directory, unless it has records of changes to undo; return its path."""
+    """Remove the work directory and return its path; refused while it has records of changes to undo."""
 
 
 @dataclass
 class ListFolder(Operation[Dict[str, Optional[int]]]):
-    """Return the entries of a folder: name → size in bytes; None for what is no regular file."""
+    """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
 
     path: str
 
 
 @dataclass
 class FileChunk:
-    """A chunk of a file, and the size of the whole in bytes."""
+    """A chunk of a file, and the size of the whole file in bytes."""
 
     size: int
     body: bytes = b""
@@ -190,7 +190,7 @@ class FileChunk:
 
 @dataclass
 class ReadChunk(Operation[FileChunk]):
-    """Return a chunk of a file, with what processes have printed so far."""
+    """Return a chunk of a file, which includes all that processes have printed so far."""
 
     path: str
     offset: int
@@ -206,7 +206,7 @@ class CompressFile(Operation[str]):
 
 @dataclass
 class ArchiveFiles(Operation[None]):
-    """Write a tar archive of files of its folder."""
+    """Write a tar archive of files in the archive's own folder."""
 
     path: str
     names: List[str]
@@ -230,11 +230,11 @@ class CommandSpec:
     group: Optional[str] = None
     """Name of its control group; see `CreateCgroup`."""
     own_group: bool = False
-    """True to count it in a control group of its own, where this host allows that: its processes cannot escape."""
+    """True to count it in a control group of its own where this host allows one: its processes cannot leave it."""
     stop_signum: int = signal.SIGTERM
-    """Signal that asks it to end where nobody says which."""
+    """Signal that asks it to end where the request to stop names none."""
     stop_grace_s: float = 1.0
-    """Time after that signal at which it is killed."""
+    """Time between that signal and the kill."""
 
 
 @dataclass
@@ -252,9 +252,9 @@ class OutputSize:
     size: int
     dropped: int
     error: Optional[str]
-    """Error in writing it, such as a full disk."""
+    """Error of the last write, such as a full disk."""
     is_host_state: bool = False
-    """True where that is a state of the host that may pass."""
+    """True where `error` is a state of the host that may pass."""
 
 
 @dataclass
@@ -268,8 +268,8 @@ class ExitStatus:
     user_s: float
     system_s: float
     memory_kills: Optional[int] = None
-    """Processes that the kernel of the host killed for lack of memory since the start; None where no signal ended
-    it, or what it ran."""
+    """Processes that the host's kernel killed for lack of memory since the start; None where no signal ended the
+    process or its child."""
     full_disk: Optional[str] = None
     """Reason why nothing could be written to the work directory at that instant, with what was free on its disk; None
     where there was room."""
@@ -279,7 +279,7 @@ class ExitStatus:
         if self.signal is None:
             return f"exit code {self.exit_code}"
         out_of_memory = self.signal == signal.SIGKILL and self.memory_kills
-        why = ": its host ran out of memory, and the kernel killed" if out_of_memory else ""
+        why = ": its host ran out of memory, and the kernel killed processes" if out_of_memory else ""
         return f"signal {signal.Signals(self.signal).name}{why}"
 
 
@@ -288,15 +288,15 @@ class ProcessReport:
     """A process that the agent started."""
 
     id: int
-    """Its number, by which requests name it."""
+    """Its number, used in requests."""
     pid: int
     start: int
-    """Instant of its start in ticks since the host's boot, as /proc has it."""
+    """Its start in ticks since the host's boot, as in /proc/PID/stat."""
     started_ns: int
     ended: Optional[ExitStatus] = None
     """None while it runs."""
     outputs: Dict[str, OutputSize] = field(default_factory=dict)
-    """Sizes of "stdout" and "stderr", as far as they have a limit."""
+    """Sizes of those of "stdout" and "stderr" that have a limit."""
 
 
 @dataclass
@@ -306,25 +306,25 @@ class NamedProcess:
     pid: int
     name: str
     why: Optional[str] = None
-    """Reason why it could not be ended, if that was tried and is known."""
+    """Reason why it could not be ended, if known."""
 
 
 @dataclass
 class StartProcess(Operation[ProcessReport]):
-    """Start a process, at an instant if it is given."""
+    """Start a process, now or at a given instant."""
 
     command: CommandSpec
     stdout: Optional[StreamFile] = None
     """None: discarded."""
     stderr: Optional[StreamFile] = None
     merge_stderr: bool = False
-    """True to write stderr where stdout goes."""
+    """True to write stderr to the file of stdout."""
     at_ns: Optional[int] = None
 
 
 @dataclass
 class CompletedCommand:
-    """A command after its end, or after its timeout; the body has its stdout, then its stderr."""
+    """A command after its end or timeout; the body has its stdout, then its stderr."""
 
     process: ProcessReport
     timed_out: bool
@@ -371,23 +371,23 @@ class StopProcesses(Operation[StoppedProcesses]):
 
 @dataclass
 class CountByCgroup(Operation[None]):
-    """Count the processes and the CPU time of an existing control group as a started process's."""
+    """Count the processes and the CPU time of an existing control group for a started process."""
 
     id: int
     path: str
-    """Below the mount point, or as /proc/PID/cgroup has it: `/machine.slice/libpod-1f.scope`; it may come later."""
+    """Path below the mount point, or as in /proc/PID/cgroup: `/machine.slice/libpod-1f.scope`; it may appear later."""
 
 
 @dataclass
 class WatchProcesses(Operation[ProcessReport]):
-    """Take processes that others started as one process, which is watched and never signalled; one of the three."""
+    """Watch processes that other programs started as one process, and never signal them. Give exactly one field."""
 
     cgroup: Optional[str] = None
-    """Path of their control group, as of `CountByCgroup`."""
+    """Path of their control group, as `path` of `CountByCgroup`."""
     unit: Optional[str] = None
     """Name of their systemd unit and of its control group: `app.service`."""
     pattern: Optional[str] = None
-    """Regular expression that their command lines contain."""
+    """Regular expression that matches a part of their command lines."""
 
 
 @dataclass
@@ -397,7 +397,7 @@ class StartedTree:
     process: ProcessReport
     argv: List[str]
     members: List[NamedProcess]
-    """The process and its descendants, as far as they are running."""
+    """The running ones of the process and its descendants."""
 
 
 @dataclass
@@ -406,12 +406,12 @@ class ListTrees(Operation[List[StartedTree]]):
 
 
 class SeenProcess(NamedTuple):
-    """Any process of a machine, as the kernel lists it."""
+    """A process of the machine, as the kernel lists it."""
 
     pid: int
     parent: int
     start: float
-    """Start, in units of the list."""
+    """Start of the process; its unit depends on the source of the list."""
     name: str
     cpu_s: float
     """CPU time of the process, and of its children that ended and were waited for."""
@@ -424,18 +424,18 @@ class ProcessList:
     agent: int
     """Pid of the agent."""
     namespace: Optional[str]
-    """PID namespace of these processes; None: unknown."""
+    """PID namespace of the processes; None: unknown."""
     processes: List[SeenProcess]
 
 
 @dataclass
 class ListProcesses(Operation[ProcessList]):
-    """Return all visible processes, others' too."""
+    """Return all visible processes, also those of other programs and users."""
 
 
 @dataclass
 class CpuTime:
-    """CPU time of a process and all its descendants, including those that ended, or of its control group; seconds."""
+    """CPU time in seconds: of a process with its running and ended descendants, or of its control group."""
 
     user_s: float
     system_s: float
@@ -457,15 +457,15 @@ class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
 
 @dataclass
 class ScheduledStart:
-    """A process that a timetable starts, and the time that it has."""
+    """A process that a timetable starts, and its time limits."""
 
     service: str
     """Its name in the telemetry."""
     start: StartProcess
     limit_ns: int
-    """Instant at which it is ended if it has not ended by itself."""
+    """Instant at which it is asked to end, if it is still running."""
     grace_s: float
-    """Time that it has to end then."""
+    """Time after `limit_ns` at which it is killed."""
 
 
 @dataclass
@@ -474,7 +474,7 @@ class ScheduledProcess:
 
     process: ProcessReport
     overran: bool
-    """True where it had not ended by itself at its limit."""
+    """True where it was still running at its limit."""
 
 
 @dataclass
@@ -486,7 +486,7 @@ class RunTimetable(Operation[List[ScheduledProcess]]):
 
 @dataclass
 class StopTimetable(Operation[None]):
-    """End the processes of a running timetable, and start no more; its request is refused then."""
+    """End the processes of a running timetable and start no more; the request that runs it is then refused."""
 
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
@@ -527,7 +527,7 @@ class TlsClient:
     """The settings of a client for TLS."""
 
     ca_file: str
-    """Certificates that verify the server's."""
+    """Certificates that verify the server's certificate."""
     server_name: Optional[str]
     """Name or address that the server's certificate must be valid for."""
     alpn: List[str]
@@ -542,7 +542,7 @@ class TlsSession:
     version: Optional[str]
     cipher: Optional[str]
     certificate: str
-    """The server's, DER in hexadecimal digits."""
+    """The server's certificate, DER in hexadecimal digits."""
 
 
 @dataclass
@@ -559,9 +559,9 @@ class HttpHead:
     body_sha256: str
     """Hash of all content that was read."""
     complete: bool
-    """True where all of the content arrived and was read."""
+    """True where the whole content has arrived and was read."""
     closes: bool
-    """True where the server closes the connection after it."""
+    """True where the server closes the connection after the response."""
 
 
 @dataclass
@@ -571,7 +571,7 @@ class HttpProbe:
     tls: Optional[TlsSession]
     """None without TLS."""
     head: Optional[HttpHead]
-    """None of HTTP/2, of which the body has all bytes that came back; else the body is the start of the content."""
+    """None over HTTP/2: then `body` has all received bytes; else `body` is the start of the content."""
     body: bytes = b""
 
 
@@ -579,8 +579,8 @@ class HttpProbe:
 class ProbeHttp(Operation[HttpProbe]):
     """Send a request over a new connection; return the response with every byte counted.
 
-    Where HTTP/2 is negotiated, or `http2` says so, the last `http2_bytes` of `body` are sent instead: the same request
-    in HTTP/2.
+    Where HTTP/2 is negotiated or `http2` is true, the last `http2_bytes` of `body` are sent instead; they are the same
+    request in HTTP/2.
     """
 
     at: SocketAddress
@@ -591,7 +591,7 @@ class ProbeHttp(Operation[HttpProbe]):
     max_body: int = 4096
     """Bytes of content to return."""
     max_total: int = 64 << 20
-    """Bytes of content to read; of HTTP/2, of all bytes."""
+    """Bytes of content to read; over HTTP/2, bytes in all."""
     http2_bytes: int = 0
     http2: bool = False
     tls: Optional[TlsClient] = None
@@ -600,20 +600,20 @@ class ProbeHttp(Operation[HttpProbe]):
 
 @dataclass
 class Datagrams:
-    """Datagrams that came back."""
+    """Received datagrams."""
 
     session: int
     error: Optional[str]
-    """Reason why the kernel has refused to send or receive, as an ICMP message says it."""
+    """Reason why the kernel refused to send or receive, such as an ICMP message."""
     body: bytes = b""
-    """The datagrams, each after its size in two bytes."""
+    """The datagrams, each preceded by its size in two bytes."""
 
 
 @dataclass
 class ExchangeDatagrams(Operation[Datagrams]):
-    """Send datagrams to a UDP address; return those that come back once there are some, at the latest after `wait_s`.
+    """Send datagrams to a UDP address; return the answers once some have arrived, at the latest after `wait_s`.
 
-    Without a `session` it begins one, whose socket stays open until a request `ends` it.
+    A request without `session` opens a session; its socket stays open until a request has `ends` set.
     """
 
     at: SocketAddress
@@ -625,12 +625,12 @@ class ExchangeDatagrams(Operation[Datagrams]):
 
 
 TIME_WAIT = "TIME-WAIT"
-"""State in which the kernel keeps a port after a connection has ended, for a minute and without a process."""
+"""State of a port after its connection has ended: the kernel keeps it for a minute, without a process."""
 
 
 @dataclass
 class PortOwner:
-    """The socket that has a port: a listener or a connection; fields are None if the login user may not see them."""
+    """A socket that uses a port: a listener or a connection; fields that the login user may not see are None."""
 
     port: int
     address: Optional[str]
@@ -642,7 +642,7 @@ class PortOwner:
     peer: Optional[str] = None
     """Address and port of the other end of a connection."""
     start: Optional[int] = None
-    """Instant at which its process started, in ticks since the host's boot."""
+    """Start of its process, in ticks since the host's boot."""
 
     def __str__(self) -> str:
         """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
@@ -657,7 +657,7 @@ class PortOwner:
 
 @dataclass
 class FindPortOwners(Operation[Dict[int, List[PortOwner]]]):
-    """Return what has each of these TCP or UDP ports: listeners, else connections; nothing for a free one."""
+    """Return the sockets on each of these TCP or UDP ports: listeners, else connections; none for a free port."""
 
     ports: List[int]
     udp: bool = False
@@ -706,13 +706,13 @@ class ReadSysctls(Operation[Dict[str, Sysctl]]):
 
 @dataclass
 class WriteSysctls(Operation[Dict[str, SysctlOutcome]]):
-    """Set keys in the given order; their former values are on disk before the first is written."""
+    """Set keys in the given order; all former values are saved on disk before the first write."""
 
     values: Dict[str, str]
     sudo: Optional[List[str]] = None
-    """Command that writes where this user may not; `key=value` is added to it."""
+    """Command that writes settings this user may not write; `key=value` is appended."""
     scope: Optional[str] = None
-    """Changes with a scope can be restored before the others."""
+    """Name under which `Restore` can restore these settings before all others."""
 
 
 @dataclass
@@ -725,17 +725,17 @@ class CreateCgroup(Operation[str]):
 
 @dataclass
 class KeptContainers:
-    """The marks of what a connection makes with a container engine."""
+    """The marks of all that a connection creates with a container engine."""
 
     label: str
-    """`NAME=VALUE`, of its containers, networks and volumes."""
+    """Label `NAME=VALUE` of its containers, networks and volumes."""
     parent: str
-    """Control group of its containers below the root, removed with them."""
+    """Control group of its containers, below the root group; removed with them."""
 
 
 @dataclass
 class TrackContainers(Operation[KeptContainers]):
-    """Record that an engine is about to make containers, and to load images, which are removed when the agent ends."""
+    """Record that an engine is about to create containers and load images; the agent's end removes them."""
 
     engine: str
     images: List[str] = field(default_factory=list)
@@ -743,18 +743,18 @@ class TrackContainers(Operation[KeptContainers]):
 
 @dataclass
 class FindCgroup(Operation[Optional[str]]):
-    """Return the control group of a process of others, as /proc/PID/cgroup has it; None: it has ended."""
+    """Return the control group of any process, as in /proc/PID/cgroup; None where it has ended."""
 
     pid: int
 
 
 @dataclass
 class ExpectCleanup(Operation[None]):
-    """Record a command that is run by `Restore` with this scope, or when the agent ends or is killed."""
+    """Record a command; `Restore` with this scope runs it, or else the end of the agent, even by a kill."""
 
     argv: List[str]
     env: Dict[str, str]
-    """Environment variables, added to the login's."""
+    """Environment variables in addition to the login's."""
     within_s: float
     scope: str
     """Name of what is cleaned up, for messages too."""
@@ -762,7 +762,7 @@ class ExpectCleanup(Operation[None]):
 
 @dataclass
 class LockHolder:
-    """The process that holds the lock of a host. Fields that only its answer has are None where it does not answer."""
+    """The process that holds the lock of a host. Where it does not answer, the fields from its answer are None."""
 
     pid: int
     uid: Optional[int]
@@ -780,7 +780,6 @@ class LockHolder:
     """Age of the last heartbeat."""
 
     def __str__(self) -> str:
-        """Return the holder as a phrase for messages."""
         if self.run is None or self.since is None:
             return f"process {self.pid}, which does not answer"
         return f"{self.run} of {self.who} since {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(self.since))}"
@@ -810,25 +809,25 @@ class UndoneChange:
 
     record: JsonObject
     failures: List[str]
-    """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
+    """Reasons why it is not undone; its record is then kept. Empty: it is undone, verified by reading."""
     how: str
     """"undone", "rebooted" (a reboot had undone it), "kept" (it belongs to a run that is not finished) or "failed"."""
     notes: List[str] = field(default_factory=list)
-    """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
+    """Parts that stay as they are because somebody else has changed them since, as sentences."""
 
 
 @dataclass
 class Restore(Operation[List[UndoneChange]]):
-    """Restore what this agent changed and, unless `own`, all that abandoned ones left; end their processes."""
+    """Undo this agent's changes and, unless `own`, those of abandoned agents, whose processes are ended."""
 
     own: bool = False
     scope: Optional[str] = None
-    """Only this part of the agent's changes; None: all."""
+    """Undo only the agent's changes with this scope; None: all."""
 
 
 @dataclass
 class DeleteReport(Operation[None]):
-    """Delete a report that was read."""
+    """Delete a report after reading it."""
 
     name: str
 
@@ -838,9 +837,9 @@ class LockResult:
     """The outcome of locking a host."""
 
     shared_with: Optional[str]
-    """Another host of the same run on the same machine, which holds the lock; None: this connection holds it."""
+    """Host of the same run on the same machine that holds the lock; None: this connection holds it."""
     waited: bool
-    """True where another holder restored its changes first: facts gathered before are out of date."""
+    """True where an earlier holder first restored its changes: facts gathered before are outdated."""
 
 
 @dataclass
@@ -856,7 +855,7 @@ class LockHost(Operation[LockResult]):
 
 @dataclass
 class KeepStack(Operation[None]):
-    """Keep processes and changes after the agent's end, for `lease_s` seconds or (None) until they are released."""
+    """Keep processes and changes after the agent's end for `lease_s` seconds; None: until `ReleaseHost`."""
 
     lease_s: Optional[float] = None
 
@@ -871,14 +870,14 @@ class ReleaseHost(Operation[Optional[LockHolder]]):
 
 @dataclass
 class CounterSource:
-    """The page that has a server's own counters."""
+    """The page on which a server shows its counters."""
 
     kind: str
     """Format of the page: `expvar`, `node` or `nginx`."""
     at: SocketAddress
     path: str
     handshake_logs: Dict[str, str] = field(default_factory=dict)
-    """Logs of TLS handshakes by their kind, a line of two bytes for each."""
+    """Logs by kind of TLS handshake, with a line of two bytes for each handshake."""
 
 
 @dataclass
@@ -889,7 +888,7 @@ class SampledService:
     process: Optional[int]
     """Number of the process; None: all processes that the timetable starts under this name.
 
-    With `threads`, it is the next of them with all its descendants; else it is the CPU time of all together.
+    With `threads`, only the next one is sampled, with its descendants; without, the CPU time of all together.
     """
     listeners: List[SocketAddress] = field(default_factory=list)
     """Sockets whose accept queues and established connections are sampled."""
@@ -900,13 +899,13 @@ class SampledService:
 
 @dataclass
 class StartTelemetry(Operation[None]):
-    """Start to sample the host and these services, into a new file."""
+    """Start to sample the host and these services, and write the samples to a new file."""
 
     path: str
     interval_s: float
     services: List[SampledService] = field(default_factory=list)
     core_interval_s: Optional[float] = None
-    """Interval of core speeds where it is another."""
+    """Interval of core speeds; None: the interval of all samples."""
 
 
 @dataclass
@@ -921,11 +920,11 @@ class TelemetrySnapshot:
     """The result of sampling everything once, outside of the regular interval."""
 
     at_ns: int
-    """Instant just before it."""
+    """Instant just before the sample."""
     processes: Dict[str, Tuple[Tuple[int, int], ...]]
     """Live processes of each service: pid, and start in the kernel's ticks since boot."""
     cpu_s: Dict[str, float] = field(default_factory=dict)
-    """CPU time of each service, as in the sample; without those that have none."""
+    """CPU time of each service in the sample; services without a value are absent."""
     escapes: Dict[str, str] = field(default_factory=dict)
     """Reasons why CPU time of children may be missing, by service; only for services that no control group counts."""
 
@@ -937,14 +936,14 @@ class TakeSnapshot(Operation[TelemetrySnapshot]):
 
 @dataclass
 class ScheduleSnapshots(Operation[None]):
-    """Sample at these instants, and at none of the regular interval until the last of them is over."""
+    """Sample at these instants; regular samples pause until the last of them is over."""
 
     at_ns: List[int]
 
 
 @dataclass
 class ScheduleSamples(Operation[None]):
-    """Sample what is expensive at these instants: connections and clock rates."""
+    """Sample expensive data (connections and clock rates) at these instants."""
 
     at_ns: List[int]
 
@@ -959,14 +958,14 @@ class IdlePower:
     """Power of a host without load."""
 
     watts: Dict[str, float]
-    """Mean power by zone of RAPL, or by meter."""
+    """Mean power in watts, by RAPL zone or by meter."""
     missing: Optional[str]
-    """Reason why nothing could be read; None where something was."""
+    """Reason why nothing could be read; None where a value was."""
 
 
 @dataclass
 class ReadIdlePower(Operation[IdlePower]):
-    """Measure the power of the host for this time, which it should spend without load; at once where it cannot."""
+    """Measure the power of the idle host for this time; return at once where it has no counters."""
 
     seconds: float
 
@@ -978,7 +977,7 @@ class TelemetrySummary:
     cpu_quota: Optional[float]
     """CPU quota that control groups give the host; None: no quota."""
     unavailable: List[str]
-    """Data that could not be sampled, or not always, with the reasons."""
+    """Data that one or more samples lack, with the reasons."""
 
 
 @dataclass
@@ -990,7 +989,7 @@ class StopTelemetry(Operation[Optional[TelemetrySummary]]):
 
 
 def encode(value: object) -> Tuple[Any, bytes]:
-    """Return an operation or a result as JSON and a body; `frames.pack` takes the dataclasses within it."""
+    """Return an operation or a result as JSON and a body; dataclasses within it are left to `frames.pack`."""
     if not is_dataclass(value):
         return value, b""
     fields = dict(vars(value))
@@ -998,19 +997,19 @@ def encode(value: object) -> Tuple[Any, bytes]:
 
 
 def decode_operation(name: str, fields: JsonObject, body: bytes) -> Operation[Any]:
-    """Return the operation of a request. Raises KeyError for an unknown one, TypeError for other fields."""
+    """Return the operation of a request. Raises KeyError for an unknown operation, TypeError for wrong fields."""
     operation: Operation[Any] = decode(OPERATIONS[name], {**fields, "body": body} if body else fields)
     return operation
 
 
-def decode_result(operation: Type[Operation[Result_co]], value: Any, body: bytes) -> Result_co:  # noqa: ANN401 - as it is in the frame
-    """Return the result of an operation. Raises AttributeError, KeyError, TypeError or ValueError for other values."""
+def decode_result(operation: Type[Operation[Result_co]], value: Any, body: bytes) -> Result_co:  # noqa: ANN401 - any JSON value
+    """Return the result of an operation. Raises AttributeError, KeyError, TypeError or ValueError for wrong values."""
     result: Result_co = decode(_result_type(operation), {**value, "body": body} if body else value)
     return result
 
 
 def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type and its value in JSON
-    """Return the value of a type from JSON: a dataclass, a container of such, or what JSON has itself."""
+    """Convert JSON to a value of a type: a dataclass, a container of dataclasses, or a type of JSON itself."""
     if value is None or kind in (Any, bytes):
         return value
     if isinstance(kind, type) and is_dataclass(kind):
@@ -1039,4 +1038,4 @@ def _result_type(operation: Any) -> Any:  # noqa: ANN401 - a class that names it
 
 
 OPERATIONS: Dict[str, Type[Operation[Any]]] = {each.__name__: each for each in Operation.__subclasses__()}
-"""All operations by the name of their class, which is their name in a frame."""
+"""All operations by class name, which is also their name in a frame."""

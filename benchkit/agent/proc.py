@@ -17,15 +17,15 @@ PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
 CPUCLOCK_SCHED = 2  # include/linux/posix-timers.h
 
 LONGEST_GRACE_S = 5.0
-"""Longest time for a process to end after a crash or at `service down`; a command waits 10 s for the watchdog."""
+"""Longest grace period after a crash or at `service down`; a command waits 10 s for the watchdog."""
 KILL_S = 3.0
-"""Time for processes to end that were killed."""
+"""Time for killed processes to end."""
 
 TAG = "BENCHKIT_PROCESS"
-"""Environment variable of processes started by an agent: identifies orphans that left their session."""
+"""Environment variable that an agent gives its processes: it identifies orphans that left their session."""
 
 UNKNOWN_OWNER = 0
-"""Number for orphans that descend from the agent by an unknown process."""
+"""Number for orphans of the agent whose started process is unknown."""
 
 
 class ProcStat(NamedTuple):
@@ -40,17 +40,17 @@ class ProcStat(NamedTuple):
     user_s: float
     """User time of the process, and of its children that ended and were waited for."""
     system_s: float
-    """System time, likewise."""
+    """System time of the same processes."""
 
 
 def proc_stat(pid: int) -> Optional[ProcStat]:
-    """Return one process; None where it does not exist."""
+    """Return a process; None where it does not exist."""
     content = read_bytes(f"/proc/{pid}/stat")
     return parse_stat(pid, content)[0] if content else None
 
 
 def parse_stat(pid: int, content: bytes) -> Tuple[ProcStat, List[bytes]]:
-    """Return a process from its /proc/PID/stat (proc(5)), and all fields of it from the state on."""
+    """Parse /proc/PID/stat (proc(5)); return the process, and the raw fields from the state on."""
     name_end = content.rindex(b")")  # the name may contain blanks and brackets
     field = content[name_end + 2 :].split()
     stat = ProcStat(
@@ -69,8 +69,8 @@ def parse_stat(pid: int, content: bytes) -> Tuple[ProcStat, List[bytes]]:
 def cpu_clock_s(pid: int) -> Optional[float]:
     """Return the CPU time of a process, to the nanosecond, without its children; None where it has ended.
 
-    /proc has hundredths of a second. The number of the clock is computed as clock_getcpuclockid(3) does, which Python
-    lacks.
+    /proc has hundredths of a second only. The clock's number is computed as in clock_getcpuclockid(3), since Python
+    has no such function.
     """
     try:
         return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
@@ -96,7 +96,7 @@ def is_running(pid: int, start: int) -> bool:
 
 
 def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
-    """Signal this process, never a later one with the same pid; return the reason of a failure."""
+    """Signal this process, never a later one with its pid; return the reason of a failure, else None."""
     try:
         if hasattr(os, "pidfd_open"):  # Python 3.9; Linux 5.3
             try:
@@ -126,9 +126,9 @@ def end_processes(
     grace_s: float = 1.0,
     signum_of: Callable[[ProcStat], int] = lambda _: signal.SIGTERM,
 ) -> List[str]:
-    """End all processes that `find` returns, new ones too, and kill them after the grace period; return failures.
+    """End all processes that `find` returns, also those that appear meanwhile; return failures.
 
-    `signum_of` gives the signal that asks a process to end.
+    Each process first gets the signal of `signum_of`, and is killed after the grace period.
     """
     refused: Dict[int, Optional[str]] = {}
     remaining: List[ProcStat] = []
@@ -151,29 +151,29 @@ def end_processes(
 
 
 class StopPolicy(NamedTuple):
-    """Policy by which a process is asked to end, as in its record."""
+    """The signal that asks a process to end, and its grace period, as in its record."""
 
     signum: int = signal.SIGTERM
     grace_s: float = 1.0
 
     @classmethod
     def of_record(cls, record: JsonObject) -> StopPolicy:
-        """Return the policy of a record; records of other versions of benchkit may lack it."""
+        """Return the policy in a record, or the default: records of other benchkit versions may have none."""
         grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
         return cls(record.get("stop_signum", cls().signum), grace_s)
 
 
 def end_recorded(record: JsonObject) -> List[str]:
-    """End what remains of a process that another agent started, with its session, by its record; return failures.
+    """End the recorded process of another agent, its session and its escaped descendants; return failures.
 
-    The record has no pid where the agent was killed while it launched the process: then only its tag identifies it. Its
-    field `escaped` has pid and start of descendants that left the session.
+    The record has no pid where the agent was killed during the launch: then only the tag identifies the process.
+    `escaped` in the record has pid and start of descendants that left the session.
     """
     pid, tag, policy = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
     escaped = dict(record.get("escaped", ()))
     sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
     leader = None if pid is None else proc_stat(pid)
-    if pid is not None and (leader is None or leader.start == record.get("start", 0)):  # else the pid was reused
+    if pid is not None and (leader is None or leader.start == record.get("start", 0)):  # otherwise the pid was reused
         sessions.add(pid)
     return end_processes(
         lambda: [
@@ -187,7 +187,7 @@ def end_recorded(record: JsonObject) -> List[str]:
 
 
 def descendants(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
-    """Return the live descendants of a process in `everything`."""
+    """Return the live descendants of a process among `everything`."""
     children: Dict[int, List[ProcStat]] = {}
     for each in everything.values():
         children.setdefault(each.parent, []).append(each)
@@ -200,7 +200,7 @@ def descendants(pid: int, everything: Dict[int, ProcStat]) -> List[ProcStat]:
 
 
 def tag_of(pid: int) -> str:
-    """Return the tag in the environment of a process; empty where there is none, or it cannot be read."""
+    """Return the tag in the environment of a process; "" without a tag or a readable environment."""
     for entry in (read_bytes(f"/proc/{pid}/environ") or b"").split(b"\0"):
         if entry.startswith(f"{TAG}=".encode()):
             return entry[len(TAG) + 1 :].decode(errors="replace")
@@ -208,7 +208,7 @@ def tag_of(pid: int) -> str:
 
 
 def become_subreaper() -> bool:
-    """Make orphaned descendants children of this process; return False where that is not possible."""
+    """Make this process the parent of its orphaned descendants; return False where the system cannot."""
     try:
         import ctypes  # noqa: PLC0415 - some builds of Python lack it
 
@@ -233,10 +233,10 @@ def members(
 ) -> Dict[int, List[ProcStat]]:
     """Return the live processes of each started process, by its number.
 
-    `everything` has all processes of the host. `by_pid` has the running started processes, `by_session` the ended ones
-    too, as a session can outlive its leader. `by_group` has the pids in the control groups of started processes.
-    `by_tag` returns the number in the environment of a pid. A subreaper remains an ancestor of everything it started;
-    without one, orphans move to init and are recognised by session or tag.
+    `everything` has all processes of the host. `by_pid` maps running started processes to their numbers; `by_session`
+    also maps ended ones, as a session can outlive its leader. `by_group` maps the pids in their control groups.
+    `by_tag` returns the number in the environment of a pid. A subreaper stays the ancestor of all orphans. Without one,
+    orphans become children of init, and are recognised by session or tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}
@@ -260,7 +260,9 @@ def _climb(
     current = process
     while current.pid not in by_pid:
         parent = everything.get(current.parent)
-        if parent is None or current.parent == agent or parent.start > current.start:  # the last: the pid was reused
+        if (
+            parent is None or current.parent == agent or parent.start > current.start
+        ):  # the pid of the last ancestor was reused
             return None, current
         current = parent
     return by_pid[current.pid], current

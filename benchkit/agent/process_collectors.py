@@ -1,7 +1,7 @@
 """Collectors of process trees: CPU time, memory, threads, context switches and open files.
 
-They read /proc directly, at 10 µs for a process: psutil takes 60 µs, as it opens three files instead of one. It has the
-context switches of the first thread of a process only, and CPU times of threads in hundredths of a second.
+They read one file of /proc in 10 µs a process; psutil opens three files and takes 60 µs. Besides, psutil reads context
+switches of the first thread only, and has CPU times of threads in hundredths of a second.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHORT_LIVED = (b"nginx: cache loader process",)
 
 NANOSECOND = 1e-9
 MAX_THREADS = 512
-"""Limit of threads; a tree or process with more is not sampled."""
+"""Limit of threads; the threads of a larger tree or process are not sampled."""
 
 
 class ProcessTrees:
@@ -80,7 +80,7 @@ class ProcessTrees:
 
     @property
     def lost_orphans(self) -> int:
-        """Descendants of the agent that ended since the start, and that no started process has any more."""
+        """Number of orphans that ended since the start and belong to no started process."""
         return self._processes.lost_orphans - self._lost_before
 
     def invalidate(self) -> None:
@@ -88,7 +88,7 @@ class ProcessTrees:
         self._is_stale = True
 
     def tree(self, number: int) -> List[ProcStat]:
-        """Return the processes of one tree, as first read."""
+        """Return the processes of one tree, each as it was first read."""
         return self._trees.get(number, [])
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class TreeProcess(NamedTuple):
     threads: int
     rss_bytes: int
     cpu_s: float
-    """CPU time, including its children that ended and were waited for."""
+    """CPU time, including ended children that it has waited for."""
 
     @property
     def is_alive(self) -> bool:
@@ -130,7 +130,7 @@ class ProcessTree(Collector):
     """The process tree of one service."""
 
     MAX_PROCESSES = 64
-    """Limit of processes; in a larger tree they are not sampled one by one."""
+    """Limit of processes; the processes of a larger tree are not sampled one by one."""
 
     def __init__(self, child: Child, trees: ProcessTrees) -> None:
         self._child = child
@@ -189,7 +189,7 @@ class ProcessTree(Collector):
         return processes
 
     def escape(self) -> Optional[str]:
-        """Return why CPU time of children may be missing, as a clause; None where a group counts, or nothing shows."""
+        """Return why CPU time of children may be missing, as a clause; None if a group counts it or none is known."""
         if self._child.group is not None and self._child.group.counts_all:
             return None
         ignoring = [each.stat for each in self.members if ignores_children(each.stat.pid)]
@@ -198,7 +198,7 @@ class ProcessTree(Collector):
                 f"{ignoring[0].name} (pid {ignoring[0].pid}) ignores SIGCHLD, so the time of ended children is dropped"
             )
         lost = self._trees.lost_orphans
-        return f"{lost} processes of its host ended in sessions of their own" if lost else None
+        return f"{lost} processes of its host left their sessions before they ended" if lost else None
 
     def ids(self) -> List[Tuple[int, int]]:
         """Return the live processes of the last sample that are not short-lived: pid, and start in ticks since boot."""
@@ -212,11 +212,11 @@ class GroupLimits(Collector):
         self._child = child
 
     def sample(self) -> Values:
-        """Return periods, throttled ones and the time withheld by its quota, and charged memory, where it has any."""
+        """Return quota periods, throttled periods, throttled time and charged memory, as far as the group has them."""
         values: Values = {}
         group = self._child.group
         if group is self._child.own_group and self._child.command.group is None:
-            return values  # it has neither
+            return values  # this group has neither quota nor memory controller
         throttling = None if group is None else group.throttling()
         if throttling is not None:
             periods, throttled, throttled_s = throttling
@@ -241,7 +241,7 @@ def ignores_children(pid: int) -> bool:
 
 
 def is_short_lived(pid: int) -> bool:
-    """Return True for a process that ends by itself, according to its title."""
+    """Return True for a process whose title shows that it ends by itself."""
     return (read_bytes(f"/proc/{pid}/cmdline") or b"").startswith(SHORT_LIVED)
 
 
@@ -263,7 +263,7 @@ def read_process(pid: int) -> Optional[TreeProcess]:
 
 
 class ThreadTimes(Collector):
-    """CPU time of each thread of a process, as counted by the scheduler (sched-stats.rst of Linux)."""
+    """CPU time of each thread of a process, as the scheduler counts it (sched-stats.rst of Linux)."""
 
     def __init__(self, child: Child, trees: ProcessTrees) -> None:
         self._pid = child.pid
@@ -308,7 +308,7 @@ class ContextSwitches(BudgetedCollector):
         super().__init__()
 
     def sample(self) -> Values:
-        """Return voluntary and involuntary switches, within the CPU budget; to be called after the tree's sample."""
+        """Return voluntary and involuntary switches, within the CPU budget. Call it after `sample` of the tree."""
         if not self.budget.start():
             return {}
         if self._changes != self._trees.changes:
@@ -351,12 +351,12 @@ def thread_ids(pid: int) -> List[str]:
 
 
 class OpenFiles(BudgetedCollector):
-    """Number of open files: from Linux 6.2 on the kernel counts them; before, all are listed, 15,000 in 5 ms."""
+    """Number of open files. Linux 6.2 and newer count them; on older kernels all are listed, 15,000 in 5 ms."""
 
     CPU_SHARE = 0.0005
 
     def __init__(self, tree: ProcessTree, *, counted: Optional[bool] = None) -> None:
-        """Sample a tree; `counted`: the kernel counts open files; None: find out."""
+        """Sample a tree; `counted` is true where the kernel counts open files, None to find out."""
         self._tree = tree
         self._counted = Path("/proc/self/fd").stat().st_size > 0 if counted is None else counted
         super().__init__()
@@ -381,7 +381,7 @@ class OpenFiles(BudgetedCollector):
 class StorageWrites(BudgetedCollector):
     """Bytes that the processes of a tree have written to files on disks; files in memory do not count.
 
-    They count when a page of the cache is written, not when it reaches the disk (proc(5), `write_bytes` of
+    A byte counts when its page in the cache is written, before the page reaches the disk (proc(5), `write_bytes` of
     /proc/PID/io). Bytes of ended processes stay in the sum.
     """
 
@@ -394,7 +394,7 @@ class StorageWrites(BudgetedCollector):
         super().__init__()
 
     def sample(self) -> Values:
-        """Return the bytes; nothing while the CPU budget is used up. Raises OSError where they may not be read."""
+        """Return the bytes; nothing while the CPU budget is used up. Raises OSError where /proc denies access."""
         if not self.budget.start():
             return {}
         now = {}
@@ -410,14 +410,14 @@ class StorageWrites(BudgetedCollector):
 
 
 class ScheduledProcesses(Collector):
-    """All processes of one name together, running and ended."""
+    """All processes that a timetable starts under one name, running and ended."""
 
     def __init__(self, timetable: Timetable, name: str) -> None:
         self._timetable = timetable
         self._name = name
 
     def sample(self) -> Values:
-        """Return their CPU time."""
+        """Return the CPU time of all together."""
         return {("cpu_s_total", None): self._timetable.cpu_s(self._name)}
 
 

@@ -44,7 +44,7 @@ class ProcessTable:
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
     DAEMON_PAUSES_S = (0.1, 0.4, 1.5)
-    """Pauses after a start before each search for processes that left their session: servers do so at their start."""
+    """Pauses between searches for processes that left their session, as servers do soon after their start."""
 
     def __init__(self, workdir: Workdir, records: Records, cgroups: Cgroups) -> None:
         self._workdir = workdir
@@ -61,14 +61,14 @@ class ProcessTable:
         self._is_subreaper = become_subreaper()
         self._orphans: Set[Tuple[int, int]] = set()
         self.lost_orphans = 0
-        """Descendants that ended as children of the agent, and belong to no started process: their CPU time is lost."""
+        """Number of ended orphans that belong to no started process; their CPU time is lost."""
         self._orphans_record: Optional[Path] = None
         self._started = threading.Event()
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
         threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
     def start(self, wanted: ops.StartProcess) -> ops.ProcessReport:
-        """Start a process, at an instant if it is given."""
+        """Start a process, now or at a given instant."""
         return self.start_child(wanted).report()
 
     def start_child(self, wanted: ops.StartProcess) -> Child:
@@ -81,7 +81,7 @@ class ProcessTable:
         return child
 
     def flush_outputs(self) -> None:
-        """Return once what processes have printed so far is in its files."""
+        """Return once all that processes have printed so far is in their files."""
         self._streams.flush()
 
     def run(self, wanted: ops.RunCommand) -> ops.CompletedCommand:
@@ -135,7 +135,7 @@ class ProcessTable:
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
     def watch(self, wanted: ops.WatchProcesses) -> ops.ProcessReport:
-        """Take processes that others started as one, which is never signalled. Raises OperationError without any."""
+        """Watch processes of other programs as one, never signalled. Raises OperationError where there are none."""
         try:
             if wanted.pattern is not None:
                 group: Cgroup = ProcessPattern(wanted.pattern)
@@ -167,7 +167,7 @@ class ProcessTable:
         ]
 
     def list_all(self, _: ops.ListProcesses) -> ops.ProcessList:
-        """Return all visible processes, others' too."""
+        """Return all visible processes, also those of other programs and users."""
         try:
             namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
         except OSError:
@@ -190,13 +190,13 @@ class ProcessTable:
         return used
 
     def count_by_cgroup(self, wanted: ops.CountByCgroup) -> None:
-        """Count a started process by an existing control group, or by one that appears later."""
+        """Count a started process by a control group, which may appear later."""
         try:
             group = Cgroup.at(wanted.path)
         except UnavailableError as error:
             raise OperationError("not-found", str(error)) from None
-        if os.getpid() in group.pids():  # all that is left in the group is killed with the process
-            raise OperationError("not-found", f"{group.title}: it has the agent of this host, too")
+        if os.getpid() in group.pids():  # stopping the process kills everything in the group
+            raise OperationError("not-found", f"{group.title}: it also contains the agent of this host")
         self.child(wanted.id).foreign_group = group
 
     def has_ended(self, number: int) -> bool:
@@ -204,7 +204,7 @@ class ProcessTable:
         return self.child(number).ended is not None
 
     def close(self) -> Tuple[List[str], List[str]]:
-        """Stop all processes, each by its own signal, and start no more; return those that ran, and failures."""
+        """Stop all processes, each by its own signal, and start no more; return the stopped ones and the failures."""
         with self._changed:
             self._closing = True
             signals = [(child, child.command.stop_signum) for child in self._children.values()]
@@ -227,7 +227,7 @@ class ProcessTable:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
             descriptors = self._streams.in_memory(body, max_bytes, sinks, parent_fds)
-            # What the agent runs for itself is short, also undoes changes, and so must not need room for a record.
+            # The agent's own commands are short and also undo changes, so they must not need room for a record.
             child = self._numbered(command, sinks) if own else self._recorded(command, sinks)
             self._launch(child, descriptors, own=own)
         in_time = self.wait_for(child, timeout_s)
@@ -241,13 +241,13 @@ class ProcessTable:
             return Child(self._count, command, sinks)
 
     def _recorded(self, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> Child:
-        """Return a child to launch, which is on record already. Raises OSError where it cannot be recorded."""
+        """Return a child to launch, after writing its record. Raises OSError where that fails."""
         child = self._numbered(command, sinks)
         child.record = self._records.note("process", self._change(child), synced=False)
         return child
 
     def _change(self, child: Child) -> JsonObject:
-        """Return the content of a child's record: its tag and, once it is launched, its pid and those that left it."""
+        """Return a child's record: tag and stop policy, and after the launch its pid and those of escaped processes."""
         command = child.command
         change: JsonObject = {
             "program": command.argv[0],
@@ -262,7 +262,7 @@ class ProcessTable:
     def _launch(
         self, child: Child, descriptors: Descriptors, at_ns: Optional[int] = None, *, own: bool = False
     ) -> None:
-        """Launch a recorded child at an instant, and add its pid to its record; nothing runs where that fails."""
+        """Launch a recorded child at an instant, and add its pid to the record; a failure leaves nothing running."""
         command = child.command
         try:
             folder = self._workdir.working_folder(command.cwd)
@@ -298,11 +298,11 @@ class ProcessTable:
 
     def _update_record(self, child: Child) -> None:
         with self._changed:
-            if child.record is not None:  # else it has ended already
+            if child.record is not None:  # otherwise it has ended already
                 self._records.note("process", self._change(child), synced=False, path=child.record)
 
     def _find_daemons(self) -> None:
-        """Record the processes that leave their session, some times after each start; see `_note_escaped`."""
+        """Search for processes that left their session, several times after each start; see `_note_escaped`."""
         while True:
             self._started.wait()
             self._started.clear()
@@ -323,7 +323,7 @@ class ProcessTable:
     def _record_end(self, pid: int) -> None:
         """Reap a child and record its end.
 
-        Until it is reaped its pid is not reused, so no signal reaches another process.
+        The pid cannot be reused before, so no signal reaches another process.
         """
         full_disk = self._full_disk()
         with self._changed:  # held during a start, so that a process that ends at once is registered
@@ -349,7 +349,7 @@ class ProcessTable:
             self._changed.notify_all()
 
     def _full_disk(self) -> Optional[str]:
-        """Return why nothing can be written to the work directory, if its disk is full; soon it may not be any more."""
+        """Return the free space if the work directory's disk is full now; it may soon have room again."""
         try:
             free = describe_full_disk(self._workdir.root)
         except OSError:  # the work directory was removed
@@ -361,9 +361,9 @@ class ProcessTable:
         with self._changed:
             ended = self._changed.wait_for(lambda: child.ended is not None, timeout_s)
         if ended and child.sinks:
-            self._streams.flush()  # where the thread that copies had no CPU, its output would be lost
+            self._streams.flush()  # else output would be lost where the copying thread had no CPU
             for sink in child.sinks.values():
-                sink.done.wait(self.LAST_OUTPUT_S)  # a descendant may keep it open
+                sink.done.wait(self.LAST_OUTPUT_S)  # a descendant may keep the output open
         return ended
 
     def _signal(self, signals: List[Tuple[Child, int]]) -> Dict[int, Optional[str]]:
@@ -385,7 +385,7 @@ class ProcessTable:
         for child, signum in signals:
             others = (
                 set() if child.foreign_group is None else set(child.foreign_group.pids())
-            )  # their init signals them
+            )  # other programs started these
             for each in trees.get(child.id, ()):
                 if (
                     each.session not in signalled and each.pid not in others
@@ -424,12 +424,12 @@ class ProcessTable:
         )
         self._note_escaped(trees)
         for child in children:
-            if child.is_watched_only and child.foreign_group is not None:  # they may be in another tree too
+            if child.is_watched_only and child.foreign_group is not None:  # these processes may be in another tree too
                 trees[child.id] = [each for each in map(proc_stat, child.foreign_group.pids()) if each is not None]
         return trees
 
     def _note_escaped(self, trees: Dict[int, List[ProcStat]]) -> None:
-        """Record processes that left their child's session: only that identifies a daemon after a crash."""
+        """Record processes that left their child's session: after a crash only the record identifies such a daemon."""
         orphans = trees.get(UNKNOWN_OWNER, [])
         with self._changed, contextlib.suppress(OSError):  # the disk is full: the records stay as they were
             self._record_orphans(orphans)
@@ -437,7 +437,9 @@ class ProcessTable:
             child = self._children.get(number)
             if child is None or child.record is None:
                 continue
-            own = set() if child.own_group is None else set(child.own_group.pids())  # the group's record has those
+            own = (
+                set() if child.own_group is None else set(child.own_group.pids())
+            )  # the group's record covers its pids
             escaped = {(each.pid, each.start) for each in tree if each.session != child.pid and each.pid not in own}
             if escaped != child.escaped:
                 child.escaped = escaped
@@ -445,7 +447,7 @@ class ProcessTable:
                     self._update_record(child)
 
     def _record_orphans(self, orphans: List[ProcStat]) -> None:
-        """Record descendants of the agent that no child has any more."""
+        """Record descendants of the agent that belong to no child."""
         escaped = {(each.pid, each.start) for each in orphans}
         if escaped == self._orphans:
             return

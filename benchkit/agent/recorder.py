@@ -4,7 +4,7 @@
     {"group": 0, "service": null, "series": [["cpu_user_s_total", "0"], …]}
     {"t_ns": 123, "values": {"0": [17.2, …]}}
 
-A group is named again when its series change. Times are on the host's monotonic clock.
+A group is named again with its new series when they change. Times are on the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class SamplingSchedule:
     def ticks(self) -> Iterator[Tick]:
         """Return an iterator over the ticks, for one thread.
 
-        `tick_now` waits for all callers of this method, also before they take their first tick. After a requested tick
-        the next one comes half an interval later. A window of whole intervals with a request at both ends then has no
-        regular tick close to its end.
+        `tick_now` waits for all callers of this method, even before their first tick. The next regular tick comes half
+        an interval after a requested one. So a window of whole intervals between two requests has no regular tick close
+        to its end.
         """
         with self._changed:
             self._followers += 1
@@ -68,7 +68,7 @@ class SamplingSchedule:
             return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
 
     def tick_at(self, at_ns: List[int]) -> None:
-        """Tick at these instants, and at none of the regular interval until the last of them is over."""
+        """Tick at these instants; regular ticks pause until the last of them is over."""
         with self._changed:
             self._instants = sorted([*self._instants, *at_ns])
             self._changed.notify_all()
@@ -112,7 +112,7 @@ class SamplingSchedule:
 
 
 class SeriesGroup(NamedTuple):
-    """Series that are sampled together: their number in the file, and their service; None: the host."""
+    """Series that are sampled together: number of the group in the file, and its service (None: the host)."""
 
     number: int
     service: Optional[str]
@@ -146,9 +146,9 @@ class Recorder:
             return SeriesGroup(self._groups - 1, service)
 
     def write(self, at_ns: int, sample: GroupValues) -> None:
-        """Write a sample of one instant; nothing where it is empty."""
+        """Write a sample of one instant, unless it is empty."""
         with self._lock:
-            if self._file.closed:  # a sample that was still running at the end
+            if self._file.closed:  # the session ended while this sample was taken
                 return
             numbers: Dict[int, List[float]] = {}
             for group, values in sample:
@@ -189,9 +189,9 @@ class Recorder:
 class SampleWriter:
     """Delays each sample until the next one; for one thread.
 
-    A requested sample replaces a regular or requested one that is less than a quarter of an interval older. Over such a
-    short time, counters in hundredths of a second give no rates. It replaces no scheduled one, which is the edge of a
-    slice.
+    A requested sample replaces a regular or requested one that is less than a quarter of an interval older. In so
+    short a time, counters in hundredths of a second give no rates. A scheduled sample is never replaced, as it is the
+    edge of a slice.
     """
 
     def __init__(self, recorder: Recorder, interval_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""Records of changes on the host, so that they can be undone also after the agent was killed."""
+"""Records of changes on the host, so that the changes can be undone even after the agent was killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAMAGED = "damaged"
 """Kind of a record that cannot be read."""
 
 REPORTS = 20
-"""Number of reports kept, the newest."""
+"""Number of reports that are kept; older ones are removed."""
 
 PARTIAL_S = 60.0
 """Age from which a partial record is removed: writing one takes milliseconds."""
@@ -53,9 +53,9 @@ class Records:
         """Start of the tags of this agent's processes: pid namespace, work directory, watchdog."""
 
     def note(self, kind: str, change: JsonObject, *, synced: bool = True, path: Optional[Path] = None) -> Path:
-        """Write a record, over the one at `path` if it is given; with `synced` it survives a power cut too.
+        """Write a new record, or replace the one at `path`; with `synced` it also survives a power cut.
 
-        Write it before the change: a record that cannot be written raises OSError and leaves nothing.
+        Call it before the change. Raises OSError where the record cannot be written, and then leaves no file.
         """
         if path is None:
             with self._lock:
@@ -66,7 +66,7 @@ class Records:
         return path
 
     def remove_partial(self) -> None:
-        """Remove what was left of records whose writer was killed, or whose disk was full."""
+        """Remove partial records whose writer was killed, or whose disk was full."""
         oldest = time.time() - PARTIAL_S
         for path in self._folder.glob(".*"):
             with contextlib.suppress(FileNotFoundError):
@@ -74,14 +74,14 @@ class Records:
                     path.unlink()
 
     def drop(self, path: Path, *, synced: bool = True) -> None:
-        """Remove a record, after its change is undone."""
+        """Remove a record after its change is undone."""
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         if synced:
             sync_folder(self._folder)
 
     def all(self) -> List[Tuple[Path, JsonObject]]:
-        """Return all records, newest first: the last change is restored first."""
+        """Return all records, the newest first, in the order of restoring."""
         found = []
         for path in sorted(self._folder.glob("[0-9]*.json"), reverse=True):
             content = read_bytes(str(path))
@@ -95,7 +95,7 @@ class Records:
         return found
 
     def is_own(self, record: JsonObject) -> bool:
-        """Return True for a record of this agent, or of the agent of this watchdog."""
+        """Return True for a record of this agent, or of this watchdog's agent."""
         return bool(record["owner"] == self._owner and record["boot_id"] == self.boot_id)
 
     def is_abandoned(self, record: JsonObject) -> bool:
@@ -104,7 +104,7 @@ class Records:
 
     @contextlib.contextmanager
     def undoing(self) -> Iterator[None]:
-        """Lock the records of this work directory for undoing them."""
+        """Lock the records of this work directory while they are undone."""
         try:
             fd = os.open(str(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:  # `remove_workdir` has removed it: nothing is left to undo, and nothing to lock
@@ -117,7 +117,7 @@ class Records:
             os.close(fd)
 
     def report(self, content: JsonObject) -> None:
-        """Write a report of what was restored after an agent has ended, for the next connection."""
+        """Write a report, for the next connection, of what was restored after an agent's end."""
         path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
         write_whole(path, json.dumps({"at": time.time(), **content}, default=vars).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
@@ -132,14 +132,14 @@ class Records:
         return found
 
     def delete_report(self, name: str) -> None:
-        """Delete a report that was read."""
+        """Delete a report after reading it."""
         if name in {path.name for path in self._reports()}:
             self.drop(self._folder / name)
 
     def _stamp(self) -> int:
         """Return the age mark of a file name: the time in ns, or one above the largest existing mark.
 
-        The last change must be restored first, also where the clock was set back in between.
+        The last change must be restored first, even where the clock was set back in between.
         """
         stamps = map(_STAMP.match, os.listdir(str(self._folder)))  # noqa: PTH208 - names, and often
         return max([time.time_ns(), *(int(found.group(1)) + 1 for found in stamps if found)])
@@ -148,7 +148,7 @@ class Records:
         return sorted(self._folder.glob("report-*.json"))
 
     def orphans(self) -> List[ProcStat]:
-        """Return processes that were started by an agent of this work directory that no longer exists."""
+        """Return the processes that agents of this work directory started and left when they were killed."""
         found = []
         for process in all_processes().values():
             tag = tag_of(process.pid)

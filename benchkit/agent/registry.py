@@ -1,6 +1,6 @@
 """The collectors. A new collector needs its class, a line here and its metrics in `benchkit.models.telemetry`.
 
-Hosts are sampled while they have much else to do, so collectors read each file of the kernel once, and keep it open.
+Hosts are busy while they are sampled, so collectors read each kernel file once a sample, and keep it open.
 For the same values psutil takes two to four times as long.
 """
 
@@ -43,7 +43,7 @@ HOST: Tuple[Factory, ...] = (Cores, Interfaces, Snmp, Netstat, Sockstat, CpuThro
 """Collectors of every host, sampled at the interval."""
 
 HOST_SCHEDULED: Tuple[Factory, ...] = (Frequency,)
-"""Collectors of every host, sampled at scheduled instants only."""
+"""Collectors of every host that are sampled at scheduled instants only."""
 
 AGENT_ITSELF: Tuple[Factory, ...] = (AgentCpu,)
 """Collectors of the agent's own process."""
@@ -52,7 +52,7 @@ AGENT_ITSELF: Tuple[Factory, ...] = (AgentCpu,)
 def of_service(
     service: SampledService, child: Child, trees: ProcessTrees, sockets: ListeningSockets
 ) -> Tuple[ProcessTree, List[Factory]]:
-    """Return the process tree of a service, and its collectors, of which the tree is the first."""
+    """Return the process tree of a service, and the factories of its collectors, the tree's first."""
     tree = ProcessTree(child, trees)
     factories: List[Factory] = [
         lambda: tree,
@@ -79,5 +79,5 @@ def of_service_scheduled(service: SampledService, child: Child, established: Est
 
 
 def _network(child: Child) -> Optional[int]:
-    """Return a process of the container of a service that is in a network of its own; None: there is none."""
+    """Return a process in the network namespace of a service's container; None: it shares the agent's."""
     return None if child.foreign_group is None else network_of(child.foreign_group.pids())

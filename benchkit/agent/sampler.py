@@ -1,4 +1,4 @@
-"""The threads that sample: all collectors at an interval, expensive ones at scheduled instants, the speed of cores."""
+"""The threads that sample: collectors at an interval, expensive ones at scheduled instants, and core speeds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchkit.agent.socket_collectors import EstablishedConnections, ListeningSo
 ROUNDS = 400
 """Rounds of the loop, which take some 10 µs."""
 REPEATS = 3
-"""Runs of the loop, of which the median counts. An interrupt falls into one, and the first has cold caches. In one of
-some 15,000 the clock of a thread that has just moved to the core loses time, down to 0. More runs cost a tenth of the
-sample's time each and change little. Checks take the harmonic mean over many samples, which a slow one hardly moves."""
+"""Runs of the loop, of which the median counts: an interrupt spoils one, and the first has cold caches. In about one of
+15,000 runs, the clock of a thread that has just moved to the core loses time, down to 0. A further run would take a
+tenth longer and change little. Checks use the harmonic mean of many samples, which one slow sample hardly moves."""
 CORES_PER_INTERVAL = 2
-"""Cores measured in one interval; with more cores they take turns."""
+"""Cores that are measured in one interval; more cores take turns."""
 
 
 class Sampler(threading.Thread):
@@ -38,7 +38,7 @@ class Sampler(threading.Thread):
         self._problems: Dict[str, None] = {}
 
     def add(self, service: Optional[str], factories: Iterable[Factory]) -> None:
-        """Add collectors; those that the host does not have become problems."""
+        """Add collectors; a collector whose source the host lacks becomes a problem."""
         for factory in factories:
             try:
                 collector = factory()
@@ -48,7 +48,7 @@ class Sampler(threading.Thread):
                 self._collectors.append((self._recorder.group(service), collector))
 
     def problems(self) -> List[str]:
-        """Return what could not be sampled, or not always, with the reasons."""
+        """Return the data that one or more samples lack, with the reasons."""
         return list(self._problems)
 
     def run(self) -> None:
@@ -65,7 +65,7 @@ class Sampler(threading.Thread):
     def _sample(self, tick: Tick) -> Tuple[int, GroupValues]:
         """Sample all collectors once; return the instant and the values. A collector that fails stops no other.
 
-        The instant is when the first collector reads the cores: their CPU time is compared with elapsed time.
+        The instant is when the first collector reads the cores, whose CPU time is compared with elapsed time.
         """
         for shared in self._shared:
             try:
@@ -138,7 +138,7 @@ class ScheduledSampler(threading.Thread):
 
 
 class CoreSpeedSampler(threading.Thread):
-    """Measures the cores that this process may use, in its own thread, as it has to wait for a busy core."""
+    """Measures the speed of the cores that this process may use, in a thread that may wait for a busy core."""
 
     def __init__(self, interval_s: float, recorder: Recorder) -> None:
         super().__init__(name="core speed", daemon=True)

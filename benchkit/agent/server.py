@@ -39,7 +39,7 @@ from benchkit.agent.workdir import Workdir
 GOODBYE = "the controller said goodbye"
 DISCONNECTED = "the controller disconnected without a goodbye"
 UNDO_PAUSES_S = (1.0, 2.0)
-"""Pauses before further attempts to undo what failed: a container engine that cleans up refuses for a moment."""
+"""Pauses before further attempts to undo a change: a container engine refuses for a moment while it cleans up."""
 
 
 class ShutdownError(Exception):
@@ -153,18 +153,18 @@ class Agent:
         os.write(self._shutdown_request, b"!")
 
     def close(self, reason: str) -> List[str]:
-        """Stop all processes and restore all changes; return what did not succeed."""
+        """Stop all processes and undo all changes; return failures."""
         if self._watchdog.kept:
             return []
         stopped, failures = self._processes.close()
         self._files.remove_partial()
         undone = self._undo.own()
-        for pause_s in UNDO_PAUSES_S if self._goodbye else ():  # else the watchdog tries again
+        for pause_s in UNDO_PAUSES_S if self._goodbye else ():  # without a goodbye the watchdog tries again
             if not any(each.failures for each in undone):
                 break
             time.sleep(pause_s)
             undone = [each for each in undone if not each.failures] + self._undo.own()
-        if self._goodbye and any(each.notes for each in undone):  # else the watchdog reports them
+        if self._goodbye and any(each.notes for each in undone):  # without a goodbye the watchdog reports them
             self._undo.report_notes(GOODBYE, undone)
         done = [*map(_stopped_process, stopped), *(each for each in undone if not each.failures)]
         try:
@@ -216,7 +216,7 @@ class Agent:
         return os.read(self._requests, size)
 
     def _dispatch(self, header: JsonObject, body: bytes) -> None:
-        # The controller measures the round trip of the first; after the second, it waits for the end of the agent.
+        # The controller measures the round trip of ReadClocks; after Goodbye, it waits for the end of the agent.
         if header.get("op") in ("ReadClocks", "Goodbye"):
             self._answer(header, body)
         elif self._free.acquire(blocking=False):
@@ -240,7 +240,7 @@ class Agent:
         except (OperationError, OSError) as error:
             refusal = error if isinstance(error, OperationError) else refusal_of(error, self._workdir.root)
             answer["error"] = {"kind": refusal.kind, "what": refusal.what, "why": refusal.why}
-        except Exception:  # noqa: BLE001 - the edge of the agent: every request gets an answer
+        except Exception:  # noqa: BLE001 - every request gets an answer
             answer["error"] = {"kind": "bug", "what": "the agent failed", "why": traceback.format_exc()}
         self._send(answer, content)
 
@@ -270,9 +270,9 @@ def serve(workdir: Workdir, watchdog: WatchdogLink, records: Records) -> int:
     requests, answers = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    os.dup2(2, 1)  # prints must not get between the frames
+    os.dup2(2, 1)  # output of `print` must not mix with the frames
     os.chdir(str(workdir.root))
-    os.umask(0o022)  # whatever the login has: modes of files and folders are those that the agent states
+    os.umask(0o022)  # modes of files and folders do not depend on the login's umask
     agent = Agent(workdir, records, watchdog, requests, answers)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: agent.end())

@@ -1,4 +1,4 @@
-"""The counters on servers' own pages: the formats, and their polling, in a thread that a slow server may delay."""
+"""Counters from servers' own pages: parsers of the formats, and polling in a thread that a slow server may delay."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PAGE_BYTES = 1 << 20
 
 
 class BenchkitRequests(NamedTuple):
-    """The agent's requests for a page, and its connections."""
+    """The numbers of the agent's own requests and connections for a page."""
 
     requests: int
     connections: int
 
 
 LOG_LINE_BYTES = 2
-"""Size of a line in the logs of TLS handshakes (`configs/nginx/nginx.conf.j2`)."""
+"""Size of a line in a log of TLS handshakes (`configs/nginx/nginx.conf.j2`)."""
 
 Parser = Callable[[bytes, BenchkitRequests], Values]
 """(page, the agent's own requests) → values. Raises UnavailableError."""
@@ -64,7 +64,7 @@ def expvar(page: bytes, _own: BenchkitRequests) -> Values:
 
 
 def node(page: bytes, _own: BenchkitRequests) -> Values:
-    """Parse the page of the Node backend: the same for each worker, and the use and the lag of its event loop."""
+    """Parse the Node backend's page: the same values by worker, and utilisation and lag of its event loop."""
     found: Values = {}
     document = _mapping(_document(page))
     _put_handshakes(found, document)
@@ -99,12 +99,12 @@ PARSERS: Dict[str, Parser] = {"expvar": expvar, "node": node, "nginx": nginx}
 
 
 def handshakes(logs: Mapping[str, str]) -> Values:
-    """Return the TLS handshakes by their kind from logs with a line of two bytes for each. Raises OSError."""
+    """Return the number of TLS handshakes by kind; each is a line of two bytes in its log. Raises OSError."""
     return {("tls_handshakes_total", kind): Path(path).stat().st_size // LOG_LINE_BYTES for kind, path in logs.items()}
 
 
 def _put_handshakes(found: Values, document: Dict[str, object]) -> None:
-    """Store the TLS handshakes of a page; nothing of a server without TLS."""
+    """Store the TLS handshakes of a page; a server without TLS has none."""
     if "tls" in document:
         counts = _mapping(document["tls"])
         everything, resumed = counts.get("handshakes"), counts.get("resumed")
@@ -127,9 +127,9 @@ def _mapping(value: object) -> Dict[str, object]:
 
 
 def _put_waits(found: Values, histogram: object) -> None:
-    """Store number and sum of the times that a histogram counts, each as the middle of its bucket.
+    """Store number and sum of a histogram's times, each taken as the middle of its bucket.
 
-    Go's buckets are at most a quarter wider than their lower end, so that the sum is exact within 12.5 %.
+    The width of Go's buckets is at most a quarter of their lower end, so the sum is exact to 12.5 %.
     """
     if not isinstance(histogram, list):
         return
@@ -147,7 +147,7 @@ def _put_waits(found: Values, histogram: object) -> None:
 
 
 def _put(found: Values, metric: str, instance: Optional[str], value: object) -> None:
-    """Store a number; nothing where it is missing, as in some releases of Go."""
+    """Store a number, unless it is missing, as in some releases of Go."""
     if isinstance(value, (int, float)):
         found[metric, instance] = value
 
@@ -161,7 +161,7 @@ class CounterPageClient:
         self._request = f"GET {source.path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
         self._connection: Optional[socket.socket] = None
         self.own = BenchkitRequests(0, 0)
-        """Share of the agent itself in the server's counters."""
+        """The agent's own requests and connections in the server's counters."""
 
     def get(self) -> bytes:
         """Return the page. Raises UnavailableError for another answer, OSError where the server cannot be reached."""
@@ -224,7 +224,7 @@ class CounterPoller(threading.Thread):
         for tick in self._ticks:
             try:
                 content = self._page.get()
-                at_ns = time.monotonic_ns()  # a busy server reads its counters shortly before it answers
+                at_ns = time.monotonic_ns()  # a busy server reads its counters just before it answers
                 values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
                 writer.write(at_ns, [(self._group, values)], tick)
             except (UnavailableError, OSError) as error:

@@ -32,7 +32,7 @@ class Sysctls:
         return {key: self._read(key) for key in keys}
 
     def write(self, wanted: ops.WriteSysctls) -> Dict[str, ops.SysctlOutcome]:
-        """Set keys in the given order; their former values are on disk before the first is written."""
+        """Set keys in the given order; all former values are saved on disk before the first write."""
         with self._lock:
             before = {key: self._read(key) for key in wanted.values}
             outcomes: Dict[str, ops.SysctlOutcome] = {}
@@ -65,9 +65,9 @@ class Sysctls:
             return {key: outcomes[key] for key in wanted.values}
 
     def restore(self, record: JsonObject) -> List[str]:
-        """Restore the former values of a record, the last first, and verify them; return failures.
+        """Restore the former values of a record, the last written first, and verify them; return failures.
 
-        A setting that no longer has the value that was written stays; see `changed_by_others`.
+        A setting that no longer has the written value stays as it is; see `changed_by_others`.
         """
         failures = []
         with self._lock:
@@ -88,12 +88,12 @@ class Sysctls:
             if not same_value(now, written) and not same_value(now, former):
                 sentences.append(
                     f"{key} is {now!r}: somebody else changed it after benchkit had set it to {written!r}, so it stays; "
-                    f"it was {former!r} before"
+                    f"before benchkit it was {former!r}"
                 )
         return sentences
 
     def _path(self, key: str) -> Path:
-        """Return the path of a key, as sysctl(8): where the first separator is a dot, dots and slashes are swapped."""
+        """Return the path of a key as in sysctl(8): if its first separator is a dot, dots and slashes are swapped."""
         dot, slash = key.find("."), key.find("/")
         if slash < 0 or 0 <= dot < slash:
             key = key.translate({ord("."): "/", ord("/"): "."})
@@ -110,7 +110,7 @@ class Sysctls:
         return ops.Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
 
     def _set(self, key: str, value: str, sudo: Optional[List[str]]) -> Optional[str]:
-        """Write a value; return the reason of a failure."""
+        """Write a value; return the reason of a failure, else None."""
         path = self._path(key)
         if os.access(path, os.W_OK):
             try:

@@ -24,7 +24,7 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 
 ESTABLISHED, LISTEN = 1, 10  # include/net/tcp_states.h
 INET_DIAG_REQ_BYTECODE = 1
-S_GE, S_LE = 2, 3  # linux/inet_diag.h, INET_DIAG_BC_…: at least, at most this source port
+S_GE, S_LE = 2, 3  # linux/inet_diag.h, INET_DIAG_BC_S_…: source port ≥, ≤
 UDIAG_SHOW_NAME, UDIAG_SHOW_RQLEN = 0x1, 0x10
 UNIX_DIAG_NAME, UNIX_DIAG_RQLEN = 0, 4
 
@@ -126,7 +126,7 @@ class SockDiag:
                     length, kind, _, number, _ = MESSAGE.unpack_from(content, at)
                     body = content[at + MESSAGE.size : at + length]
                     at += (length + 3) & ~3
-                    if number != self._number:  # of an earlier request that timed out
+                    if number != self._number:  # answer to an earlier request that timed out
                         continue
                     if kind == NLMSG_DONE:
                         return
@@ -141,7 +141,7 @@ class SockDiag:
 
 
 def network_of(pids: List[int]) -> Optional[int]:
-    """Return the first of these processes that has another network namespace than the agent; None: they share it."""
+    """Return the first of these processes outside the agent's network namespace; None: all are in it."""
     own = _network_id("self")
     return next((pid for pid in pids if _network_id(str(pid)) not in (own, None)), None)
 
@@ -170,7 +170,7 @@ def _in_network(process: Optional[int]) -> Iterator[None]:
 
 
 def _raise_error(code: int) -> None:
-    """Raise UnavailableError where the kernel has no sock_diag for a family, OSError for its other errors."""
+    """Raise UnavailableError where the kernel has no sock_diag for a family, OSError for any other error."""
     if code == errno.ENOENT:  # no module for this family: no IPv6, or no sock_diag for unix sockets
         raise UnavailableError("sockets: the kernel has no sock_diag for them (module tcp_diag or unix_diag)")
     raise OSError(code, os.strerror(code))
@@ -185,9 +185,9 @@ def _inet(family: int, state: int, code: bytes = b"") -> bytes:
 
 
 def _source_ports(least: int, most: int) -> bytes:
-    """Return byte code that accepts sockets of these local ports: at least, and at most.
+    """Return byte code that accepts sockets with a local port from `least` to `most`.
 
-    Each operation has the offset of the next one, for true and false; an offset beyond the end rejects the socket.
+    Each operation has two offsets of the next one, for true and for false; one beyond the end rejects the socket.
     """
     code = b""
     for remaining, operation, port in ((2, S_GE, least), (1, S_LE, most)):
@@ -201,7 +201,7 @@ def _unix(state: int, show: int) -> bytes:
 
 
 def _unix_attributes(reply: bytes) -> Tuple[Optional[str], Optional[Tuple[int, int]]]:
-    """Return the path of a unix socket, and its queue with the limit, as far as the answer has them."""
+    """Return path, queue and queue limit of a unix socket, as far as the answer has them."""
     path, queue = None, None
     at = UNIX_REPLY_BYTES
     while at + ATTRIBUTE.size <= len(reply):
@@ -259,7 +259,7 @@ class SocketsByNetwork(Generic[Sockets]):
         self._networks: Dict[Optional[int], Sockets] = {}
 
     def of(self, network: Optional[int]) -> Sockets:
-        """Return the sockets in the network namespace of a process; None: in the host's own."""
+        """Return the sockets in the network namespace of the process `network`; None: the host's own."""
         return self._networks.setdefault(network, self.kind(network))
 
     def refresh(self) -> None:
@@ -313,7 +313,7 @@ class AcceptQueues(Collector):
         listeners.add(ports, paths)
 
     def sample(self) -> Values:
-        """Return depth and limit by socket; the sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`."""
+        """Return queue length and limit by socket, numbered where several share an address: `10.0.0.1:80#2`."""
         found: Values = {}
         for listener in self._listeners.current:
             if listener.port in self._ports or listener.address in self._paths:
@@ -354,7 +354,7 @@ class NetworkConnections(NetworkSockets):
                 self._paths.add(at.unix)
 
     def count(self, at: SocketAddress) -> Values:
-        """Return the connections to one of the sockets, as last counted. Raises UnavailableError."""
+        """Return the last number of connections to one of the sockets. Raises UnavailableError."""
         with self._lock:
             if at.tcp is not None:
                 name, count = str(at.tcp[1]), self._by_port.get(at.tcp[1])
@@ -387,5 +387,5 @@ class Connections(Collector):
         established.add(at)
 
     def sample(self) -> Values:
-        """Return their number, as last counted."""
+        """Return their last number."""
         return self._established.count(self._at)

@@ -21,7 +21,7 @@ from benchkit.agent.processes import ProcessTable
 TCP, UDP = "tcp", "udp"
 TCP_LISTEN = "LISTEN"
 UDP_BOUND = "CLOSE"
-"""State of a UDP socket that receives from everybody, in /proc/net/udp."""
+"""State in /proc/net/udp of a UDP socket that is bound and not connected."""
 TCP_STATES = {
     "01": "ESTAB",
     "02": "SYN-SENT",
@@ -35,13 +35,13 @@ TCP_STATES = {
     "0A": TCP_LISTEN,
     "0B": "CLOSING",
 }
-"""Names of the states of include/net/tcp_states.h, as ss(8) prints them; /proc/net/tcp has the numbers."""
+"""State numbers of /proc/net/tcp (include/net/tcp_states.h), with the names that ss(8) prints."""
 
 SOCKET_LINK = "socket:["
-"""Start of the target of a link in /proc/PID/fd to a socket; its inode and a bracket follow."""
+"""Prefix of the targets of /proc/PID/fd links to sockets; the inode and a bracket follow."""
 
 MAX_OWNERS = 5
-"""Sockets named for a port: a server that has just ended can leave thousands of connections."""
+"""Most sockets that are named for a port: an ended server can leave thousands of connections."""
 
 
 class SocketProbes:
@@ -89,11 +89,10 @@ class SocketProbes:
         return ops.HttpProbe(session, response.head, bytes(response.body_start))
 
     def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
-        """Return what has each of these TCP or UDP ports, with its process where that is visible; none if free.
+        """Return the sockets on each of these TCP or UDP ports, with their visible processes; none for a free port.
 
-        They are the listeners. Where there are none and no server could listen, they are the connections that have the
-        port at this end. Outgoing ones may have any port of ip_local_port_range, and keep it for a minute after their
-        end (TIME-WAIT).
+        Without listeners on a port that is still taken, they are the connections with that local port. Outgoing
+        connections may have any port of ip_local_port_range, and keep it for a minute after their end (TIME-WAIT).
         """
         kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
         bindable = {port: is_free(port, udp=wanted.udp) for port in wanted.ports}
@@ -104,7 +103,7 @@ class SocketProbes:
             of_port = [each for _, each in sockets if each.port == port]
             listeners = [each for each in of_port if each.state == bound]
             if listeners or bindable[port] is False:
-                # Without any, it is bound, and neither listening nor connected.
+                # Without a socket in the list, one is bound, but neither listening nor connected.
                 found[port] = listeners or of_port[:MAX_OWNERS] or [ops.PortOwner(port, None, None, None, None)]
         owners = [each for of_port in found.values() for each in of_port]
         _find_processes({inode: each for inode, each in sockets if inode and each in owners})
@@ -120,10 +119,10 @@ class SocketProbes:
 
 
 def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
-    """Try to connect, or to have a QUIC server answer; return the reason of a failure.
+    """Try to connect, or to get an answer of a QUIC server; return the reason of a failure, else None.
 
-    A port without a listener can connect to itself, where the kernel chooses it as source port too (RFC 9293,
-    section 3.5, simultaneous open). Such a connection is reset at once, or the port would be in use for a minute.
+    Without a listener, a connection can reach itself if the kernel chooses the same source port (RFC 9293, 3.5,
+    simultaneous open). It is reset at once; otherwise the port would stay in use for a minute.
     """
     try:
         if at.udp is not None:
@@ -141,7 +140,7 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
 
 
 def _sockets(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
-    """Yield all TCP or UDP sockets of the host, as /proc/net/tcp and udp list them: inode, and all but the process."""
+    """Yield the TCP or UDP sockets of /proc/net/tcp or udp: inode, and an owner still without its process."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
@@ -157,7 +156,7 @@ def _kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
 
 
 def _find_processes(sockets: Dict[int, ops.PortOwner]) -> None:
-    """Add the processes that have sockets open, by their inodes: the lowest pid of each, as far as it is visible."""
+    """Add to each socket, by its inode, the visible process with the lowest pid that has it open."""
     for pid in pids() if sockets else ():
         for inode in sockets.keys() & set(socket_inodes(pid)):
             owner, process = sockets[inode], proc_stat(pid)
@@ -173,7 +172,7 @@ def is_free(port: int, *, udp: bool = False) -> Optional[bool]:
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - bound, not listening
         try:
             with socket.socket(family, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as attempt:
-                if not udp:  # it would share the port of a bound one
+                if not udp:  # with UDP the option would let two sockets share the port
                     attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     attempt.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -198,6 +197,6 @@ def socket_inodes(pid: int) -> Iterator[int]:
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                target = os.readlink(entry.path)  # noqa: PTH115 - thousands of them
+                target = os.readlink(entry.path)  # noqa: PTH115 - thousands of links
                 if target.startswith(SOCKET_LINK):
                     yield int(target[len(SOCKET_LINK) : -1])

@@ -44,7 +44,7 @@ class Session:
         *,
         energy: Sequence[Factory] = (),
     ) -> None:
-        """Start to sample the host, into a new file; `core_interval_s` is the interval of core speeds."""
+        """Start to sample the host and write to a new file; `core_interval_s` is the interval of core speeds."""
         self._processes, self._timetable = processes, timetable
         self._sampling, self._polling = SamplingSchedule(interval_s), SamplingSchedule(interval_s)
         self.recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
@@ -98,17 +98,17 @@ class Session:
         )
 
     def schedule_snapshots(self, at_ns: List[int]) -> None:
-        """Sample at these instants, and at none of the regular interval until the last of them is over."""
+        """Sample at these instants; regular samples pause until the last of them is over."""
         self._sampling.tick_at(at_ns)
 
     def schedule_samples(self, at_ns: List[int]) -> None:
-        """Sample the expensive collectors of the host and of all present services at these instants."""
+        """Sample the expensive collectors of the host and of all services added so far at these instants."""
         sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self.recorder)
         self._scheduled_samplers.append(sampler)
         sampler.start()
 
     def stop(self) -> ops.TelemetrySummary:
-        """End the session; return what could not be sampled, and the CPU quota of the host."""
+        """End the session; return the data that samples lack, with the reasons, and the CPU quota of the host."""
         self._timetable.await_none()
         for schedule in (self._sampling, self._polling):
             schedule.stop()
@@ -142,7 +142,7 @@ class TelemetryRequests:
         self._session: Optional[Session] = None
 
     def start(self, wanted: ops.StartTelemetry) -> None:
-        """Start to sample, into a new file."""
+        """Start to sample, and write the samples to a new file."""
         interval_s = wanted.interval_s
         if not SHORTEST_S <= interval_s <= LONGEST_S:
             what = f"an interval of {interval_s:g} s; allowed: {SHORTEST_S:g} to {LONGEST_S:g} s"

@@ -1,4 +1,4 @@
-"""Temporary folders and files, which are removed at the end of the agent, also after a crash."""
+"""Temporary folders and files, which are removed at the end of the agent, even after a crash."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class TemporaryFolders:
         self._recorded: Dict[Path, Path] = {}
 
     def make(self, wanted: ops.MakeTemporaryFolder) -> str:
-        """Make a folder, unless it exists, that is removed when the agent ends at the latest."""
+        """Make a folder, unless it exists; it is removed at the agent's end at the latest."""
         self._record("folder", self._workdir.inside(wanted.path, write=True))
         return self._files.mkdir(wanted.path)
 
     def write(self, wanted: ops.WriteTemporaryFile) -> bool:
-        """Write a file that is removed when the agent ends at the latest; no other copy of it is made.
+        """Write a file, without any other copy; it is removed at the agent's end at the latest.
 
-        One that is in place already is not touched: then return False.
+        Return False where the file is in place already; it is then not touched.
         """
         file, mode = self._workdir.inside(wanted.path, write=True), wanted.mode
         if mode & ~0o777:
@@ -75,7 +75,7 @@ class TemporaryFolders:
 
 
 def _user_id(name: str) -> int:
-    """Return the number of a user. Raises OperationError where there is none of this name."""
+    """Return the number of the user with this name. Raises OperationError for an unknown user."""
     import pwd  # noqa: PLC0415 - some small systems lack it
 
     try:

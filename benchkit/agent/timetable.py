@@ -1,7 +1,7 @@
 """Processes that start at planned instants, one after the other: the load tools.
 
-One request starts them all: nothing has to arrive from the controller while load is measured. The streams of a process
-are opened when the one before it has just started, not beside its measured load.
+One request starts all of them, so nothing has to arrive from the controller during measured load. The streams of a
+process are opened just after the start of the one before, before that one's load is measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Timetable:
         self._overran: List[int] = []
         self._is_running = False
         self._counted = 0
-        """Number of the first processes that have ended, whose CPU time is in `_ended_s`."""
+        """Number of leading processes in `_started` that have ended; `_ended_s` has their CPU time."""
         self._ended_s: Dict[str, float] = {}
         self._latest_s: Dict[str, float] = {}
         self._awaited: Dict[str, Callable[[Child], None]] = {}
@@ -46,7 +46,7 @@ class Timetable:
     def run(self, wanted: ops.RunTimetable) -> List[ops.ScheduledProcess]:
         """Start processes at their instants and wait until all have ended; return their reports in order.
 
-        All are stopped where one cannot be started, or on `stop`. Raises OperationError.
+        If one cannot be started, or on `stop`, all are stopped and OperationError is raised.
         """
         with self._lock:
             if self._is_running:
@@ -87,16 +87,16 @@ class Timetable:
                 self._processes.stop_child(each.child, signal.SIGINT, each.wanted.grace_s)
 
     def stop(self, _: ops.StopTimetable) -> None:
-        """End all processes, and start no more; the running request is refused then."""
+        """End all processes and start no more; the running request is then refused."""
         self._stopped.set()
         self._end_all()
 
     def await_start(self, service: str, call: Callable[[Child], None]) -> None:
-        """Call this with the next process that is started under a name, once all of its timetable are started."""
+        """Register a call with the next process started as `service`, made once its whole timetable is started."""
         self._awaited[service] = call
 
     def await_none(self) -> None:
-        """Forget the calls that are still awaited."""
+        """Drop the calls registered with `await_start`."""
         self._awaited.clear()
 
     def _refuse_if_stopped(self) -> None:
@@ -126,7 +126,7 @@ class Timetable:
 
 
 def _cpu_s(child: Child) -> float:
-    """Return the CPU time of a process so far; 0 for one that has just ended and whose usage is not known yet."""
+    """Return the CPU time of a process so far; 0 if it has just ended and its usage is not yet known."""
     if child.ended is not None:
         return child.ended.user_s + child.ended.system_s
     return cpu_clock_s(child.pid) or 0.0

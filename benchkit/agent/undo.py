@@ -19,7 +19,7 @@ from benchkit.agent.settings import RunCommand, Sysctls
 from benchkit.agent.workdir import Workdir
 
 Undoing = Callable[[JsonObject], List[str]]
-"""Undoes the change of a record and verifies that; returns failures."""
+"""Undoes a record's change, verifies the result, and returns failures."""
 
 
 class Undo:
@@ -42,10 +42,10 @@ class Undo:
         self._survive_reboot = frozenset({"folder", "file", "cleanup", CONTAINERS})
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
-        """Undo what this agent changed, except its processes, which it ends itself, and its folders and files.
+        """Undo this agent's changes, or those with a `scope`, except its processes, folders and files.
 
-        These are removed after the agent has ended: a request that is still running could write them. With a `scope`
-        only the changes of that scope are undone.
+        The agent ends its processes itself. Folders and files are removed after its end, because a running request
+        could still write them.
         """
         with self._records.undoing():
             return [
@@ -57,12 +57,12 @@ class Undo:
             ]
 
     def own_with_leftovers(self) -> List[UndoneChange]:
-        """Undo everything that the agent changed, after it has ended; for its watchdog."""
+        """Undo everything that the agent changed, folders and files too; for its watchdog, after the agent's end."""
         with self._records.undoing():
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_own(record)]
 
     def abandoned(self) -> List[UndoneChange]:
-        """Undo the changes of agents that no longer exist; return other live agents' changes as kept."""
+        """Undo the changes of agents that no longer exist; return changes of other live agents as kept."""
         undone = []
         with self._records.undoing():
             for path, record in self._records.all():
@@ -79,9 +79,9 @@ class Undo:
         return undone
 
     def report_notes(self, reason: str, undone: List[UndoneChange]) -> None:
-        """Write a report of what was left as it is, for the next connection."""
+        """Write a report, for the next connection, of the parts that somebody else had changed since."""
         noted = [each for each in undone if each.notes]
-        with contextlib.suppress(OSError):  # the disk is full; the answer of the request has the notes too
+        with contextlib.suppress(OSError):  # the disk is full; the answer to the request has the notes too
             self._records.report({"reason": reason, "holder": {}, "ended": [], "undone": noted, "failures": []})
 
     def _undo(self, path: Path, record: JsonObject) -> UndoneChange:
@@ -129,7 +129,7 @@ class Undo:
 
 
 def expect_cleanup(records: Records, wanted: ExpectCleanup) -> None:
-    """Record a command that cleans up, before what it cleans up is there."""
+    """Record a cleanup command before its caller makes the change that it cleans up."""
     change = {"argv": wanted.argv, "env": wanted.env, "within_s": wanted.within_s, "scope": wanted.scope}
     records.note("cleanup", change)
 

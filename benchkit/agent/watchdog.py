@@ -6,12 +6,12 @@ It is the parent of the agent:
 
 The waiter is the process that sshd waits for; it ends when everything is restored, or when the agent leaves a kept
 stack. The watchdog has its own session, none of sshd's open files, and is the subreaper of its descendants. When the
-agent is killed, its processes become children of the watchdog. The watchdog holds the lease: without a heartbeat from
-the controller for that long, it ends the agent. When the agent has ended, it ends the remaining processes, restores
+agent is killed, its processes become children of the watchdog. The watchdog keeps the lease: after that long without a
+heartbeat from the controller, it ends the agent. When the agent has ended, it ends the remaining processes, restores
 what the records say, and writes a report.
 
-Where systemd ends a user's processes at logout (logind.conf(5), KillUserProcesses=yes; the default of few
-distributions), it ends watchdogs too. Then the next connection finds the records.
+Where systemd ends a user's processes at logout (logind.conf(5), KillUserProcesses=yes; few distributions' default), it
+ends watchdogs too. Then the next connection finds the records and undoes them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from benchkit.agent.workdir import Workdir
 
 
 def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[WatchdogLink, Records], int]) -> int:
-    """Run `serve` as the agent under a watchdog; return its exit code once the watchdog has restored the rest.
+    """Run `serve` as the agent under a watchdog; return the agent's exit code, 1 where it was killed.
 
-    Return 1 where the agent was killed.
+    It returns once the watchdog has restored everything.
     """
     exit_code_out, exit_code_in = os.pipe2(os.O_CLOEXEC)
     if os.fork() != 0:
@@ -72,13 +72,13 @@ def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[Watchd
         os.close(reasons_in)
         _set_name("benchkit-agent")
         exit_code = serve(WatchdogLink(agent_control, reasons_out, lease_s), records)
-        if os.getppid() != watchdog:  # it was killed, and so cannot report this agent's end
+        if os.getppid() != watchdog:  # the watchdog was killed, so the agent itself reports its exit code
             os.write(exit_code_in, bytes([exit_code]))
         os._exit(exit_code)
     agent_control.close()
     os.close(reasons_out)
     _detach("benchkit-watchd")
-    with contextlib.suppress(OSError):  # needs root; without it the kernel may kill the watchdog as any other process
+    with contextlib.suppress(OSError):  # needs root; without, the kernel may kill the watchdog like any process
         Path("/proc/self/oom_score_adj").write_text("-500")
     Watchdog(
         workdir, records, agent, control=control, reasons=reasons_in, waiter=exit_code_in, lease_s=lease_s or None
@@ -90,7 +90,7 @@ class Watchdog:
     """Monitors one agent, and restores everything after its end."""
 
     AGENT_END_S = 3.0
-    """Time for an agent to stop everything, once it is asked to end."""
+    """Time for an agent to stop everything after it is asked to end."""
     SUDO_S = 10.0
     ATTEMPTS = 3
     PAUSE_S = 1.0
@@ -106,7 +106,7 @@ class Watchdog:
         waiter: int,
         lease_s: Optional[float],
     ) -> None:
-        """Monitor the process `agent`; without `lease_s` it needs no heartbeat.
+        """Monitor the process `agent`; it needs heartbeats only if `lease_s` is given.
 
         `waiter` is the end of the pipe from which the waiter reads the exit code.
         """
@@ -137,14 +137,14 @@ class Watchdog:
             self._poll.register(fd, select.POLLIN)
 
     def run(self) -> None:
-        """Monitor the agent until it ends or has to; then restore everything, or report what cannot be."""
+        """Monitor the agent until it ends or must end; then restore everything, and report failures."""
         reason = self._monitor()
         self._end_agent(reason)
         self._restore(reason)
         self._end_waiter()
 
     def _monitor(self) -> str:
-        """Answer the agent, and requests for the holder, until it is time to restore; return the reason."""
+        """Answer the agent and requests for the lock's holder until it is time to restore; return the reason."""
         while True:
             remaining_s = None if self._lease_s is None else self._last_heartbeat + self._lease_s - time.monotonic()
             if remaining_s is not None and remaining_s <= 0:
@@ -166,7 +166,7 @@ class Watchdog:
                 host_lock.answer(self._listener, self._description())
 
     def _end_waiter(self) -> None:
-        """Let the waiter end with the agent's exit code, unless it has ended: for the controller all is restored."""
+        """Let the waiter end with the agent's exit code, which tells the controller that all is restored."""
         if self._waiter is None:
             return
         with contextlib.suppress(BrokenPipeError):  # sshd has ended it
@@ -178,7 +178,7 @@ class Watchdog:
         self._is_ending = True
 
     def _receive(self) -> bool:
-        """Receive one message of the agent; return False at its end."""
+        """Receive one message of the agent; return False at the end of the agent."""
         try:
             packet = self._control.recv(MESSAGE_BYTES)
         except OSError:
@@ -210,9 +210,9 @@ class Watchdog:
         return True
 
     def _state(self) -> str:
-        """Return the state of the agent: "running", "ending" or, where it has ended and its stack stays, "kept".
+        """Return the state of the agent: "running", "ending" or, where it has ended and left a kept stack, "kept".
 
-        A killed agent closes its files only after its last thread has ended; until then nothing else shows its end.
+        Closed files show the end of a killed agent only after its last thread has ended; /proc shows it before.
         """
         if self._agent is None:
             return "kept"
@@ -223,7 +223,7 @@ class Watchdog:
         return {**self._about, "state": self._state(), "lease_s": self._lease_s, "heartbeat_age_s": heartbeat_age_s}
 
     def _end_agent(self, reason: str) -> None:
-        """Ask the agent to end, which restores most by itself; kill it where it does not."""
+        """Ask the agent to end, which restores most changes itself; kill it where it does not end in time."""
         if self._agent is None:
             return
         with contextlib.suppress(OSError):  # it has ended
@@ -240,7 +240,6 @@ class Watchdog:
             pass
 
     def _await_agent(self) -> None:
-        """Wait for the end of an agent that is ending or was killed."""
         for _ in poll_until(time.monotonic() + self.AGENT_END_S):
             if self._has_agent_ended():
                 return
@@ -313,7 +312,7 @@ class Watchdog:
 
 
 def _detach(name: str) -> None:
-    """Close the streams that sshd waits for, and set the process name."""
+    """Close the streams that sshd waits for, and set the process's name."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)

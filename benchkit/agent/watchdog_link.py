@@ -18,11 +18,11 @@ from benchkit.agent.frames import JsonObject
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
 RENEWALS_PER_LEASE = 10
-"""Upper limit of renewals, together with `RENEWAL_S`: more would change nothing."""
+"""Renewals are at least `RENEWAL_S` apart, or this share of a shorter lease: more would change nothing."""
 OTHERS_SILENCE_S = 5.0
-"""Time from which a silent process of another user is no holder."""
+"""Time after which a silent process of another user no longer counts as holder."""
 LOCK_TIMEOUT_S = 12.0
-"""Time to wait for a holder that is restoring its changes: a little more than a watchdog takes."""
+"""Time to wait for a holder that is restoring its changes: a little longer than a watchdog takes."""
 
 
 class WatchdogLink:
@@ -42,20 +42,19 @@ class WatchdogLink:
         now = time.monotonic()
         if now - self._renewed_at >= self._renewal_s:
             self._renewed_at = now
-            # A failure means that the watchdog was killed, which `end_reasons` reports, or has earlier renewals in its
-            # queue.
+            # It fails where the watchdog was killed, which `end_reasons` reports, or still has renewals in its queue.
             with contextlib.suppress(OSError):
                 self._control.send(b'{"op": "renew"}', socket.MSG_DONTWAIT)
 
     def reason_to_end(self) -> str:
-        """Return the reason given by the watchdog; one that gives none was killed."""
+        """Return the watchdog's reason to end; a watchdog that gives none was killed."""
         return os.read(self.end_reasons, 4096).decode() or "its watchdog was killed"
 
     def lock(self, wanted: ops.LockHost) -> ops.LockResult:
-        """Lock this host for a run.
+        """Lock this host for a run; wait while a holder is restoring its changes.
 
-        An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. A holder
-        that is restoring its changes is waited for. Raises OperationError naming the holder.
+        An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. Raises
+        OperationError naming any other holder.
         """
         about = {"run": wanted.run, "host": wanted.host, "who": wanted.who, "since": time.time()}
         holder: Optional[ops.LockHolder] = None
@@ -73,11 +72,11 @@ class WatchdogLink:
             if holder.run != wanted.run or holder.uid != os.geteuid():
                 break
             ended = True
-            host_lock.end_holder(holder)  # of this run, from before its link was lost
+            host_lock.end_holder(holder)  # this run's own holder, from before its link was lost
         raise OperationError("held", "this host is in use", describe_holder(holder))
 
     def keep(self, wanted: ops.KeepStack) -> None:
-        """Keep processes and changes after the agent's end, for a time or until they are released."""
+        """Keep processes and changes after the agent's end, for a time or until `release`."""
         self._request({"op": "keep", "lease_s": wanted.lease_s})
         self.kept = True
 
@@ -95,7 +94,7 @@ class WatchdogLink:
         return holder
 
     def done(self, *, goodbye: bool, reason: str, undone: List[ops.UndoneChange]) -> None:
-        """Report that the agent ends, and what it has undone itself."""
+        """Report that the agent ends, and which changes it has undone itself."""
         self._request({"op": "done", "goodbye": goodbye, "reason": reason, "undone": undone})
 
     def _request(self, message: JsonObject) -> JsonObject:

@@ -17,7 +17,7 @@ class Workdir:
     RESERVED = frozenset({MARK, "agent", "store", "psutil", "records", "home"})
 
     def __init__(self, path: str) -> None:
-        """Create or check it. Raises OperationError."""
+        """Create the folder, or check an existing one. Raises OperationError."""
         folder = Path(path).expanduser().absolute()
         try:
             folder.mkdir(mode=0o700, parents=True)
@@ -44,7 +44,7 @@ class Workdir:
             ) from None
 
     def _prepare(self, folder: Path) -> None:
-        """Mark a folder as the work directory, and make the folders that it always has."""
+        """Mark a folder as the work directory, and make its standard subfolders."""
         names = {entry.name for entry in folder.iterdir()}
         if self.MARK not in names and not names <= self.RESERVED:
             raise OperationError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
@@ -54,7 +54,7 @@ class Workdir:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
     def working_folder(self, path: Optional[str]) -> Path:
-        """Return the folder in which a process starts: this one, one below it, or an absolute path anywhere.
+        """Return the working directory for a process: this folder, one below it, or an absolute path anywhere.
 
         Raises OperationError where an absolute path is no folder.
         """
@@ -76,7 +76,7 @@ class Workdir:
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
 
     def inside(self, path: str, *, write: bool = False) -> Path:
-        """Return a path below the work directory, given relative to it or absolute.
+        """Return the absolute form of a path below the work directory, given relative or absolute.
 
         Raises OperationError for any other path.
         """

@@ -1,1 +1,1 @@
-"""Hosts: the inventory, SSH, the agent that runs on each of them, their facts, packages and tuning."""
+"""Hosts: the inventory, SSH, the agent that runs on each host, its facts, packages and tuning."""

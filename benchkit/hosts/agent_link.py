@@ -24,18 +24,18 @@ from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
 
 ANSWER_TIMEOUT_S = 15.0
-"""Time that an answer may take beyond the time given to the operation itself."""
+"""Time that an answer may take beyond the operation's own timeout."""
 HEARTBEAT_S = 15.0
-"""Longest time without a request; then a heartbeat is sent, which renews the agent's lease."""
+"""Time without a request after which a heartbeat is sent, which renews the agent's lease."""
 HEARTBEAT_TIMEOUT_S = 15.0
 """Time that a host may take to answer a heartbeat before it is considered lost."""
 HELLO_TIMEOUT_S = 60.0
 """Time for the agent to arrive over a slow link and to start."""
 FRAME_TIMEOUT_S = 2.0
-"""Time for the frame that is being sent when the link is closed; then the link is broken off, and the watchdog restores
-the host."""
+"""Time to finish the current frame when the link is closed; after it the connection is closed, and the watchdog
+restores the host."""
 LAST_OUTPUT_S = 1.0
-"""Wait for what an ending agent printed, and its exit code, which may still be in transit when the link breaks."""
+"""Time to wait for an agent's last output and exit code, which may still be in transit when the link breaks."""
 
 FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
 
@@ -54,7 +54,7 @@ class Stream(Protocol):
     def receive(self, size: int) -> bytes:
         """Return 1 to `size` bytes of standard output, none at its end.
 
-        Raises TimeoutError after a while without any.
+        Raises TimeoutError after some time without output.
         """
         ...
 
@@ -63,11 +63,11 @@ class Stream(Protocol):
         ...
 
     def stderr(self) -> str:
-        """Return what was printed to standard error, at most its last 64 KiB."""
+        """Return the standard error output, at most its last 64 KiB."""
         ...
 
     def exit_code(self, timeout_s: float) -> int | None:
-        """Return the exit code, -1 where there is none; None where the program has not ended within the time."""
+        """Return the exit code, -1 for an end without one; None where the program has not ended within the time."""
         ...
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Stream(Protocol):
 
 
 class FrameSender:
-    """Sends frames in the order of `put`, in its own thread. Python handles signals in the main thread only."""
+    """Sends frames in the order of `put`, in its own thread, so that the main thread stays free for signals."""
 
     def __init__(self, host: str, stream: Stream, fail: Callable[[OSError], None]) -> None:
         """Send over `stream`; a broken one ends the sender and is reported to `fail`."""
@@ -92,16 +92,16 @@ class FrameSender:
         self._thread.start()
 
     def put(self, frame: bytes) -> None:
-        """Send a frame after those that wait already."""
+        """Queue a frame."""
         with self._changed:
             if self._last is None:
                 self._waiting.append(frame)
                 self._changed.notify()
 
     def finish(self, frame: bytes, timeout_s: float) -> bool:
-        """Drop the frames that wait, send this one after the current one, and end the input of the host.
+        """Drop the queued frames, send this one after the current one, and close the host's standard input.
 
-        Return False where the host does not accept them in time. Then the current frame may have been sent in part, and
+        Return False where the host does not accept both frames in time. The current frame may then be sent in part, and
         only closing the stream ends the thread.
         """
         with self._changed:
@@ -131,7 +131,7 @@ class FrameSender:
 
 
 class RefusedError(HostError):
-    """A request that the agent refused; `kind` is the reason in a word (not-found, denied, bad-path, os, …)."""
+    """A request that the agent refused; `kind` is the reason in one word (not-found, denied, bad-path, os, …)."""
 
     def __init__(self, kind: str, what: str, *, where: str, why: str | None) -> None:
         super().__init__(what, where=where, why=why)
@@ -139,7 +139,7 @@ class RefusedError(HostError):
 
 
 class ResourceExhaustedError(RefusedError, HostStateError):
-    """A request that failed because something of the host is used up for the moment, such as space on its disk."""
+    """A request that failed because the host lacks a resource for the moment, such as disk space."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ class PendingRequest:
 
 
 class AgentLink:
-    """The link to one agent over a stream: everything on a host is done through it. Safe for many threads."""
+    """The link to one agent over a stream, which carries all operations on its host. Safe for many threads."""
 
     def __init__(
         self, host: str, stream: Stream, receive: Callable[[int], bytes], heartbeat_s: float | None = None
     ) -> None:
-        """Start to read frames with `receive`, which raises TimeoutError now and then.
+        """Start to read frames with `receive`, which raises TimeoutError after a while without data.
 
         `heartbeat_s` is the interval of heartbeats where it is shorter than usual.
         """
@@ -172,7 +172,7 @@ class AgentLink:
         self.last_seen_s = elapsed_s()
         """Instant at which the last answered request was sent.
 
-        Not the instant at which its answer was read: while the controller slept, the answer may have waited here.
+        The instant of reading an answer would be too late: answers may wait here while the controller sleeps.
         """
         self._hello: Future[ops.Hello] = Future()
         self._pending = {
@@ -180,7 +180,7 @@ class AgentLink:
         }
         self._lock = threading.Lock()
         self._transferred_at = time.monotonic()
-        """Instant at which the last request or answer with a body had arrived."""
+        """Instant at which the last request or answer with a body was transferred completely."""
         self._end: tuple[str, str | None] | None = None
         self._goodbye: Future[None] = Future()
         self._close_by: float | None = None
@@ -213,9 +213,8 @@ class AgentLink:
     def result(self, future: Future[ResultT], timeout_s: float) -> ResultT:
         """Wait for the answer to a submitted request; `timeout_s` as in `request`.
 
-        While files are being transferred, which may take the whole link, the time counts from the last piece that
-        arrived. A link without an answer in time is closed for all requests, so that no other request waits for this
-        host.
+        During a file transfer, which may use the whole link, the time counts from the last piece that arrived. Without
+        an answer in time the link is closed for all requests, so that none waits for this host.
         """
         patience_s = timeout_s + ANSWER_TIMEOUT_S
         waiting_since = time.monotonic()
@@ -230,7 +229,7 @@ class AgentLink:
         raise self._dead()
 
     def close(self, timeout_s: float) -> list[str]:
-        """Have the agent restore everything and end; return what it could not restore, or why that is not known.
+        """Have the agent restore everything and end; return what it could not restore, or why this is unknown.
 
         A second call returns the same.
         """
@@ -279,14 +278,14 @@ class AgentLink:
             self._fail(f"the link broke ({error})")
         else:
             if self._close_by is not None:
-                # On a busy host, seconds pass from the end of the agent's output to its own.
+                # On a busy host, the agent may end seconds after its output.
                 self._stream.exit_code(self._close_by - time.monotonic())
             self._fail("the agent ended")
 
     def _receive(self, receive: Callable[[int], bytes], size: int) -> bytes:
-        """Return the next bytes, however late, as long as heartbeats and the goodbye are answered.
+        """Return the next bytes; wait as long as heartbeats and the goodbye are answered.
 
-        While the link is closed, not after `_close_by`.
+        While the link is being closed, wait until `_close_by` at most.
         """
         asked_at: float | None = None
         heartbeat_s = HEARTBEAT_S if self._heartbeat_s is None else min(HEARTBEAT_S, self._heartbeat_s)
@@ -307,7 +306,7 @@ class AgentLink:
                     raise
 
     def _frame(self, operation: ops.Operation[ResultT], future: Future[ResultT]) -> bytes:
-        """Return the frame of a request, whose answer is waited for from now on. Raises LostError."""
+        """Return the frame of a request, and register the request as pending. Raises LostError."""
         number, name = next(self._numbers), type(operation).__name__
         args, body = ops.encode(operation)
         frame = pack({"id": number, "op": name, "args": args}, body)
@@ -320,7 +319,7 @@ class AgentLink:
         return frame
 
     def _sending_failed(self, error: OSError) -> None:
-        self._thread.join(LAST_OUTPUT_S)  # if the agent has ended, that is the better reason
+        self._thread.join(LAST_OUTPUT_S)  # the end of the agent would be a better reason
         self._fail(f"the link broke ({error})")
 
     def _deliver(self, header: dict[str, Any], body: bytes) -> None:
@@ -353,7 +352,7 @@ class AgentLink:
             pending.future.set_exception(kind(refused["kind"], refused["what"], where=self._host, why=refused["why"]))
 
     def _fail(self, what: str, why: str | None = None) -> None:
-        """Declare the link dead, to all who wait and to all who come."""
+        """Declare the link dead for all pending and later requests."""
         if self._close_by is None and why is None:
             self._stream.exit_code(LAST_OUTPUT_S)
         why = why or self._stream.stderr() or None
@@ -376,6 +375,6 @@ class AgentLink:
 
 
 def full_disk_hint(printed: str | None) -> str | None:
-    """Return what to do about a full disk, if that is the reason that an agent printed for not starting."""
+    """Return the hint for a full disk, if an agent printed that as its reason for not starting."""
     is_full = any(os.strerror(number) in (printed or "") for number in (errno.ENOSPC, errno.EDQUOT))
     return FULL_HINT if is_full else None

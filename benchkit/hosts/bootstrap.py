@@ -3,9 +3,9 @@
 The command is a line for any login shell. It starts Python with a small program that looks for the agent by its hash,
 requests it where it is missing, and runs it. Earlier output, of the shell's start-up files, is skipped.
 
-The host compiles the agent once, when it arrives, and keeps it in a folder that only this user can enter. Python runs
-without `site` there. The agent imports nothing but the standard library, and packages of the host may do any work at
-the start of each Python.
+The host compiles the agent once, on arrival, and keeps it in a folder that only this user can enter. Python runs there
+without `site`, because packages of the host may do any work at Python's start. The agent imports the standard library
+only.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ sys.path.insert(0, path)
 from benchkit.agent.server import main
 sys.exit(main(["--lease", LEASE, folder]))
 """
-"""Start-up program. Runs on any Python 3, to report one that is too old; has no characters that shells may expand.
+"""Start-up program. It runs on any Python 3, to report a version that is too old; shells expand none of its characters.
 
-The file that it keeps is named by the agent's hash and the version of Python. It starts with the hash of the rest, by
-which a damaged one is found; Python skips what comes before an archive. The archive has a .pyc beside each source, of
-the kind that Python does not compare with the source (PEP 552). Another Python than the one that made it ignores it.
+It keeps the agent in a file named by the agent's hash and the version of Python. The file starts with the hash of the
+rest, which shows damage; Python skips bytes before an archive. The archive has an unchecked .pyc (PEP 552) beside each
+source; another version of Python ignores these.
 """
 
 logger = logging.getLogger(__name__)
@@ -114,10 +114,10 @@ class NoPythonError(HostError):
     """A host without a Python that runs the agent."""
 
     def __init__(self, host: str, why: str | None) -> None:
-        """Take the name of the host, and what it has instead."""
+        """Take the name of the host, and the reason, such as the version that it has instead."""
         hint = (
             "`benchkit hosts prepare SCENARIO` installs it there, or prints the line that does; "
-            "it must be python3 in the PATH of a shell without a login"
+            "a shell without a login must find python3 in its PATH"
         )
         super().__init__(NO_PYTHON, where=host, why=why, hint=hint)
 
@@ -134,7 +134,9 @@ class AgentFile:
 def agent_file() -> AgentFile:
     """Pack the agent's modules into one archive; the same sources always give the same bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # stored: the bytes depend on no version of zlib
+    with zipfile.ZipFile(
+        buffer, "w", zipfile.ZIP_STORED
+    ) as archive:  # stored, because compressed bytes depend on the version of zlib
         archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _ZIP_EPOCH), "")
         for name, source in sorted(_sources(resources.files("benchkit.agent"), "benchkit/agent")):
             archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source)
@@ -165,7 +167,7 @@ def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> 
 def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]:
     """Start the agent at the far end of `stream`, which runs `command`; return the function that reads its frames.
 
-    Raises NoPythonError where there is no Python, or it is too old, and HostError where the agent does not start.
+    Raises NoPythonError where Python is missing or too old, and HostError where the agent does not start.
     """
     logger.debug("%s: waiting for the start-up program", host)
     began = time.monotonic()
@@ -210,6 +212,6 @@ def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
 
 
 def _printable(output: bytes) -> str:
-    """Return the end of an output, fit for a message."""
+    """Return the end of an output without control characters, for a message."""
     text = output.decode(errors="replace").strip()
     return "".join(each if each.isprintable() else " " for each in text)[-400:].strip()

@@ -50,7 +50,7 @@ class Clock:
 
 
 def estimate(samples: Iterable[ClockExchange]) -> Clock:
-    """Estimate the offsets from the fastest exchange, as if the host read its clocks in the middle of it.
+    """Estimate the offsets from the fastest exchange, assuming that the host read its clocks in its middle.
 
     Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian,
     Probabilistic clock synchronization, Distributed Computing 3 (1989), section 3.
@@ -66,9 +66,9 @@ def estimate(samples: Iterable[ClockExchange]) -> Clock:
 
 
 def elapsed_s() -> float:
-    """Return the seconds of a clock that cannot be set and that continues while the machine sleeps.
+    """Return the seconds of a clock that cannot be set and runs on while the machine sleeps.
 
-    `time.monotonic()` stops during sleep on Linux and macOS: clock_gettime(2) of either.
+    `time.monotonic()` stops during sleep on Linux and macOS (clock_gettime(2) of both).
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
@@ -84,7 +84,10 @@ def compare(read_clocks: Callable[[], Clocks]) -> Clock:
     """Compare clocks by reading the host's a few times."""
 
     def sample() -> ClockExchange:
-        sent, wall = time.monotonic_ns(), time.time_ns()  # both within the exchange, whose duration bounds the error
+        sent, wall = (
+            time.monotonic_ns(),
+            time.time_ns(),
+        )  # two readings within the exchange, whose duration bounds the error
         answer = read_clocks()
         return ClockExchange(sent, time.monotonic_ns(), wall, answer.monotonic_ns, answer.wall_ns)
 

@@ -1,4 +1,4 @@
-"""Connections to hosts: SSH, the agent and its facts; to all hosts of an inventory in parallel."""
+"""Connections to hosts (SSH, agent, facts), made to all hosts of an inventory in parallel."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from benchkit.hosts.host_changes import Leftovers
 from benchkit.hosts.inventory import HostSpec, Inventory
 
 RECONNECT_S = 120.0
-"""Time to reach a lost host again: a cable that is plugged in again, a reboot."""
+"""Time to reach a lost host again, such as after a reboot or with a cable plugged in again."""
 RECONNECT_PAUSES_S = (1.0, 8.0)
-"""First and longest pause between two attempts; each is twice the one before."""
+"""First and longest pause between two attempts; pauses double."""
 
 CONNECTIONS_AT_ONCE = 8
-"""Hosts that are connected to at the same time: the handshakes of more would only wait for this machine's CPU."""
+"""Hosts connected to at the same time: more handshakes would only wait for this machine's CPU."""
 
 HEARTBEATS_PER_LEASE = 4
 """Heartbeats sent to an idle host within one lease."""
@@ -83,7 +83,7 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S, nee
     def connect_one(spec: HostSpec) -> Host:
         host = connect(spec, others, lease_s=lease_s)
         connected.append(host)
-        if interrupted.is_set():  # nobody waits for it any more
+        if interrupted.is_set():  # the caller has stopped waiting
             host.hang_up()
         return host
 
@@ -108,7 +108,7 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S, nee
 
 @dataclass(frozen=True)
 class RestoreOutcome:
-    """The hosts that were not restored when they were closed, or not confirmed to be, with the reasons by name."""
+    """The hosts that were not, or not confirmed to be, restored at closing: reasons by host name."""
 
     not_restored: Mapping[str, str] = field(default_factory=dict)
     """Hosts whose agent reported what it could not stop or restore."""
@@ -153,7 +153,8 @@ class Hosts:
     def of_testbed(self, name: str | None) -> Hosts:
         """Return the hosts of one testbed of the inventory; None: all of them.
 
-        Their connections are the same ones, which this object closes: a host that is dropped or reconnected is so here.
+        The returned object shares the connections of this one, which closes them; dropping or reconnecting a host there
+        also changes it here.
         """
         if name is None:
             return self
@@ -173,8 +174,8 @@ class Hosts:
     def lock(self, run: str) -> None:
         """Lock all hosts for a run until they are closed, and restore what earlier runs left; see `leftovers`.
 
-        Lock before planning: what an earlier run left changes the facts of a host. A second call for the same run does
-        nothing. Raises HostError naming the holder of a host, or what cannot be restored.
+        Lock before planning, because leftovers of an earlier run change the facts of a host. A second call for the same
+        run does nothing. Raises HostError naming the holder of a host, or the change that cannot be restored.
         """
         if self._run != run:
             self._run = run
@@ -182,7 +183,7 @@ class Hosts:
             self.leftovers = dict(zip(self._hosts, leftovers, strict=True))
 
     def kernel_host(self, name: str) -> Host:
-        """Return the host through which the kernel of a host is changed: itself, or the one on the same machine.
+        """Return the host through which a host's kernel is changed: itself, or the lock's holder on its machine.
 
         The last change must be restored first, so one agent makes all changes of a kernel.
         """
@@ -200,8 +201,8 @@ class Hosts:
     def reconnect(self, name: str, timeout_s: float = RECONNECT_S) -> Host:
         """Connect again to a host whose link is dead, and lock it again; its watchdog has restored it by then.
 
-        A host that cannot be reached is retried for `timeout_s` seconds. Raises HostError, also where a file of the
-        inventory is gone meanwhile, as after its lab was removed.
+        Attempts are repeated for `timeout_s` seconds. Raises HostError, also where a file of the inventory has
+        disappeared, as after its lab was removed.
         """
         logger.info("%s: reconnecting for up to %g s", name, timeout_s)
         deadline, pause_s = time.monotonic() + timeout_s, RECONNECT_PAUSES_S[0]
@@ -232,9 +233,9 @@ class Hosts:
         self._hosts.pop(name).hang_up()
 
     def abort(self) -> None:
-        """Have all hosts restored while other threads use them: their requests fail from now on, and their pauses end.
+        """Have all hosts restored while other threads use them: requests fail from now on, and pauses end.
 
-        What cannot be restored is in the result of `close`, as usual.
+        The result of `close` has the failures, as usual.
         """
         self._aborted.set()
         self.map(Host.close)
@@ -245,7 +246,7 @@ class Hosts:
             raise KeyboardInterrupt
 
     def pause(self, seconds: float) -> None:
-        """Wait. Raises KeyboardInterrupt if the connections are ended by `abort` meanwhile."""
+        """Wait. Raises KeyboardInterrupt if `abort` ends the connections meanwhile."""
         self._aborted.wait(seconds)
         self.raise_if_aborted()
 
@@ -276,9 +277,9 @@ class Hosts:
 
 
 def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> list[Result]:
-    """Call a function for these hosts in parallel, for every one even where it fails for another.
+    """Call a function for these hosts in parallel; a failure for one host cancels no other call.
 
-    Raises the HostError of the first host for which it failed, when all calls have ended.
+    When all calls have ended, raises the HostError of the first host that failed.
     """
     if not hosts:
         return []
@@ -288,7 +289,7 @@ def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> l
 
 
 def _user() -> str:
-    """Return the user and the machine of the controller, as other users read them."""
+    """Return the controller's `user@machine`, which other users read in messages."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
@@ -297,7 +298,7 @@ def _in_parallel(
 ) -> list[Result | BenchkitError]:
     """Call a function for all items in parallel, or for `at_once` of them; return the result, or the error, of each.
 
-    An interruption is not delayed until the calls have ended; closing their hosts ends them.
+    An interruption does not wait for running calls; closing their hosts ends them.
     """
 
     def attempt(item: Item) -> Result | BenchkitError:

@@ -1,6 +1,6 @@
-"""CPU affinity of the controller on a machine that is also a host: it leaves the CPUs of the servers alone.
+"""CPU affinity of the controller on a machine that is also a host: it avoids the CPUs of the servers.
 
-The hosts of a lab are this machine, and a host of an inventory may be; elsewhere the affinity stays as it is.
+All hosts of a lab are this machine, and a host of an inventory may be. On other machines the affinity stays as it is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def this_machine() -> str | None:
-    """Return the boot id of this machine, as the facts of hosts have it; None on another system than Linux."""
+    """Return the boot id of this machine, as in the facts of hosts; None on systems other than Linux."""
     return _BOOT_ID.read_text(encoding="ascii").strip() if sys.platform == "linux" else None
 
 
 def pid_namespace(pid: int | str) -> str | None:
-    """Return the PID namespace of a process; None where it is not known, as of other users' processes."""
+    """Return the PID namespace of a process; None where it is hidden, as for other users' processes."""
     try:
         return str(Path(f"/proc/{pid}/ns/pid").readlink())
     except OSError:
@@ -32,7 +32,7 @@ def pid_namespace(pid: int | str) -> str | None:
 def controller_record(servers: Mapping[str, Collection[int]]) -> ControllerRecord:
     """Return the machine of this process and the CPUs to use; `servers`: boot id of a machine → CPUs of its servers.
 
-    On a machine with servers these are the CPUs without servers, or all of its own where none remains.
+    On a machine with servers, use the CPUs without servers, or all own CPUs where none remains.
     """
     machine = this_machine()
     if machine is None:
@@ -58,5 +58,5 @@ def pinned(record: ControllerRecord) -> Iterator[None]:
 
 def _set_affinity(cpus: Collection[int]) -> None:
     for thread in Path("/proc/self/task").iterdir():
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the thread has just ended
             os.sched_setaffinity(int(thread.name), cpus)

@@ -20,9 +20,9 @@ class VersionQuery:
 
     command: tuple[str, ...]
     pattern: str | None = None
-    """Its first group is the version; None: the program does not print one."""
+    """Pattern whose first group is the version; None: the program prints no version."""
     keep_output: bool = False
-    """True where the whole output becomes a fact, because it tells more than the version."""
+    """True where the whole output becomes a fact, because it has more than the version."""
 
 
 NGINX_LIKE = r"version:\s*[A-Za-z]+/([0-9.]+)"
@@ -33,7 +33,7 @@ OUTPUT_CHARACTERS = 200
 
 PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
     {
-        "sshd": VersionQuery(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 an error, which names the version too
+        "sshd": VersionQuery(("sshd", "-V"), r"OpenSSH_(\S+?),?\s"),  # before 9.2 the error message names the version
         "nginx": VersionQuery(("nginx", "-v"), NGINX_LIKE, keep_output=True),
         "wrk": VersionQuery(("wrk", "-v"), r"wrk\s+(?:[a-z]+/)?([0-9]\S*)"),
         "ab": VersionQuery(("ab", "-V"), r"ApacheBench, Version ([0-9.]+)"),
@@ -101,10 +101,10 @@ GOARCH: Mapping[str, str] = MappingProxyType(
 
 
 def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> dict[str, VersionQuery]:
-    """Return the queries of all programs; the inventory's `named` ones, name → path, are searched at that path only.
+    """Return the queries of all programs; `named` (the inventory's name → path) are searched at their path only.
 
-    A name that benchkit does not know is queried like nginx: of the other programs a host has one binary. Programs in
-    `sought` are only looked for: an option that prints the version of one program starts another.
+    An unknown name is queried like nginx, the only program with several binaries on a host. Programs in `sought` are
+    only searched for, because the version option of one program may start another.
     """
     known = {**{name: VersionQuery((name,)) for name in sought}, **PROGRAMS}
     for name, path in named.items():
@@ -116,9 +116,9 @@ def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> d
 def facts_request(
     *, sudo: bool, named: Mapping[str, str] = MappingProxyType({}), sought: Collection[str] = ()
 ) -> GatherFacts:
-    """Return the request; `sudo`: the inventory allows it.
+    """Return the request for facts; `sudo`: the inventory allows sudo.
 
-    `named`: the programs of the inventory, `sought`: programs that are only looked for.
+    `named`: the inventory's programs, name → path; `sought`: programs that are only searched for.
     """
     tools = {name: list(query.command) for name, query in version_queries(named, sought).items()}
     tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
@@ -131,9 +131,9 @@ def parse_facts(
     named: Mapping[str, str] = MappingProxyType({}),
     sought: Collection[str] = (),
 ) -> HostFacts:
-    """Convert an agent's answer to facts, with the programs that the inventory names and those that were sought; pure.
+    """Convert an agent's answer to facts, with the programs in `named` and `sought`; pure.
 
-    Facts are printed, so control characters are replaced.
+    Control characters are replaced, because facts are printed.
     """
     fields = _printable(answer)
     tools = fields.pop("tools")
@@ -158,7 +158,7 @@ def parse_facts(
 def parse_variable_facts(gathered: GatheredFacts, clock: Clock, programs: Mapping[str, str]) -> RecordedFacts:
     """Convert an agent's answer to the facts that influence results and may change while a host is up; pure.
 
-    CPUs go offline, limits and governors are set. `programs`: name → path of the files.
+    Examples are CPUs going offline, limits and governors. `programs`: name → path of the file.
     """
     facts = gathered.facts
     return RecordedFacts(
@@ -177,13 +177,13 @@ def parse_variable_facts(gathered: GatheredFacts, clock: Clock, programs: Mappin
 
 
 def program_fact(path: str, text: str | None, query: VersionQuery) -> ProgramFact:
-    """Return an executable with the version in `text`, which it printed."""
+    """Return an executable with its version, found in its output `text`."""
     output = " ".join(text.split())[:OUTPUT_CHARACTERS] if text and query.keep_output else None
     return ProgramFact(path=path, version=version_in(text, query.pattern), version_output=output)
 
 
 def version_in(text: str | None, pattern: str | None) -> str | None:
-    """Return the version in what a program printed; None where there is none."""
+    """Return the version in a program's output; None where it has none."""
     match = re.search(pattern, text) if text and pattern else None
     return match[1] if match else None
 
@@ -201,12 +201,12 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _version_of_file(status: FileStatus | None) -> str | None:
-    """Return size and time of change of a file, which differ between two versions; None where there is no file."""
+    """Return a file's size and time of change, which differ between versions; None where the file is missing."""
     if status is None:
         return None
     return f"{status.bytes} bytes of {datetime.fromtimestamp(status.changed_s, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _single_spaces(value: str | None) -> str | None:
-    """Separate numbers by spaces, where the kernel has tabs."""
+    """Separate numbers by single spaces; the kernel uses tabs."""
     return None if value is None else " ".join(value.split())

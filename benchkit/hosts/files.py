@@ -23,11 +23,11 @@ HostPath = str | PurePosixPath
 """A path on a host: absolute, or relative to its work directory."""
 
 CHUNK_BYTES = 1 << 16
-"""Size of a chunk: small enough that a link of 64 kbit/s takes one in less than the time between two heartbeats."""
+"""Size of a chunk; a link of 64 kbit/s takes less time for it than lies between two heartbeats."""
 CHUNKS_IN_FLIGHT = 16
 """Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
 CHUNK_TIMEOUT_S = 120.0
-"""Time for a chunk, counted from the one before."""
+"""Time for a chunk, counted from the end of the one before."""
 PROGRESS_S = 5.0
 """Interval of the progress messages of an upload."""
 OTHERS = 0o077
@@ -36,13 +36,13 @@ COMPRESS_TIMEOUT_S = 120.0
 ARCHIVE_TIMEOUT_S = 120.0
 
 PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a message
-"""Folders of which each host of a lab has its own."""
+"""Folders that each host of a lab has for itself."""
 
 _PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, PRIVATE_FOLDERS))})/[^\s\"'`:;,()\[\]]+")
 
 logger = logging.getLogger(__name__)
 progress_logger = logging.getLogger(f"{__name__}.progress")
-"""Messages for users who wait; the command line shows them without any option."""
+"""Logger of messages for waiting users; the command line always shows them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PlacedFile:
 
     @property
     def is_secret(self) -> bool:
-        """True where only its owner may use it: then the host has one copy, removed with the connection's changes."""
+        """True where only the owner may use the file: its one copy on the host is removed with the connection."""
         return self.mode & OTHERS == 0
 
 
@@ -67,7 +67,7 @@ class FileChanges:
     """Changes made to place files."""
 
     changed: tuple[str, ...]
-    """Paths whose content or mode was another before."""
+    """Paths whose content or mode has changed."""
     sent_bytes: int
     """Content that had to be uploaded."""
 
@@ -80,9 +80,9 @@ class Files:
         self._host = host
 
     def place(self, files: Iterable[PlacedFile]) -> FileChanges:
-        """Place files with their content and mode; those that are in place already are not touched.
+        """Place files with their content and mode; files already in place are not touched.
 
-        Files stay on the host, which keeps them for other connections; secrets (`is_secret`) do not. Raises HostError.
+        The host keeps files for later connections, except secrets (`is_secret`). Raises HostError.
         """
         all_files = list(files)
         secrets = [file for file in all_files if file.is_secret]
@@ -105,7 +105,7 @@ class Files:
         return PurePosixPath(self._link.request(ops.CompressFile(str(path)), timeout_s=COMPRESS_TIMEOUT_S))
 
     def archive(self, path: HostPath, names: Sequence[str]) -> None:
-        """Write a tar archive of these files of its folder. Raises HostError."""
+        """Write a tar archive of these files in the archive's own folder. Raises HostError."""
         self._link.request(ops.ArchiveFiles(str(path), list(names)), timeout_s=ARCHIVE_TIMEOUT_S)
 
     def mkdir(self, path: HostPath) -> PurePosixPath:
@@ -113,7 +113,7 @@ class Files:
         return PurePosixPath(self._link.request(ops.MakeFolder(str(path))))
 
     def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
-        """Make a folder that is removed when this connection ends, also after a crash; return its absolute path."""
+        """Make a folder that is removed when this connection ends, even by a crash; return its absolute path."""
         return PurePosixPath(self._link.request(ops.MakeTemporaryFolder(str(path))))
 
     def remove(self, path: HostPath) -> bool:
@@ -129,7 +129,7 @@ class Files:
         return PurePosixPath(self._link.request(ops.RemoveWorkdir()))
 
     def list(self, path: HostPath) -> Mapping[str, int | None]:
-        """Return the entries of a folder: name → size in bytes, None for what is no regular file."""
+        """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
         return self._link.request(ops.ListFolder(str(path)))
 
     def _write_temporary(self, file: PlacedFile) -> bool:
@@ -156,7 +156,7 @@ class Files:
         return size
 
     def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
-        """Yield a file's content, up to its present size."""
+        """Yield a file's content up to its current size."""
         size = self._link.request(ops.ReadChunk(str(path), 0, 0)).size
         reads = (
             self._link.submit(ops.ReadChunk(str(path), offset, min(CHUNK_BYTES, size - offset)))
@@ -177,7 +177,7 @@ class Files:
 
 
 class _Progress:
-    """Progress messages of one upload, for those that take long."""
+    """Progress messages of one upload, sent only if it takes long."""
 
     def __init__(self, host: str, path: str, size: int) -> None:
         self._host = host
@@ -219,9 +219,9 @@ def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def hint_at_private_folder(*texts: str | None, is_on_host: Callable[[str], bool] = lambda _: False) -> str | None:
-    """Return a hint for a path in these texts that this machine has, in a folder that a host may have of its own.
+    """Return a hint for a path in these texts that exists on this machine, in a folder private to each host.
 
-    `is_on_host` tells if the host has a path as well: then it needs no hint.
+    `is_on_host` returns True for a path that the host has too, which needs no hint.
     """
     for text in texts:
         for path in _PATH.findall(text or ""):

@@ -35,7 +35,7 @@ class Host:
     """One host with an agent on it; safe for many threads, and a context manager that closes it."""
 
     def __init__(self, spec: HostSpec, link: AgentLink) -> None:
-        """Take over a link whose agent has said hello; reads its clocks and facts. Raises HostError."""
+        """Take over a link after the agent's `Hello`, and read clocks and facts. Raises HostError."""
         self.spec = spec
         self.name = spec.name
         self.link = link
@@ -48,11 +48,11 @@ class Host:
         self.changes = HostChanges(link, spec.name)
         self.lock = HostLock(link, spec.name)
         self.shared_with: str | None = None
-        """Another host of the same run on the same machine, which answers for its kernel."""
+        """Host of the same run on the same machine, through which this host's kernel is changed."""
         self.notes: tuple[str, ...]
         """Problems of this host that limit what benchkit can do there, as sentences."""
         self.sought_programs: frozenset[str] = frozenset()
-        """Names of the programs that were sought in addition to those that benchkit knows."""
+        """Names of the programs that were searched for, beside those that benchkit knows."""
         self._engines: dict[str, EngineFact] = {}
         self.facts = self._gather_facts()
         self.workdir = PurePosixPath(self.facts.workdir)
@@ -62,14 +62,14 @@ class Host:
         locked = self.lock.acquire(run, self.name, who)
         self.shared_with = locked.shared_with
         leftovers = self.changes.clean_up()
-        if locked.waited or leftovers != Leftovers():  # its facts were gathered before it was restored
+        if locked.waited or leftovers != Leftovers():  # the facts were gathered before the host was restored
             self.facts = self._gather_facts()
         return leftovers
 
     def find_programs(self, names: Iterable[str]) -> None:
-        """Add these programs to the facts, as far as the host has them: names on its PATH, or absolute paths.
+        """Add these programs to the facts where the host has them: names on its PATH, or absolute paths.
 
-        Only programs that benchkit does not know have to be sought; their versions are not asked for. Raises HostError.
+        Only programs unknown to benchkit are searched for; their versions are not read. Raises HostError.
         """
         unknown = frozenset(names) - self.sought_programs - version_queries(self.spec.programs).keys()
         if unknown:
@@ -77,7 +77,7 @@ class Host:
             self.facts = self._gather_facts()
 
     def add_engine(self, name: str, engine: EngineFact) -> None:
-        """Add a container engine to the facts, which asks for seconds and so is read only where it is used."""
+        """Add a container engine to the facts. The query takes seconds, so it is made only where the engine is used."""
         self._engines[name] = engine
         self.facts = self.facts.model_copy(update={"engines": dict(self._engines)})
 
@@ -89,22 +89,22 @@ class Host:
     def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> RecordedFacts:
         """Return the facts that may change while the host is up, read now, with its clock offset.
 
-        `sysctls` are read in addition to the usual ones; `programs`: name → path. Of programs only size and time of
-        change are read: if either differs, the program is another.
+        `sysctls` are read in addition to the usual ones. `programs` (name → path) are read as size and time of change:
+        if either differs, the program has been replaced.
         """
         keys = sorted({*self.facts.sysctls, *sysctls})
         gathered = self.link.request(GatherFacts({}, keys, files=list(programs.values())))
         return parse_variable_facts(gathered, self.compare_clocks(), programs)
 
     def idle_power(self, seconds: float) -> IdlePower:
-        """Measure the power of the host over a time without load; where no counter is readable, return at once why.
+        """Measure the power of the idle host over a time; without a readable counter, return the reason at once.
 
         Raises HostError.
         """
         return self.link.request(ReadIdlePower(seconds), timeout_s=seconds)
 
     def close(self) -> tuple[str, ...]:
-        """Have the agent stop its processes and restore its changes, and disconnect; return what it could not do."""
+        """Have the agent stop its processes and restore its changes, then disconnect; return failures."""
         return tuple(f"{self.name}: {failure}" for failure in self.link.close(CLOSE_TIMEOUT_S))
 
     def hang_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The lock of a host, and the changes made there: each recorded before it is made, and restored from that record."""
+"""The lock of a host, and the changes made there: each is recorded first, and restored from its record."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import progress_logger
 
 LOCK_TIMEOUT_S = 45.0
-"""Time for another holder to end and to restore what it changed."""
+"""Time for another holder to end and to restore its changes."""
 
 CHANGE_TIMEOUT_S = 60.0
 """Time for all writes of one request; each may be a call of sudo."""
 
 ChangeScope = Literal["run", "cell"]
-"""Purpose of a kernel setting: the whole run, or the trials of one cell, over the settings of the run."""
+"""Scope of a kernel setting: the whole run, or the trials of one cell, which override the run's settings."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ class HostLock:
         self._host = host
 
     def acquire(self, run: str, host: str, who: str) -> ops.LockResult:
-        """Lock the host for a run until the end of this connection.
+        """Lock the host for a run until the end of this connection; wait while a holder restores its changes.
 
-        A holder that is restoring its changes is waited for. Raises RefusedError (`held`) naming any other holder.
+        Raises RefusedError (`held`) naming any other holder.
         """
         logger.info("%s: locking the host for %s", self._host, run)
         result = self._link.request(ops.LockHost(run, host, who), timeout_s=LOCK_TIMEOUT_S)
@@ -44,11 +44,11 @@ class HostLock:
         return result
 
     def keep(self, lease_s: float | None = None) -> None:
-        """Keep processes, changes and lock after this connection, for `lease_s` seconds or (None) until `release`."""
+        """Keep processes, changes and lock after this connection for `lease_s` seconds; None: until `release`."""
         self._link.request(ops.KeepStack(lease_s))
 
     def release(self) -> ops.LockHolder | None:
-        """End the holder of the host, which restores everything, if it is a kept stack or a run with an expired lease.
+        """End the holder of the host, a kept stack or a run with an expired lease; it restores everything first.
 
         Raises RefusedError (`held`) for a live run, and where the holder cannot be ended.
         """
@@ -63,7 +63,7 @@ class Record:
     kind: str
     """sysctl, process, folder, …; "damaged" where the record cannot be read."""
     state: Literal["mine", "other", "abandoned"]
-    """Its owner: this connection, another one, or one that no longer exists."""
+    """Owner of the change: this connection, another one, or one that no longer exists."""
     since: datetime | None
     text: str
     """The change, as a phrase for messages."""
@@ -75,17 +75,17 @@ class RestoredChange:
 
     text: str
     failures: tuple[str, ...]
-    """Reasons why it is not undone; then the record is kept. Empty: undone, and verified by reading."""
+    """Reasons why it is not undone; its record is then kept. Empty: it is undone, verified by reading."""
     how: str = "undone"
     """"undone" or "failed"; "rebooted": a reboot of the host had undone it already; "kept": it belongs to a run that is
     not finished."""
     notes: tuple[str, ...] = ()
-    """Parts of it that were left as they are, as somebody else has changed them since, as sentences."""
+    """Parts that stay as they are because somebody else has changed them since, as sentences."""
 
 
 @dataclass(frozen=True)
 class WatchdogReport:
-    """A watchdog's report of what it restored after a connection that ended without a goodbye."""
+    """A watchdog's report on restoring a host after a connection that ended without a goodbye."""
 
     name: str
     at: datetime
@@ -96,7 +96,7 @@ class WatchdogReport:
     """Processes ended, settings restored and folders removed, as phrases for messages."""
     failures: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """Settings left as they are, as somebody else has changed them since, as sentences."""
+    """Settings that stay as they are because somebody else has changed them since, as sentences."""
 
     def __str__(self) -> str:
         run = f"run {self.run}: " if self.run else ""
@@ -111,9 +111,9 @@ class Leftovers:
     """The traces of an earlier run on a host."""
 
     reports: tuple[WatchdogReport, ...] = ()
-    """Reports of what its watchdog restored."""
+    """Reports of its watchdog."""
     restored: tuple[RestoredChange, ...] = ()
-    """Changes that were still in place, and were restored now."""
+    """Changes that were still in place and have now been restored."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class HostChanges:
         self._host = host
 
     def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, ops.Sysctl]:
-        """Return the present state of kernel settings."""
+        """Return the current state of kernel settings."""
         return self._link.request(ops.ReadSysctls(list(keys)))
 
     def write_sysctls(
@@ -141,8 +141,8 @@ class HostChanges:
     ) -> Mapping[str, ops.SysctlOutcome]:
         """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
 
-        The agent restores them when it ends, `restore` does so earlier. What the login user may not
-        write is refused, or written by the command `sudo`, to which `key=value` is added. Raises HostError.
+        The agent restores them when it ends, `restore` earlier. Settings that the login user may not write are refused,
+        or written by the command `sudo`, with `key=value` appended. Raises HostError.
         """
         logger.info("%s: writing %d kernel settings", self._host, len(values))
         wanted = ops.WriteSysctls(dict(values), None if sudo is None else list(sudo), scope)
@@ -159,24 +159,24 @@ class HostChanges:
         self._link.request(ops.CreateCgroup(name, cpus))
 
     def track_containers(self, engine: str, images: Sequence[str] = ()) -> ops.KeptContainers:
-        """Record that an engine is about to make containers and to load images; return the marks that they must have.
+        """Record that an engine is about to create containers and load images; return the marks that they must have.
 
-        All that has them is removed when the agent ends, or by `restore`. Raises HostError.
+        The agent's end or `restore` removes everything with these marks. Raises HostError.
         """
         return self._link.request(ops.TrackContainers(engine, list(images)), timeout_s=CHANGE_TIMEOUT_S)
 
     def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
-        """Record a command that `run_cleanup` runs, or the host when the controller is lost. Raises HostError."""
+        """Record a command for `run_cleanup`; the host runs it when the controller is lost. Raises HostError."""
         self._link.request(ops.ExpectCleanup(list(argv), dict(env), within_s, scope))
 
     def run_cleanup(self, scope: str, timeout_s: float) -> None:
-        """Run the recorded commands of a scope; one that fails stays on record. Raises HostError naming it."""
+        """Run the recorded commands of a scope; a failed command stays on record. Raises HostError naming it."""
         undone = self._link.request(ops.Restore(own=True, scope=scope), timeout_s=timeout_s)
         if failures := [failure for each in undone for failure in each.failures]:
             raise HostError("a cleanup failed", where=self._host, why="; ".join(failures))
 
     def state(self) -> HostTraces:
-        """Return the changes to undo, of all connections, the reports of watchdogs and the holder. Raises HostError."""
+        """Return all connections' changes to undo, the watchdogs' reports and the holder. Raises HostError."""
         state = self._link.request(ops.ListRecords())
         records = [
             Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
@@ -190,7 +190,7 @@ class HostChanges:
         )
 
     def records(self) -> tuple[Record, ...]:
-        """Return the changes to undo, of all connections. Raises HostError."""
+        """Return the changes to undo of all connections. Raises HostError."""
         return self.state().records
 
     def delete_report(self, report: WatchdogReport) -> None:
@@ -198,9 +198,9 @@ class HostChanges:
         self._link.request(ops.DeleteReport(report.name))
 
     def restore(self, *, own: bool = False, scope: ChangeScope | None = None) -> tuple[RestoredChange, ...]:
-        """Restore what was changed over this link and, unless `own`, undo everything that abandoned runs left.
+        """Restore the changes made over this link and, unless `own`, those of abandoned runs.
 
-        With a `scope`, only the kernel settings that were written with it. Raises HostError.
+        With a `scope`, restore only the kernel settings that were written with it. Raises HostError.
         """
         logger.info(
             "%s: restoring %s", self._host, "own changes" if own else "own changes and what abandoned runs left"
@@ -216,7 +216,7 @@ class HostChanges:
         return changes
 
     def clean_up(self) -> Leftovers:
-        """Restore what abandoned runs left, and read the reports of their watchdogs.
+        """Restore the changes of abandoned runs, and read the reports of their watchdogs.
 
         Raises HostError where something cannot be restored.
         """

@@ -9,14 +9,13 @@ from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import HostPath
 
 SNAPSHOT_TIMEOUT_S = 20.0
-"""Time for sampling everything once: milliseconds, and seconds on a host that is overloaded."""
+"""Time for sampling everything once: it takes milliseconds, on an overloaded host seconds."""
 
 
 class Telemetry:
     """The telemetry of one host, one session at a time; safe for many threads."""
 
     def __init__(self, link: AgentLink) -> None:
-        """Send requests to the host's agent over its link."""
         self._link = link
 
     def start(
@@ -27,9 +26,9 @@ class Telemetry:
         *,
         core_interval_s: float | None = None,
     ) -> None:
-        """Start to sample the host and these services, into a new file below the work directory.
+        """Start to sample the host and these services, and write to a new file below the work directory.
 
-        `core_interval_s` is the interval of core speeds where it is another. Raises HostError, also where a session is
+        `core_interval_s` is the interval of core speeds, if it differs. Raises HostError, also where a session is
         running already.
         """
         self._link.request(ops.StartTelemetry(str(path), interval_s, list(services), core_interval_s))
@@ -43,16 +42,16 @@ class Telemetry:
         return self._link.request(ops.TakeSnapshot(), timeout_s=SNAPSHOT_TIMEOUT_S)
 
     def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
-        """Sample at these instants of the host's monotonic clock, and at none of the interval until they are over.
+        """Sample at these instants of the host's monotonic clock; regular samples pause until they are over.
 
         Raises HostError.
         """
         self._link.request(ops.ScheduleSnapshots(list(at_ns)))
 
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
-        """Sample what is expensive at these instants of the host's monotonic clock: connections and clock rates.
+        """Sample expensive data (connections and clock rates) at these instants of the host's monotonic clock.
 
-        Established connections are counted for all services sampled at the time of the call. Raises HostError.
+        Connections are counted for the services that are sampled at the time of the call. Raises HostError.
         """
         self._link.request(ops.ScheduleSamples(list(at_ns)))
 

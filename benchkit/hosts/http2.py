@@ -1,6 +1,6 @@
-"""One request over HTTP/2 as bytes, and the response in the bytes that came back. Nothing here opens a socket.
+"""One request over HTTP/2 as bytes, and the response parsed from the received bytes. Nothing here opens a socket.
 
-The request, with all that a client says before an answer, goes out in one piece: flow control is opened wide first.
+The preface, the settings and the request go out in one piece, with flow-control windows that no response fills.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_WINDOW = (1 << 31) - 1
 FIRST_WINDOW = (1 << 16) - 1
 """Window of a connection at its start, in both directions (RFC 9113, 6.9.2)."""
 CONNECTION_FIELDS = frozenset({"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "host"})
-"""Fields of HTTP/1.1 that HTTP/2 has no place for (RFC 9113, 8.2.2), and the one that `:authority` replaces."""
+"""Fields of HTTP/1.1 that HTTP/2 forbids (RFC 9113, 8.2.2), and `Host`, which `:authority` replaces."""
 
 
 @dataclass
@@ -34,11 +34,11 @@ class Http2Response:
     body: bytearray = field(default_factory=bytearray)
     complete: bool = False
     error: str | None = None
-    """Code with which the server reset the stream or ended the connection, where it did."""
+    """Error code with which the server reset the stream or ended the connection; None where it did neither."""
 
     @property
     def header_bytes(self) -> int:
-        """Size of status and fields as HTTP/1.1 writes them: on the wire they are compressed, differently each time."""
+        """Size of status and fields as HTTP/1.1 writes them: their compressed size on the wire varies."""
         try:
             reason = HTTPStatus(self.status).phrase
         except ValueError:
@@ -74,7 +74,7 @@ class Http2Request:
         """All bytes that the client sends."""
 
     def response(self, received: bytes) -> Http2Response:
-        """Return the response in these bytes, as far as they go. Raises ValueError for what breaks the protocol."""
+        """Return the response in these bytes, possibly partial. Raises ValueError where they break the protocol."""
         from h2 import events  # noqa: PLC0415 - slow, and only HTTP/2 needs it
         from h2.exceptions import ProtocolError  # noqa: PLC0415
 
@@ -122,7 +122,7 @@ def _opened_connection() -> H2Connection:
 
 
 def _decoded(headers: Iterable[Sequence[bytes | str]]) -> list[tuple[str, str]]:
-    """Return fields as text, each byte a character, as fields of HTTP/1.1 are read."""
+    """Decode fields as Latin-1, as for HTTP/1.1."""
     return [(_text(name), _text(value)) for name, value in headers]
 
 

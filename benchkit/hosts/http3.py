@@ -1,6 +1,6 @@
-"""One request over HTTP/3 by a connection of this process, whose datagrams somebody else carries.
+"""One request over HTTP/3: this process has the connection, and the probing host's agent sends its datagrams.
 
-The library has no socket, so that the datagrams go through the agent of the host that probes.
+The library opens no socket, so its datagrams can go through the agent.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from aioquic.quic.events import ConnectionTerminated, QuicEvent
 
 PEER = ("server", 0)
-"""Any address: there is one path, whose ends the carrier knows."""
+"""Placeholder for the server's address, which only the agent uses."""
 WINDOW = 16 << 20
 """Bytes of content that the server may send at once."""
 CRYPTO_ERROR = 0x100
 """First error code for an alert of TLS (RFC 9001, 4.8)."""
 NO_APPLICATION_PROTOCOL = CRYPTO_ERROR + 120
 CERTIFICATE_ALERTS = range(CRYPTO_ERROR + 42, CRYPTO_ERROR + 50)
-"""Alerts on certificates, from a bad one to an unknown authority and a denied access (RFC 8446, 6)."""
+"""Error codes for TLS alerts on certificates, from bad_certificate to access_denied (RFC 8446, 6)."""
 
 Exchange = Callable[[Sequence[bytes], float | None], ops.Datagrams]
-"""(datagrams to send, longest time to wait in seconds, None in the last exchange) → datagrams that came back."""
+"""(datagrams to send, longest wait in seconds or None in the last exchange) → received datagrams."""
 
 
 class Http3Request:
@@ -48,7 +48,7 @@ class Http3Request:
     def send(
         self, exchange: Exchange, authority: bytes, server_name: str, timeout_s: float
     ) -> tuple[Http2Response, ops.TlsSession]:
-        """Open a connection, send the request, and return the response with what the handshake agreed on.
+        """Open a connection, send the request, and return the response with the parameters of the TLS session.
 
         The certificate must be signed by `authority` (PEM), and valid for the name or address. Raises ValueError with
         the reason why there is no response.
@@ -63,7 +63,7 @@ class Http3Request:
             cadata=authority,
             max_data=WINDOW,
             max_stream_data=WINDOW,
-            supported_versions=[QuicProtocolVersion.VERSION_1],  # the one that load tools speak
+            supported_versions=[QuicProtocolVersion.VERSION_1],  # the version that load tools speak
         )
         connection = QuicConnection(configuration=configuration)
         deadline = time.monotonic() + timeout_s
@@ -139,7 +139,7 @@ class Http3Request:
                     pass
 
     def _why_ended(self, event: ConnectionTerminated) -> str:
-        """Return the reason for which a connection ended, in words for the known ones."""
+        """Return why a connection ended; known reasons in words."""
         if self._versions:
             versions = ", ".join(map(hex, dict.fromkeys(self._versions)))
             return f"it speaks the versions {versions} of QUIC, not 0x1 (RFC 9000)"
@@ -152,11 +152,11 @@ class Http3Request:
 
 
 def _session(connection: QuicConnection) -> ops.TlsSession:
-    """Return what the handshake of TLS agreed on, as the agent states it of others."""
+    """Return the parameters of the TLS session, as the agent returns them for other protocols."""
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
 
     tls = connection.tls
-    certificate = tls._peer_certificate  # noqa: SLF001 - the library has no other way to it
+    certificate = tls._peer_certificate  # noqa: SLF001 - the library has no public access
     schedule = tls.key_schedule
     return ops.TlsSession(
         tls.alpn_negotiated,

@@ -3,9 +3,9 @@
 `survey` reads the state of a host, `install_steps` converts it to steps, and `run_steps` runs them. `shell_line` shows
 them as one line for users to paste where benchkit may not install.
 
-The nginx and openssh-server packages of Debian and its descendants start their daemons, at once and at every boot. A
-machine for benchmarks needs their programs only, so the steps prevent new daemons from starting. Daemons that existed
-before are not changed.
+The nginx and openssh-server packages of Debian and its derivatives start their daemons, at once and at every boot. A
+machine for benchmarks needs the programs only, so the steps prevent new daemons from starting. Existing daemons stay as
+they are.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _INSTALL: Mapping[Manager, tuple[str, ...]] = MappingProxyType(
     {
-        # There is no terminal, so noninteractive. needrestart would restart unrelated daemons. A new machine often
-        # holds the lock for its first upgrade. Existing configuration files are kept.
+        # noninteractive: there is no terminal. needrestart would restart unrelated daemons. On a new machine, the first
+        # upgrade often holds the lock. Existing configuration files are kept.
         "apt": (
             *("env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"),
             *("apt-get", "install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"),
@@ -64,9 +64,9 @@ _POLICY_TEXT = f"""#!/bin/sh
 # {_POLICY_MARK}
 test -z "$(find {_POLICY} -mmin -60)" || exit 101
 """
-"""Debian Policy 9.3.3 and invoke-rc.d(8): 101 forbids the action. deb-systemd-invoke(1p) asks the same file.
+"""A policy-rc.d: exit code 101 forbids the action (Debian Policy 9.3.3, invoke-rc.d(8), deb-systemd-invoke(1p)).
 
-It forbids for one hour only: after an installation that crashed, daemons can start again.
+It forbids for one hour only, so that daemons can start again after a crashed installation.
 """
 
 _UNIT_FOLDERS = ("/etc/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system")
@@ -90,14 +90,14 @@ class StepOutcome:
 
     code: int
     text: str = ""
-    """Its output, where that was not shown already."""
+    """Its output, unless already shown."""
 
 
 class Runner(Protocol):
     """The interface of a machine that runs steps: this one, or a host over SSH."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command and wait for its end; `shown`: show its output. Code 127: the command does not exist."""
+        """Run a command, show its output if `shown`, and wait for its end. Code 127: the command does not exist."""
         ...
 
 
@@ -105,12 +105,12 @@ class LocalRunner:
     """Runs steps on this machine. Their output goes to stderr: stdout is for results."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command and wait for it, also when interrupted: a killed package manager leaves a broken machine."""
+        """Run a command and wait for its end, even when interrupted: a killed package manager breaks the machine."""
         sys.stderr.flush()
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
         if shutil.which(argv[0], path=path) is None:  # exec may report a folder on the PATH that this user may not read
             return StepOutcome(127, f"{argv[0]}: not found")
-        # From a terminal the command received the signal, too, and ends in its own way.
+        # A terminal sends the signal to the command too, which ends in its own way.
         with _deferred_signals():
             process = subprocess.Popen(
                 argv,
@@ -126,13 +126,13 @@ class LocalRunner:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Give the first signal that arrives meanwhile to its handler at the end.
+    """Delay signals within the context; at its end call the handler of the first one.
 
-    An exception raised within `Popen.communicate` may leave its lock taken: the next wait would never end.
+    An exception within `Popen.communicate` may leave its lock taken, and the next wait would never end.
     """
     handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
     received: list[signal.Signals] = []
-    if threading.current_thread() is threading.main_thread():  # no other thread has signals
+    if threading.current_thread() is threading.main_thread():  # Python handles signals in the main thread only
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if callable(handler := signal.getsignal(number)):
                 handlers[number] = handler
@@ -147,10 +147,9 @@ def _deferred_signals() -> Iterator[None]:
 
 
 def run_steps(steps: Iterable[InstallStep], runner: Runner, *, where: str | None = None) -> None:
-    """Run steps in order.
+    """Run steps in order; after a failed or interrupted step, only the steps marked `always`.
 
-    After a step that fails or is interrupted only those marked `always` run. Raises HostError naming the command that
-    failed, and the clean-up commands that failed after it.
+    Raises HostError naming the failed command and the clean-up commands that failed after it.
     """
     remaining = iter(steps)
     try:
@@ -161,7 +160,7 @@ def run_steps(steps: Iterable[InstallStep], runner: Runner, *, where: str | None
         if not failed:
             raise
         raise HostError(error.what, where=where, why=error.why, hint=f"run this by hand: {'; '.join(failed)}") from None
-    except BaseException as error:  # mostly an interrupt: what only the installation needs must be removed
+    except BaseException as error:  # mostly an interrupt: clean-up steps must still run
         for line in _clean_up(remaining, runner):
             error.add_note(f"not done: {line}")
         raise
@@ -228,7 +227,7 @@ def survey(runner: Runner, manager: Manager, privilege: Privilege, packages: Ite
 def install_steps(state: PackageState, packages: Iterable[str]) -> tuple[InstallStep, ...]:
     """Return the steps that install `packages` without starting their daemons; pure.
 
-    Without privilege: root's steps.
+    Without `privilege` in `state`, they are root's steps.
     """
     packages = tuple(packages)
     if not packages:
@@ -237,7 +236,7 @@ def install_steps(state: PackageState, packages: Iterable[str]) -> tuple[Install
     if state.manager != "apt":
         return (InstallStep(_with(state.privilege, install)),)
     steps = [] if state.lists_current else [InstallStep(_UPDATE)]
-    # Lists with the packages may still be older than the mirror, whose files have changed: then update and try again.
+    # The lists may be older than the mirror's files: after a failure update them and try again.
     steps.append(InstallStep(install, retry_after=_UPDATE if state.lists_current else None))
     units = [unit for unit in _units(packages) if unit not in state.units_before]
     if units and not state.policy:
@@ -291,7 +290,7 @@ def _unit_paths(unit: str, *, systemd: bool) -> tuple[str, ...]:
 
 
 def _double_quoted(text: str) -> str:
-    """Quote text for printf's %b: on one line and without single quotes, so that the whole line can be quoted."""
+    """Quote text for printf's %b, on one line and without single quotes, so that the line can itself be quoted."""
     for character, escaped in (("\\", "\\\\\\\\"), ('"', '\\"'), ("$", "\\$"), ("`", "\\`"), ("\n", "\\n")):
         text = text.replace(character, escaped)
     return f'"{text}"'

@@ -1,4 +1,4 @@
-"""The inventory: the hosts, how to reach each, and its roles.
+"""The inventory: the hosts, their addresses and logins, and their roles.
 
 A file names its hosts under `hosts`:
 
@@ -6,7 +6,7 @@ A file names its hosts under `hosts`:
       server: {address: 192.0.2.10, user: bench, roles: [sut]}
       client: {address: client.example, jump: gate.example, roles: [load]}
 
-A host may name executables to use instead of those on its PATH, or under new names, which scenarios can refer to
+A host may name executables that replace those on its PATH, or that scenarios use under a new name
 (`binary: nginx-mainline`):
 
         programs: {nginx: /opt/tengine/sbin/nginx, nginx-mainline: /opt/nginx-1.29/sbin/nginx}
@@ -111,7 +111,7 @@ class HostFields(Frozen):
     )
     roles: tuple[HostName, ...] = Field(
         default=(),
-        description="roles of the host: sut, load, …; none for a jump host; absent: those that its testbed gives it",
+        description="roles of the host: sut, load, …; none for a jump host; absent: the roles that its testbed gives it",
         examples=[["sut"]],
     )
     jump: Jump | None = Field(
@@ -138,7 +138,7 @@ class HostFields(Frozen):
         default=None, description="price of the host for an hour; unknown if absent", examples=[0.0832]
     )
     currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = Field(
-        default="USD", description="currency of the price, as ISO 4217 has it", examples=["EUR"]
+        default="USD", description="currency of the price, as its ISO 4217 code", examples=["EUR"]
     )
     programs: Mapping[HostName, ProgramPath] = Field(
         default_factory=dict,
@@ -240,7 +240,7 @@ def parse_inventory(document: Document, folder: Path) -> Inventory:
 
 
 def _places(document: Document, written: InventoryContent) -> dict[str, dict[str, object]]:
-    """Return testbed and roles of the hosts that testbeds name. Raises InputError for a host at no or two places."""
+    """Return testbed and roles of each host named in a testbed. Raises InputError for a host in no or two testbeds."""
     testbed_of: dict[str, str] = {}
     roles: dict[str, tuple[str, ...]] = {}
     named = (
@@ -271,7 +271,7 @@ def _places(document: Document, written: InventoryContent) -> dict[str, dict[str
 
 
 def require_files(spec: HostSpec) -> None:
-    """Raise InputError where a file that the inventory names for a host does not exist or has another content."""
+    """Raise InputError where a file that the inventory names for a host is missing or of the wrong kind."""
     for field, path in (("identity", spec.identity), ("known_hosts", spec.known_hosts)):
         try:
             start = b"" if path is None else _first_line(path)
@@ -287,7 +287,6 @@ def _first_line(path: Path) -> bytes:
 
 
 def _jump_cycle(hosts: Iterable[HostSpec]) -> str | None:
-    """Describe the jump hosts that form a cycle, if any do."""
     by_name = {host.name: host for host in hosts}
     for name in by_name:
         chain = [name]

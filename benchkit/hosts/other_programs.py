@@ -1,7 +1,7 @@
-"""Programs that use CPU time of a run's hosts and are no part of the run, found by listing all processes twice.
+"""Programs outside a run that use CPU time of its hosts, found by listing all processes twice.
 
-A host of a lab sees its own processes only, while others share its cores. For a lab, which is on this machine, the
-controller looks.
+A lab host sees its own processes only, though other programs share its cores. So for a lab, the controller lists the
+processes of this machine.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from benchkit.models.trial import OtherProgram
 from benchkit.safe_text import clean
 
 MOST = 3
-"""Programs that are named."""
+"""Most programs that are named."""
 LEAST_CORES = 0.02
-"""CPU time from which a program is named, in cores."""
+"""CPU use from which a program is named, in cores."""
 KERNEL_THREADS = "kthreadd"
-"""Parent of all kernel threads, which mostly work on packets of the load."""
+"""Parent of all kernel threads; these mostly process packets of the load."""
 
 
 LOOK_S = 1.0
-"""Time between two looks: a program that is named then used some 20 ms."""
+"""Time between two snapshots: a named program has used at least 20 ms of CPU time in it."""
 
 
 class ProcessKey(NamedTuple):
@@ -44,14 +44,14 @@ class ProcessKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ProcessSnapshot:
-    """The processes of all machines of a run that are no part of it, at one time."""
+    """The processes on all machines of a run that do not belong to it, at one time."""
 
     at_s: float
     processes: Mapping[ProcessKey, SeenProcess]
 
 
 def take_snapshot(hosts: Hosts) -> ProcessSnapshot:
-    """Return the processes on the machines of these hosts that are no part of the run. Raises HostError."""
+    """Return the processes on the machines of these hosts that do not belong to the run. Raises HostError."""
     listings = run_on_hosts(list(hosts), lambda host: host.processes.list_all())
     here, own_namespace = this_machine(), pid_namespace("self")
     found: dict[ProcessKey, SeenProcess] = {}
@@ -75,9 +75,9 @@ def take_snapshot(hosts: Hosts) -> ProcessSnapshot:
 
 
 def busiest_programs(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[OtherProgram, ...]:
-    """Return the programs that used most CPU time between two snapshots, the busiest first; one that ended is missing.
+    """Return the programs that used most CPU time between two snapshots, the busiest first; ended ones are missing.
 
-    A parent includes the time of its children that ended in between and that it waited for.
+    A parent includes the time of children that ended in between and that it waited for.
     """
     elapsed_s = after.at_s - before.at_s
     used_s = {
@@ -87,7 +87,7 @@ def busiest_programs(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[O
     keys = {(key.machine, key.pid): key for key in before.processes}
     ended = [key for key in before.processes if key not in after.processes]
     for key in sorted(ended, key=lambda each: -before.processes[each].cpu_s):
-        # Its CPU time from before is added to the ancestor that waited for it, which need not be the nearest one left.
+        # The CPU time that it had before is now in the ancestor that waited for it, perhaps not the nearest one left.
         earlier_s = before.processes[key].cpu_s
         for ancestor in _ancestors(before.processes[key], key.machine, keys, before.processes):
             if used_s.get(ancestor, 0.0) >= earlier_s > 0:
@@ -116,7 +116,7 @@ def _ancestors(
 
 
 def busy_programs(hosts: Hosts, before: ProcessSnapshot, limit: float) -> tuple[OtherProgram, ...]:
-    """Return the programs that used more than `limit` cores since a snapshot, at least `LOOK_S` ago.
+    """Return the programs that have used more than `limit` cores since a snapshot at least `LOOK_S` ago.
 
     Raises HostError.
     """
@@ -125,7 +125,7 @@ def busy_programs(hosts: Hosts, before: ProcessSnapshot, limit: float) -> tuple[
 
 
 def wait_until_idle(hosts: Hosts, seconds: float, limit: float, report: Callable[[str], None]) -> None:
-    """Wait, at most for `seconds`, until no other program uses more than `limit` cores; `report` what it waits for.
+    """Wait up to `seconds` until no other program uses more than `limit` cores; `report` the busy programs.
 
     Raises HostError.
     """
@@ -150,7 +150,7 @@ def describe_programs(programs: Sequence[OtherProgram]) -> str:
 def _add(
     found: dict[ProcessKey, SeenProcess], machine: str, processes: Iterable[SeenProcess], own: Collection[int]
 ) -> None:
-    """Add the processes of a machine that do not descend from its own ones, and are no kernel threads."""
+    """Add a machine's processes, without kernel threads and the run's own processes with their descendants."""
     by_pid = {each.pid: each for each in processes}
     excluded = {*own, *(each.pid for each in by_pid.values() if each.name == KERNEL_THREADS)}
     for each in by_pid.values():
@@ -166,6 +166,6 @@ def _processes_of_this_machine() -> list[SeenProcess]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error), process.oneshot():
-            cpu_s = sum(process.cpu_times()[:4])  # its own, and its ended children's
+            cpu_s = sum(process.cpu_times()[:4])  # own time and that of its ended children
             found.append(SeenProcess(process.pid, process.ppid(), process.create_time(), process.name(), cpu_s))
     return found

@@ -14,23 +14,23 @@ Manager = Literal["apt", "dnf", "apk", "pacman", "brew"]
 
 @dataclass(frozen=True)
 class ProgramPackages:
-    """A program that hosts need, and its source."""
+    """A program that hosts need, and its sources."""
 
     packages: Mapping[Manager, str]
-    """Its package, by manager; managers without one are absent."""
+    """Its package by manager; managers without a package are absent."""
 
     home: str
-    """Its website, for hosts without a package of it."""
+    """Its website, for hosts without a package."""
 
     build: str | None = None
-    """The command that builds it, for a program without a package in most systems: a lab does without it."""
+    """The command that builds it, where most systems have no package; a lab works without such a program."""
 
     file: str | None = None
-    """Pattern of a file that shows it is there, for what is not on PATH; None: an executable of this name."""
+    """Pattern of a file whose presence shows that it is installed; None: an executable of this name on PATH."""
 
 
 def _packages(name: str, **others: str | None) -> Mapping[Manager, str]:
-    """Return the packages of a program: of one name, but for the managers with another or, as None, without one."""
+    """Return the packages of a program: `name`, except for managers in `others`; None: that manager has no package."""
     return {manager: package for manager in get_args(Manager) if (package := others.get(manager, name)) is not None}
 
 
@@ -90,10 +90,10 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
 """Programs by the name of their binary."""
 
 LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
-"""Programs that a lab on another system does not need: its hosts are ports of the loopback interface."""
+"""Programs for Linux only; a lab on another system, whose hosts are ports of its loopback interface, needs none."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Folders of daemons, often missing in the PATH of an ordinary user."""
+"""Folders of daemons, often missing in an ordinary user's PATH."""
 
 
 def find_here(programs: Iterable[str], path: str) -> frozenset[str]:
@@ -120,7 +120,7 @@ def missing(wanted: Iterable[str], found: Collection[str]) -> tuple[str, ...]:
 
 
 def build_hint(programs: Iterable[str]) -> str | None:
-    """Return the known commands that build these programs; None without any."""
+    """Return the known commands that build these programs; None where none is known."""
     commands = [PROGRAMS[program].build for program in programs if program in PROGRAMS]
     known = [f"`{command}`" for command in commands if command is not None]
     return f"build it with {' and '.join(known)}" if known else None

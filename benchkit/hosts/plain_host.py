@@ -1,6 +1,6 @@
 """Hosts as machines that run installation steps: through their agent, or over plain commands of the login shell.
 
-Plain commands are enough to describe a host without Python and to install it there.
+Plain commands are enough to gather facts about a host without Python, and to install Python there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FACTS = (
     '[ -r /etc/os-release ] && (. /etc/os-release && echo "distribution=${PRETTY_NAME:-$NAME}")',
     'version=$(python3 --version 2>&1) && echo "python=${version#Python }"',
 )
-"""Commands of any POSIX shell, each of which prints a fact as `name=value`, or nothing."""
+"""Commands for any POSIX shell; each prints a fact as `name=value`, or nothing."""
 
 
 class HostRunner:
@@ -93,14 +93,14 @@ class PlainHost:
         self._connection.close()
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command and wait for its end; return what it printed if it is to be shown. Raises HostError."""
+        """Run a command and wait for its end; return its output if `shown`. Raises HostError."""
         code, printed = self._run(f"env PATH={SYSTEM_PATH} {shlex.join(argv)}", (stdin or "").encode(), STEP_TIMEOUT_S)
         if code == NOT_FOUND:
             return StepOutcome(NOT_FOUND, f"{argv[0]}: not found")
         return StepOutcome(code, printed if shown else "")
 
     def facts(self) -> RecordedFacts:
-        """Return the facts that a shell can tell. Raises HostError."""
+        """Return the facts that shell commands print. Raises HostError."""
         sought = {name: query.command[0] for name, query in version_queries(self.spec.programs).items()}
         sought |= {binary: binary for binary in PACKAGE_MANAGERS.values()}
         find = [
@@ -113,7 +113,7 @@ class PlainHost:
         return parse_plain_facts(printed, self.spec)
 
     def _run(self, line: str, stdin: bytes, timeout_s: float) -> tuple[int, str]:
-        """Run a line of the login shell; return its exit code and what it printed. Raises HostError."""
+        """Run a line in the login shell; return exit code and output. Raises HostError."""
         stream = self._connection.run(line)
         stream.send(stdin)
         stream.end_input()
@@ -139,7 +139,7 @@ class PlainHost:
 
 
 def parse_plain_facts(printed: str, spec: HostSpec) -> RecordedFacts:
-    """Return the facts in what `_FACTS` printed, with the programs of benchkit and of the inventory; pure."""
+    """Parse the output of `_FACTS`, with the programs of benchkit and of the inventory; pure."""
     found = dict(line.partition("=")[::2] for line in legible(printed).splitlines() if "=" in line)
     programs = {name.removeprefix("program "): path for name, path in found.items() if name.startswith("program ")}
     managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in programs]

@@ -16,7 +16,7 @@ from benchkit.hosts.clock import Clock
 from benchkit.hosts.files import HostPath
 
 OUTPUT_BYTES = 64 << 20
-"""Default limit of an output file: no tool or service of benchkit prints as much, and the disk must not fill up."""
+"""Default limit of an output file: more than any tool or service prints, and too little to fill the disk."""
 STOP_TIMEOUT_S = 5.0
 """Time to kill processes after their grace period."""
 
@@ -29,7 +29,7 @@ class ToFile:
 
     path: HostPath
     max_bytes: int | None = OUTPUT_BYTES
-    """None: no limit; the process writes to the file directly."""
+    """Limit in bytes; None: no limit, and the process writes to the file directly."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,21 @@ class ProcessSpec:
 
     argv: Sequence[str]
     env: Mapping[str, str | None] = field(default_factory=dict)
-    """Variables added to those of the login; None removes one."""
+    """Variables in addition to the login's; None removes a variable."""
     cwd: HostPath | None = None
-    """Below the work directory; None: the work directory."""
+    """Path below the work directory; None: the work directory."""
     cpus: Sequence[int] | None = None
     """CPU affinity; None: all CPUs of the host."""
     nofile: int | None = None
-    """Soft limit of open files; None: that of the login."""
+    """Soft limit of open files; None: as of the login."""
     group: str | None = None
     """Name of its control group, created by `HostChanges.create_cgroup`."""
     own_group: bool = False
-    """True to count it in a control group of its own where the host allows that, so that nothing escapes."""
+    """True to count it in a control group of its own where the host allows one, so that no process escapes."""
     stdout: ToFile | None = None
     stderr: ToFile | Literal["stdout"] | None = None
     stop: StopSignal | None = None
-    """The way in which the agent or its watchdog stops it where the controller does not; None: SIGTERM, for 1 s."""
+    """Signal and grace period with which agent or watchdog stop it if the controller does not; None: SIGTERM, 1 s."""
 
     def command(self) -> ops.CommandSpec:
         """Return the command without its streams, as the agent takes it."""
@@ -78,7 +78,7 @@ class ProcessSpec:
         return replace(command, stop_signum=int(self.stop.signum), stop_grace_s=self.stop.within_s)
 
     def start(self, at_ns: int | None = None) -> ops.StartProcess:
-        """Return the request that starts it, at an instant of the host's monotonic clock if it is given."""
+        """Return the request that starts it, now or at an instant of the host's monotonic clock."""
         is_merged = self.stderr == "stdout"
         return ops.StartProcess(
             self.command(), _output_file(self.stdout), _output_file(self.stderr), merge_stderr=is_merged, at_ns=at_ns
@@ -96,7 +96,7 @@ class Completed:
 
     @property
     def ok(self) -> bool:
-        """True where it ended with exit code 0 in time."""
+        """True where the command ended in time with exit code 0."""
         return self.ended.exit_code == 0 and not self.timed_out
 
 
@@ -109,7 +109,7 @@ class HostProcess:
     id: int
     pid: int
     start: int
-    """Instant of its start in ticks since the host's boot, as /proc has it."""
+    """Its start in ticks since the host's boot, as in /proc/PID/stat."""
     argv: tuple[str, ...]
     started_ns: int
     """Instant on the host's monotonic clock."""
@@ -119,7 +119,7 @@ class HostProcess:
         return self.link.request(ops.WaitForProcess(self.id, timeout_s), timeout_s=timeout_s).ended
 
     def outputs(self) -> Mapping[str, ops.OutputSize]:
-        """Return the sizes of "stdout" and "stderr", as far as they have a limit. Raises HostError."""
+        """Return the sizes of those of "stdout" and "stderr" that have a limit. Raises HostError."""
         return self.link.request(ops.WaitForProcess(self.id, 0)).outputs
 
 
@@ -154,13 +154,13 @@ class Processes:
         return started
 
     def list_all(self) -> ops.ProcessList:
-        """Return all processes that the agent sees, others' too. Raises HostError."""
+        """Return all processes that the agent sees, also those of other programs. Raises HostError."""
         return self._link.request(ops.ListProcesses())
 
     def run_timetable(self, starts: Sequence[ops.ScheduledStart]) -> list[ops.ScheduledProcess]:
-        """Start processes at their instants, in this order, and wait until all have ended, by themselves or at a limit.
+        """Start processes at their instants, in this order, and wait until all have ended, themselves or at a limit.
 
-        All are stopped where one cannot be started. Raises HostError.
+        If one cannot be started, all are stopped and HostError is raised.
         """
         last_s = max(self._clock().to_controller_s(start.limit_ns) + start.grace_s for start in starts)
         total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
@@ -201,8 +201,8 @@ class Processes:
     ) -> tuple[str, ...]:
         """Stop processes with all their descendants: send `signum`, and kill them after the grace period.
 
-        Processes that have ended are ignored. Return those that had to be killed: `name (pid)`. Raises HostError naming
-        those that could not be stopped.
+        Ended processes are ignored. Return the killed ones as `name (pid)`. Raises HostError naming the processes that
+        could not be stopped.
         """
         wanted = ops.StopProcesses([process.id for process in processes], int(signum), grace_s)
         stopped = self._link.request(wanted, timeout_s=grace_s + STOP_TIMEOUT_S)
@@ -216,23 +216,23 @@ class Processes:
         return self._link.request(ops.ReadCpuTimes([process.id for process in processes]))
 
     def count_by_cgroup(self, process: HostProcess, path: str) -> None:
-        """Take the processes and the CPU time of an existing control group as those of a started process.
+        """Count the processes and the CPU time of a control group, such as a container's, for a started process.
 
-        `path` is below the mount point of control groups, or as /proc/PID/cgroup has it, as that of a container. The
-        group may appear later. When the process is stopped, the processes of the group get no signal of their own: they
-        are killed after the grace period. Raises HostError where the host has no groups.
+        `path` is below the mount point of control groups, or as in /proc/PID/cgroup; the group may appear later.
+        Stopping the process signals no process of the group: those left are killed after the grace period. Raises
+        HostError where the host has no groups.
         """
         self._link.request(ops.CountByCgroup(process.id, path))
 
     def cgroup_of(self, pid: int) -> str | None:
-        """Return the control group of a process of others, as `count_by_cgroup` takes it; None where it has ended."""
+        """Return the control group of any process, as `count_by_cgroup` takes it; None where the process has ended."""
         return self._link.request(ops.FindCgroup(pid))
 
     def watch(self, *, cgroup: str | None = None, unit: str | None = None, pattern: str | None = None) -> HostProcess:
-        """Take processes that others started as one, which is watched and never signalled.
+        """Watch processes that other programs started as one process, and never signal them.
 
-        They are those of a control group, of a systemd unit, or whose command lines contain a regular expression.
-        Raises HostError where there are none.
+        Name them by a control group, a systemd unit, or a regular expression for their command lines. Raises HostError
+        where there are none.
         """
         wanted = ops.WatchProcesses(cgroup, unit, pattern)
         return self._process((unit or cgroup or pattern or "",), self._link.request(wanted))
@@ -245,7 +245,7 @@ class Processes:
         return pids
 
     def running_members(self, process: HostProcess) -> tuple[int, ...]:
-        """Return the pids of a process and of its descendants that are running. Raises HostError."""
+        """Return the pids of the running ones of a process and its descendants. Raises HostError."""
         trees = self._link.request(ops.ListTrees())
         return tuple(member.pid for tree in trees if tree.process.id == process.id for member in tree.members)
 

@@ -1,4 +1,4 @@
-"""Profiles captured on a host: by a Go program's own profiler over HTTP, or by perf of the processes of a service."""
+"""Profiles captured on a host: from a Go program's own profiler over HTTP, or with perf of a service's processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Address
 
 PPROF_TIMEOUT_S = 5.0
-"""Time for a Go program to sum its samples up and to answer, beyond the requested seconds."""
+"""Time for a Go program to add up its samples and to answer, beyond the requested seconds."""
 LARGEST_BYTES = 8 << 20
 """Limit of one message of an agent; a server's profile has some ten thousand bytes."""
 SCRIPT_BYTES = 1 << 30
-"""Limit of the output of `perf script`: more than any profile, less than a disk."""
+"""Limit of the output of `perf script`: more than any profile, too little to fill a disk."""
 RECORD_TIMEOUT_S = 30.0
 """Time for perf to write its file, beyond the recorded seconds."""
 SCRIPT_TIMEOUT_S = 120.0
@@ -28,10 +28,10 @@ OK = 200
 DATA, TEXT, RECORD_LOG, SCRIPT_LOG = "perf.data", "perf.txt", "record.txt", "script.txt"
 
 PARANOID = "perf_event_paranoid"
-"""Kernel setting that limits perf for unprivileged users (perf-security.rst); perf names it when it is refused."""
+"""Kernel setting that limits perf for unprivileged users (perf-security.rst); a refused perf names it."""
 
 ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "LC_ALL": "C", "PERF_PAGER": "cat"}
-"""Ignores user settings, downloads no symbols, and prints numbers with decimal points."""
+"""Environment with which perf ignores user settings, downloads no symbols, and prints decimal points."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ _CLEANUP_S = 30.0
 
 
 def expect_perf_maps(host: Host, folder: PurePosixPath) -> None:
-    """Make the folder in which processes will start that write maps for perf (`/tmp/perf-PID.map`).
+    """Make the working directory for processes that write maps for perf (`/tmp/perf-PID.map`).
 
-    Each makes a file named by its pid there, so that maps of ended processes are known. They are removed when the agent
-    ends at the latest, also after a crash. Raises HostError.
+    Each creates a file named by its pid there, so that maps of ended processes are known. The maps are removed at the
+    agent's end at the latest, even after a crash. Raises HostError.
     """
     host.changes.expect_cleanup(
         ["sh", "-c", _REMOVE_MAPS, "sh", str(folder)], {}, _CLEANUP_S, f"maps for perf in {folder}"
@@ -64,16 +64,16 @@ def expect_perf_maps(host: Host, folder: PurePosixPath) -> None:
 
 
 def remove_perf_maps(host: Host, folder: PurePosixPath) -> None:
-    """Remove the maps for perf of the processes that were started in a folder, which have ended. Raises HostError."""
+    """Remove the maps for perf of the ended processes that were started in a folder. Raises HostError."""
     host.changes.run_cleanup(f"maps for perf in {folder}", _CLEANUP_S)
 
 
 def require_perf_maps(host: Host, pids: Sequence[int]) -> None:
-    """Raise HostError where a process has no map of this user: perf would have no names of its functions."""
-    paths = [f"/tmp/perf-{pid}.map" for pid in pids]  # noqa: S108 - where perf reads them, and V8 writes them
+    """Raise HostError where a process has no map owned by this user: perf could not name its functions."""
+    paths = [f"/tmp/perf-{pid}.map" for pid in pids]  # noqa: S108 - V8 writes and perf reads them there
     own = host.processes.run(["sh", "-c", _OWN_MAPS, "sh", *paths]).stdout.decode().split()
     if missing := [path for path in paths if path not in own]:
-        why = "another user has made the file, or the process could not"
+        why = "another user owns the file, or the process could not write it"
         raise HostError(f"no map for perf at {', '.join(missing)}", where=host.name, why=why)
 
 
@@ -101,7 +101,7 @@ class PprofCapture:
         return self.answer.result()
 
     def stop(self) -> None:
-        """Do nothing: the request ends by itself, or with the program."""
+        """Do nothing: the request ends in time, or with the program."""
 
 
 def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: int) -> PprofCapture:
@@ -119,7 +119,7 @@ def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: 
 
 
 def fetch_pprof(host: Host, at: Address, path: str, seconds: int) -> CapturedProfile:
-    """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it gives none."""
+    """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it sends none."""
     logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
     started_s = time.monotonic()
     answer = host.sockets.http(
@@ -154,7 +154,9 @@ class PerfCapture:
         recorded = self.process.wait(self.after_s + self.seconds + RECORD_TIMEOUT_S)
         if recorded is None:
             self.stop()
-            raise HostError("perf did not end", where=self.host.name, why=f"within {RECORD_TIMEOUT_S:g} s of its time")
+            raise HostError(
+                "perf did not end", where=self.host.name, why=f"within {RECORD_TIMEOUT_S:g} s after the recorded time"
+            )
         # Resolving inlined functions starts a process for each address: minutes instead of a second.
         script = self.host.processes.start(
             ProcessSpec(
@@ -181,7 +183,7 @@ class PerfCapture:
         self.host.processes.stop([self.process])
 
     def _reason(self) -> str:
-        """Return the first line that perf printed; where the kernel refused, the setting that decides."""
+        """Return perf's first line of output; where the kernel refused, name the setting that decides."""
         logs = [
             self.host.files.read(self.folder / name).decode(errors="replace").strip()
             for name in (RECORD_LOG, SCRIPT_LOG)
@@ -222,7 +224,7 @@ def start_perf(
     program = perf_of(host)
     host.files.mkdir(folder)
     argv = (
-        *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # counts from now, however long perf takes to begin
+        *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # counts from now, however long perf takes to start
         *(program, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),
         *(("-D", str(round(after_s * 1000))) if after_s else ()),
         *("-k", "CLOCK_MONOTONIC", "-p", ",".join(map(str, host.processes.members(service)))),

@@ -20,13 +20,13 @@ MAX_TOTAL = 64 << 20
 """Bytes of content after which a response over HTTP/1.1 is incomplete."""
 
 MAX_HTTP2 = 16 << 20
-"""Bytes after which an HTTP/2 response is incomplete: all of them come to the controller, which decodes them."""
+"""Bytes after which an HTTP/2 response is incomplete; all of them are sent to the controller, which decodes them."""
 
 MAX_AUTHORITY = 1 << 20
-"""Bytes of a file with certificates."""
+"""Most bytes read of a file with certificates."""
 
 IPV4_MAPPED = "::ffff:"
-"""Start of an IPv4 address as IPv6 sockets have it (RFC 4291, section 2.5.5.2)."""
+"""Prefix of an IPv4 address of an IPv6 socket (RFC 4291, section 2.5.5.2)."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class HttpAnswer(ops.HttpHead):
     body: bytes = b""
     """Start of the content."""
     negotiated: Negotiated = field(default_factory=lambda: Negotiated(protocol="http1"))
-    """Protocol that it came in, and what TLS agreed on."""
+    """Protocol of the response, and parameters of the TLS session."""
 
 
 @dataclass(frozen=True)
 class HttpHop:
-    """The protocol of a server as a client speaks it."""
+    """The protocol that a client speaks with a server."""
 
     protocol: HttpProtocol = "http1"
     ca_file: HostPath | None = None
@@ -94,7 +94,7 @@ PLAIN = HttpHop()
 
 
 class PortTakenError(HostStateError):
-    """A port of a service that a socket of another program has."""
+    """A service's port that another program's socket uses."""
 
     def __init__(
         self,
@@ -105,7 +105,6 @@ class PortTakenError(HostStateError):
         hint: str | None = None,
         owners: Iterable[ops.PortOwner] = (),
     ) -> None:
-        """Store the message, and the sockets that have the ports."""
         super().__init__(what, where=where, why=why, hint=hint)
         self.owners = tuple(owners)
 
@@ -118,7 +117,7 @@ class Sockets:
         self._host = host
 
     def wait_open(self, at: Address, timeout_s: float, process: HostProcess | None = None) -> float:
-        """Wait until a socket accepts connections, or QUIC is spoken there; return the seconds it took.
+        """Wait until a socket accepts connections or answers QUIC; return the seconds it took.
 
         Raises HostError at the timeout, and at once where `process`, which should open the socket, has ended.
         """
@@ -147,9 +146,8 @@ class Sockets:
     ) -> HttpAnswer:
         """Send a request over a new connection; return at most `max_body` bytes of the content.
 
-        Headers are sent as given, apart from those that HTTP/2 has no place for: the caller adds `Host` and all others.
-        Over TLS the server chooses between the hop's version of HTTP and HTTP/1.1, as browsers let it. Raises
-        HostError.
+        Headers are sent as given, without those that HTTP/2 forbids; the caller gives all of them, `Host` too. Over TLS
+        the server chooses between the hop's version of HTTP and HTTP/1.1, as with browsers. Raises HostError.
         """
         pairs = list(headers)
         if hop.protocol == "h3":
@@ -184,7 +182,7 @@ class Sockets:
     def _http2_answer(
         self, request: Http2Request, received: bytes, at: Address, max_body: int, agreed: Negotiated
     ) -> HttpAnswer:
-        """Return the answer in the bytes that came back. Raises HostError for what is no response."""
+        """Return the answer in the received bytes. Raises HostError for bytes that are no response."""
         try:
             response = request.response(received)
         except ValueError as error:
@@ -231,13 +229,13 @@ class Sockets:
         )
 
     def owners(self, ports: Iterable[int], *, udp: bool = False) -> Mapping[int, Sequence[ops.PortOwner]]:
-        """Return what has each of these TCP or UDP ports, on any address: listeners, else connections, if any."""
+        """Return the sockets on each of these TCP or UDP ports, at any address: listeners, else connections, if any."""
         return self._link.request(ops.FindPortOwners(list(ports), udp))
 
     def listeners(self, process: HostProcess, *, udp: bool = False) -> tuple[Tcp | Udp, ...]:
         """Return the TCP or UDP addresses on which a process and its descendants listen. Raises HostError.
 
-        An IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`), as Java binds it, is returned as an IPv4 address.
+        The IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`, as Java binds it) is returned as an IPv4 address.
         """
         found = self._link.request(ops.FindListeners(process.id, udp))
         return tuple((Udp if udp else Tcp)(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
@@ -249,11 +247,11 @@ class Sockets:
             raise self._taken(taken)
 
     def require_own_listener(self, process: HostProcess, at: Tcp | Udp, wait_s: float, older_wait_s: float) -> None:
-        """Check that it is a process or its descendants that listen on the port of an address that answers.
+        """Check that a process or its descendants listen on the port of an address that answers.
 
-        Raises PortTakenError where another program does, and the process ends within `wait_s` seconds because of that.
-        A program that is older than the process was most likely not started by it: then the time is `older_wait_s`. A
-        process that stays has another program listen for it, as containers do.
+        Raises PortTakenError where another program listens and the process therefore ends within `wait_s` seconds. The
+        time is `older_wait_s` for a program older than the process, which hardly started it. A process that keeps
+        running lets another program listen for it, as containers do.
         """
         port = at.port
         if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):
@@ -265,7 +263,7 @@ class Sockets:
             return
         if owners[port]:
             raise self._taken(owners)
-        raise HostError(f"{process.argv[0]} ended when port {port} was open", where=self._host, why=str(ended))
+        raise HostError(f"{process.argv[0]} ended after port {port} had opened", where=self._host, why=str(ended))
 
     def _taken(self, taken: Mapping[int, Sequence[ops.PortOwner]]) -> PortTakenError:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
@@ -274,13 +272,13 @@ class Sockets:
             what,
             where=self._host,
             why=why,
-            hint="stop what has it, or choose another port",
+            hint="stop the program that has it, or choose another port",
             owners=[owner for each in taken.values() for owner in each],
         )
 
 
 def _negotiated(tls: ops.TlsSession | None, spoken: Alpn) -> Negotiated:
-    """Return what was negotiated, from what is known of TLS (None without TLS) and the version of HTTP."""
+    """Return the negotiated protocol and parameters, from the TLS session (None without TLS) and HTTP's version."""
     if tls is None:
         return Negotiated(protocol="h2c" if spoken == "h2" else "http1")
     certificate = bytes.fromhex(tls.certificate)
@@ -309,7 +307,7 @@ def socket_address(at: Address) -> ops.SocketAddress:
 
 
 def key_kind(certificate: bytes) -> str | None:
-    """Return the kind of the key of a certificate (DER), as `rsa-2048` or `ecdsa-p256`; None for another kind."""
+    """Return the kind of a certificate's key (DER), such as `rsa-2048` or `ecdsa-p256`; None for an unknown kind."""
     from cryptography import x509  # noqa: PLC0415 - slow, and only TLS needs it
     from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
 

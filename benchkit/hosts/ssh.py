@@ -1,7 +1,7 @@
 """SSH connections, one per host: host keys are checked strictly, and the user's keys are the only authentication.
 
-The only module that uses Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump
-hosts) but trusts unknown host keys. This module replaces that by a strict check, for hosts and their jump hosts.
+Only this module uses Fabric and Paramiko. Fabric reads `~/.ssh/config` (aliases, users, ports, identities, jump hosts)
+but trusts unknown host keys. This module checks the keys of hosts and jump hosts strictly instead.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CONNECT_S = 10
 LOGIN_S = 120
 """Timeout of the authentication: the time that a server gives its clients (sshd_config(5), LoginGraceTime).
 
-Where the server looks up names that do not resolve, or where its CPUs are busy, it takes more than ten seconds.
+A server with busy CPUs, or that looks up names that do not resolve, takes more than ten seconds.
 """
 RECEIVE_TIMEOUT_S = 15.0
 """Timeout of reading from a `SshStream`, and interval of keep-alive messages, which keep connections open in
 middleboxes."""
 SEND_TIMEOUT_S = 60.0
-"""Time without any byte accepted by the host, after which sending fails."""
+"""Time after which sending fails if the host has accepted no byte."""
 SEND_BYTES = 65536
 STDERR_BYTES = 65536
 GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
@@ -51,10 +51,10 @@ _MARKER, _KEY, _FIELDS = 0, 3, 4
 
 
 class UnknownHostKeyError(paramiko.SSHException):
-    """A host presented a key that no known_hosts file has for it."""
+    """A host key that no known_hosts file has for its host."""
 
     def __init__(self, name: str, key: paramiko.PKey, *, revoked: bool) -> None:
-        """Take the host's name as known_hosts files write it, and its key."""
+        """Take the host's name as in known_hosts files, and its key."""
         super().__init__(name)
         self.name = name
         self.key = key
@@ -83,7 +83,7 @@ class SshConnection:
         self._hops: list[tuple[fabric.Connection, list[Path]]] = []
         try:
             self._connection = self._hop(spec, others)
-        except (paramiko.SSHException, KeyError, ValueError) as error:  # an ssh_config that Fabric cannot take
+        except (paramiko.SSHException, KeyError, ValueError) as error:  # an ssh_config that Fabric cannot read
             raise InputError("~/.ssh/config cannot be used", where=self.name, why=repr(error)) from error
 
     def open(self) -> None:
@@ -115,7 +115,7 @@ class SshConnection:
             )
 
     def run(self, command: str) -> SshStream:
-        """Start a command, a line for the login shell of the host. Raises LostError."""
+        """Run a line in the host's login shell, without waiting for its end. Raises LostError."""
         logger.debug("%s: SSH: opening a channel", self.name)
         began = time.monotonic()
         try:
@@ -173,18 +173,18 @@ class SshConnection:
         """Accept known host keys only, and authenticate with keys only."""
         files = _known_hosts_files(connection, spec)
         revoked = _trust(files, connection.client.get_host_keys(), known_name(connection.host, connection.port))
-        connection.client.set_log_channel(f"paramiko.{spec.name}")  # host key check and authentication, at DEBUG
+        connection.client.set_log_channel(f"paramiko.{spec.name}")  # logs host key check and authentication at DEBUG
         connection.client.set_missing_host_key_policy(RefuseUnknown(revoked))
         connection.forward_agent = False
         options = connection.connect_kwargs
         keys = [Path(key).expanduser() for key in options.pop("key_filename", [])]
-        keys = [key for key in keys if key.exists()]  # as ssh does with an IdentityFile that is not there
+        keys = [key for key in keys if key.exists()]  # ssh also skips an IdentityFile that does not exist
         options.update(key_filename=[str(key) for key in keys], look_for_keys=not keys, password=None, passphrase=None)
         self._hops.append((connection, files))
 
 
 class SshStream:
-    """Standard input and output of a command over a channel of a connection, which it closes with itself."""
+    """Standard input and output of a command over an SSH channel; closing it closes the connection too."""
 
     def __init__(self, channel: paramiko.Channel, connection: SshConnection) -> None:
         self._channel = channel
@@ -213,7 +213,7 @@ class SshStream:
 
     def receive(self, size: int) -> bytes:
         """Read from standard output."""
-        try:  # Paramiko's own timeout follows the wall clock, and grows where that is set back
+        try:  # Paramiko's own timeout uses the wall clock, and grows where the clock is set back
             if not self._readable.wait(self._channel.gettimeout()):
                 raise TimeoutError
             return self._channel.recv(size)
@@ -229,13 +229,13 @@ class SshStream:
         self._channel.shutdown_write()
 
     def stderr(self) -> str:
-        """Return what was printed to standard error, at most its last 64 KiB."""
+        """Return the standard error output, at most its last 64 KiB."""
         self._drain()
         return self._stderr.decode(errors="replace").strip()
 
     def exit_code(self, timeout_s: float) -> int | None:
         """Return the exit code; None where the command has not ended within the time."""
-        if not self._channel.status_event.wait(max(0.0, timeout_s)):  # set where the channel is closed, too
+        if not self._channel.status_event.wait(max(0.0, timeout_s)):  # also set where the channel is closed
             return None
         code = self._channel.recv_exit_status()
         logger.debug("%s: SSH: command ended with exit code %d", self._connection.name, code)
@@ -244,7 +244,7 @@ class SshStream:
     def close(self) -> None:
         """Close the connection, and the channel with it.
 
-        Closing the channel alone would send a message, and wait for a host that accepts nothing.
+        Closing only the channel would send a message, and wait for a host that may accept nothing.
         """
         self._connection.close()
 
@@ -255,9 +255,9 @@ class SshStream:
 
 
 def _user_config() -> fabric.Config:
-    """Return the user's and the system's ssh_config as Fabric takes it.
+    """Return the user's and the system's ssh_config for Fabric.
 
-    `ProxyJump none` becomes a jump over the host itself, which Fabric omits; it would look for a host named none.
+    `ProxyJump none` becomes a jump over the host itself, which Fabric ignores; else it would look for a host `none`.
     """
     config = paramiko.SSHConfig()
     for path in (Path("~/.ssh/config").expanduser(), Path("/etc/ssh/ssh_config")):
@@ -268,7 +268,7 @@ def _user_config() -> fabric.Config:
 
 
 def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
-    """Yield the jump hosts of a connection, the nearest to the host first; a ProxyCommand is left to the user."""
+    """Yield the jump hosts of a connection, the nearest to the host first; a ProxyCommand has none."""
     gateway = connection.gateway
     while isinstance(gateway, fabric.Connection):
         yield gateway
@@ -283,7 +283,7 @@ def _known_hosts_files(connection: fabric.Connection, spec: HostSpec) -> list[Pa
 
 
 def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
-    """Add the keys of a host to `known`, an earlier file overriding later ones; return all keys that the files revoke.
+    """Add a host's keys to `known`; earlier files override later ones. Return all keys that the files revoke.
 
     Names may be hashed; invalid lines are skipped.
     """
@@ -316,7 +316,7 @@ def _explained(
     files: list[Path],
     began: float,
 ) -> HostError:
-    """Convert a failure to connect, at the instant `began`, to an error that names its reason and what to do."""
+    """Convert the failure of a connection begun at `began` to an error that names the reason and what to do."""
     target = f"{connection.host}:{connection.port}"
     if isinstance(error, UnknownHostKeyError):
         return _unknown_key(error, where, files)
@@ -327,7 +327,7 @@ def _explained(
         hint = f"find out why: the connection may be intercepted. If the host was reinstalled: {remove}"
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
-    # Paramiko calls these a failed authentication, too.
+    # Paramiko reports these as failed authentication too.
     unanswered = "transport shut down" in str(error) or _login_timed_out(error)
     if (isinstance(error, paramiko.AuthenticationException) and not unanswered) or "No authentication methods" in str(
         error
@@ -366,7 +366,7 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
     why = str(error) or "it closed the connection"
     if any(
         words in why for words in ("No existing session", "transport shut down", "protocol banner")
-    ):  # not the cause
+    ):  # they do not name the cause
         waited = time.monotonic() - began >= CONNECT_S
         why = (
             f"it accepted the connection, then sent no complete SSH greeting within {CONNECT_S} s"
@@ -394,7 +394,7 @@ def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> H
 
 
 def known_name(host: str, port: int) -> str:
-    """Return a host's name as known_hosts files write it."""
+    """Return a host's name as in known_hosts files."""
     return host if port == DEFAULT_PORT else f"[{host}]:{port}"
 
 
@@ -412,5 +412,5 @@ def revoked_keys(lines: Iterable[list[str]]) -> frozenset[str]:
 
 
 def is_plain(fields: list[str]) -> bool:
-    """Return True for a line with hosts and a key: no comment, no marker."""
+    """Return True for a line with hosts and a key, False for a comment or a line with a marker."""
     return bool(fields) and not fields[_MARKER].startswith(("#", "@"))

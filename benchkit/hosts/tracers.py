@@ -1,7 +1,7 @@
-"""Traces of the kernel on a host: system calls of services, and what their threads wait for, added up in the kernel.
+"""Traces of a host's kernel: system calls of services, and what their threads wait for, added up in the kernel.
 
-bpftrace has both. perf counts system calls, and the hardware counters of a host that has some. `perf stat` reads them,
-since `perf trace -s` copies each event, and loses most of them in silence.
+bpftrace records both. perf counts system calls, and hardware counters on hosts that have some. benchkit uses
+`perf stat`, because `perf trace -s` copies each event and silently loses most of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benchkit.models.trial import Tracer
 ATTACH_S = 4.0
 """Time before the load in which a tracer attaches its probes: bpftrace compiles its program for one to two seconds."""
 ATTACH_COUNTERS_S = 1.0
-"""The same for perf and hardware counters."""
+"""Time before the load in which perf attaches its counters."""
 AFTER_S = 1.0
-"""Time for which a trace goes on after the planned end of the load: it has the calls of all requests."""
+"""Time by which a trace outlasts the planned end of the load, so that it has the calls of all requests."""
 END_TIMEOUT_S = 30.0
 """Time for a tracer to remove its probes and to write its sums."""
 FRAMES = 8
-"""Frames of kernel stacks that tell what a thread waits for."""
+"""Frames of a kernel stack that are kept; they show what a thread waits for."""
 TRACEFS = PurePosixPath("/", "sys", "kernel", "tracing")
 OUTPUT, LOG = "trace.txt", "trace.log"
 _BEGAN, _ENDED = re.compile(rb"began ([0-9]+)"), re.compile(rb"ended [0-9]+")
@@ -39,19 +39,19 @@ COUNTED = re.compile(
     r"recv(from|m?msg)|send(to|m?msg|file64)|rt_sig(action|procmask|return)|sched_yield|setsockopt|shutdown|socket|splice|"
     r"statx|tgkill|timerfd_settime|unlink|v?fork|wait4)"
 )
-"""System calls of servers that perf counts by name, by their tracepoints; each is an event for each thread."""
+"""System calls that perf counts by their tracepoints: typical ones of servers, as each costs an event per thread."""
 ALL_CALLS = "raw_syscalls:sys_enter"
 COUNTERS = ("instructions", "cycles", "task-clock")
-"""Hardware counters, and the CPU time in which they count."""
+"""Events of perf: hardware counters, and the CPU time in which they count."""
 
 INITIAL_PIDS = "pid:[4026531836]"
-"""PID namespace of a system (PROC_PID_INIT_INO of Linux); in another one, process ids differ from the kernel's."""
+"""The initial PID namespace (PROC_PID_INIT_INO of Linux); in others, process ids differ from the kernel's."""
 _PID = "$id = (uint64)pid;"
 _NUMBERS = """\
 $pid = ((struct task_struct *)curtask)->group_leader->thread_pid; $at = (uint64)$pid + sizeof(struct pid);
   if ((uint64)*(int32 *)$at != (uint64)pid) {{ $at = $at - 16; }}"""
-"""The ids of a process in its namespaces, 16 bytes each from the outermost on. They end `struct pid`, whose size has
-the first of them before Linux 6.5."""
+"""The ids of a process in its namespaces, 16 bytes each, the outermost first. They follow `struct pid`, whose size
+includes the first of them before Linux 6.5."""
 _PID_IN_NAMESPACE = f"""\
 {_NUMBERS}
   $own = $at + 16 * @level; $id = (uint64)0;
@@ -86,14 +86,14 @@ END {{
   clear(@service); clear(@of); clear(@since); clear(@where); clear(@ready);
 }}
 """
-"""Sums by the number of the service: calls by their number, and nanoseconds off the CPU by kernel stack. Until a thread
-is woken it is blocked, and from then on runnable. A thread that is preempted is runnable at once. Waits begin at the
-planned start of the load at the earliest. They are counted at their end: idle threads after the load do not count."""
+"""Sums by service number: calls by system call number, and nanoseconds off the CPU by kernel stack. A thread is blocked
+until it is woken, then runnable; a preempted thread is runnable at once. Waits begin at the planned start of the load
+at the earliest. They count when they end, so threads that stay idle after the load do not count."""
 
 
 @dataclass(frozen=True)
 class CapturedTrace:
-    """A trace: what the tracer printed, and the CPU time of the tracer."""
+    """A trace: the output of the tracer, and its CPU time."""
 
     content: bytes
     cpu_s: float
@@ -101,7 +101,7 @@ class CapturedTrace:
 
 @dataclass(frozen=True)
 class TraceCapture:
-    """A trace that is being taken around a load, which starts at `load_s` of the controller's `time.monotonic()`."""
+    """A running trace around a load, which starts at `load_s` of the controller's `time.monotonic()`."""
 
     host: Host
     tracer: Tracer
@@ -143,7 +143,7 @@ class TraceCapture:
 
 
 def tracer_of(host: Host) -> Tracer:
-    """Return the tracer that a host has. Raises HostError where it has none that this login may use."""
+    """Return the tracer of a host. Raises HostError where the host has none that this login may use."""
     if host.facts.root and "bpftrace" in host.facts.programs:
         return "bpftrace"
     if "perf" in host.facts.programs:
@@ -193,9 +193,9 @@ def start_trace(
 
 
 def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: int, *, is_nested: bool) -> str:
-    """Return the program for services of these process ids, which are numbered from 1; the load starts at `load_ns`.
+    """Return the program for services by their process ids, numbered from 1; the load starts at `load_ns`.
 
-    `is_nested`: the process ids are of a PID namespace, which takes the kernel's type information (BTF).
+    `is_nested`: the process ids are of a nested PID namespace, which needs the kernel's type information (BTF).
     """
     services = " ".join(f"@service[{pid}] = {number};" for number, pids in enumerate(members, 1) for pid in pids)
     own = (
@@ -223,7 +223,7 @@ def _has_own_pids(host: Host) -> bool:
 
 
 def _mount_tracefs(host: Host) -> None:
-    """Mount the file system of tracepoints where root's system has not done so at its start."""
+    """Mount tracefs, the file system of tracepoints, if the system has not mounted it."""
     if host.facts.root and not host.processes.run(["test", "-d", str(TRACEFS / "events")]).ok:
         mounted = host.processes.run(["mount", "-t", "tracefs", "nodev", str(TRACEFS)])
         if not mounted.ok:

@@ -1,4 +1,4 @@
-"""Tuning: a plan of the kernel settings that a host accepts, its application, and the names of known settings.
+"""Tuning: plans the kernel settings that a host accepts, and applies them; knows the names of settings.
 
 Planning is pure. The agent restores the former values exactly; see `benchkit.hosts.host_changes`.
 """
@@ -20,7 +20,7 @@ SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
 follows."""
 
 SUDO_CHECK = ("sudo", "-n", "--", "true")
-"""Command by which the agent checks, at each connection to a host that allows sudo, that no password is needed."""
+"""Command that checks, at each connection to a host that allows sudo, that sudo needs no password."""
 
 SettingStatus = Literal[
     "apply", "already", "absent", "unreadable", "read-only", "not-isolated", "needs-root", "no-sudo"
@@ -138,7 +138,7 @@ class FileLimit:
 
     wanted: int
     why_not: str | None = None
-    """Reason why it cannot be set; None: it can."""
+    """Reason why it cannot be set; None where it can."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class TuningPlan:
         return tuple(command for setting in former if (command := setting.command()))
 
     def sentences(self) -> tuple[str, ...]:
-        """Return the settings that are not applied, in a sentence for each reason."""
+        """Return one sentence for each reason why settings are not applied, naming these settings."""
         by_reason: dict[str, list[str]] = {}
         for setting in self.settings:
             if setting.status in _REASONS:
@@ -183,11 +183,10 @@ class SudoCommand:
 
     host: str
     when: Literal["connecting", "tuning", "restoring"]
-    """Restoring is done by the agent at the end of the run, or by its watchdog where the controller is lost."""
+    """Occasion; the agent restores at the end of the run, or its watchdog where the controller is lost."""
     argv: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return host, occasion and command in one line."""
         return f"{self.host}, {self.when}: {' '.join(self.argv)}"
 
 
@@ -197,7 +196,7 @@ class TuningResult:
 
     written: Mapping[str, SysctlOutcome]
     sentences: tuple[str, ...]
-    """Planned settings that were not applied, in sentences."""
+    """Planned settings that were not applied, as sentences."""
 
 
 def plan(
@@ -236,7 +235,7 @@ def sudo_commands(specs: Iterable[HostSpec], plans: Sequence[TuningPlan]) -> tup
 
 
 def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit:
-    """Check that processes on a host can have `wanted` open files; above the hard limit try it with `true`."""
+    """Check that processes on a host can have `wanted` open files; above the hard limit, by running `true`."""
     if hard is None or wanted <= hard:
         return FileLimit(wanted)
     try:
@@ -265,7 +264,7 @@ def _status(
     status: SettingStatus = "apply" if sysctl.writable or can_sudo else "no-sudo"
     if sysctl.state == "present" and (sysctl.value or "").split() == value.split():
         status = "already"
-    elif shared:  # also where only the machine has it, not the host
+    elif shared:  # also where the machine has the setting, but not the host
         status = "not-isolated"
     elif sysctl.state != "present":
         status = sysctl.state

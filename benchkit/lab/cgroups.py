@@ -1,8 +1,8 @@
 """A control group for each host of a lab, so that it can have a CPU quota and start containers.
 
-In version 1 it is below the group of benchkit itself, so that limits of benchkit apply to its labs too. Version 2 does
-not allow that for a group with processes. There it is at the top, where the machine has already enabled the CPU
-controller. Without either, the lab has no groups, which is one of its limits and not an error.
+In version 1 it is below benchkit's own group, so that benchkit's limits apply to its labs too. Version 2 forbids child
+groups of a group with processes. There it is at the top, if the machine has enabled the CPU controller. Otherwise the
+lab has no groups, which is one of its limits and not an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchkit.errors import HostError
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
 """Controllers of version 1 that a host has: for quotas, and what runc needs to start a container."""
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
-"""Files of a group of version 1 that are empty at first, and then let no process in (cgroup-v1/cpusets.rst)."""
+"""Files of a new group of version 1 that are empty: before they are set, it admits no process (cpusets.rst)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def lab_folders(trees: Iterable[Hierarchy], key: str) -> list[Path]:
 
 
 def create(trees: Sequence[Hierarchy], key: str, host: str) -> list[dict[str, str]]:
-    """Create the groups of one host, and return their paths with the names of their trees in /sys/fs/cgroup."""
+    """Create the groups of one host; return each path with the name of its tree in /sys/fs/cgroup."""
     groups = []
     for tree, lab in zip(trees, lab_folders(trees, key), strict=True):
         lab.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def _inherit_cpuset(group: Path) -> None:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove groups of labs and all below, whose processes have ended. Raises HostError."""
+    """Remove groups of labs with all groups below; their processes must have ended. Raises HostError."""
     if failures := [failure for folder in folders for failure in remove_folders(folder)]:
         raise HostError("control groups of a lab remain", why="; ".join(failures))
 

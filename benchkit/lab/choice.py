@@ -17,9 +17,9 @@ _MAX_CONNECTIONS = 8
 
 
 def choose_lab(given: str | None = None) -> Lab:
-    """Return the lab of the name `given`, else of `$BENCHKIT_LAB`, else the one of this checkout and user.
+    """Return the lab named by `given`, else by `$BENCHKIT_LAB`, else the lab of this checkout and user.
 
-    Raises InputError where it is not up, or where this checkout has several; the message has the labs that are up.
+    Raises InputError, listing the labs that are up, where it is not up or this checkout has several.
     """
     name = requested_name(given)
     if name is not None:
@@ -51,7 +51,7 @@ def choose_lab(given: str | None = None) -> Lab:
 
 
 def own_names() -> list[str]:
-    """Return the names of this checkout's labs, up or with remains of a killed `up`."""
+    """Return the names of this checkout's labs that are up, or left by a killed `up`."""
     return [
         name
         for name in lab_names()
@@ -60,7 +60,7 @@ def own_names() -> list[str]:
 
 
 def default_name() -> str | None:
-    """Return the name of this checkout's lab, up or with remains of a killed `up`; None where there is none.
+    """Return the name of this checkout's lab that is up, or left by a killed `up`; None without one.
 
     Raises InputError where there are several.
     """
@@ -79,7 +79,7 @@ def new_name() -> str:
 
 
 def list_labs(labs: Sequence[Lab]) -> str:
-    """Return the labs that are up with their owners as a sentence."""
+    """Return a sentence that lists the labs that are up and their owners."""
     if not labs:
         return "no lab is up"
     return f"labs that are up: {'; '.join(f'{lab.name} (of {describe_owner(lab.owner)})' for lab in labs)}"
@@ -88,7 +88,7 @@ def list_labs(labs: Sequence[Lab]) -> str:
 def require_removable(name: str) -> None:
     """Raise InputError where a lab belongs to another owner, or a run or a service holds one of its hosts."""
     if not has_processes(name):
-        return  # remains of a lab, which nothing can use
+        return  # remains of a lab, which nobody can be using
     owner = owner_of(name)
     if owner is None or not owner.is_current():
         raise InputError(
@@ -110,7 +110,7 @@ def require_removable(name: str) -> None:
 def find_holders(lab: Lab) -> dict[str, str]:
     """Return the runs and services that hold hosts of a lab, by host.
 
-    A host that does not answer is taken for held where a session of benchkit is open on it.
+    A host that does not answer counts as held if benchkit has an open session there.
     """
     hosts = lab.inventory().hosts
     with ThreadPoolExecutor(min(len(hosts), _MAX_CONNECTIONS)) as pool:
@@ -121,7 +121,7 @@ def find_holders(lab: Lab) -> dict[str, str]:
 
 
 def remove_abandoned() -> None:
-    """Remove labs of this owner that processes made for themselves and could not remove, because they were killed."""
+    """Remove temporary labs of this owner whose processes were killed before they could remove them."""
     for name in lab_names():
         owner = owner_of(name)
         if owner is not None and owner.is_current() and owner.is_abandoned():

@@ -2,9 +2,9 @@
 
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
-As root on Linux each host has its own namespaces on a private switch. Otherwise, and where the kernel does not allow
-that, each host is an sshd on a loopback address. The same holds where hosts are to reach loopback servers of this
-machine. Both kinds are reached over OpenSSH with a temporary key.
+As root on Linux, each host has namespaces of its own, on a private switch. Without root, or where the kernel allows no
+namespaces, each host is an sshd on a loopback address. A user can also choose this kind, for hosts that reach loopback
+servers of this machine. Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Lab:
     state: LabState
     folder: LabFolder = field(repr=False)
     owner: LabOwner | None = None
-    """Checkout and user that started it; None where that record is missing or damaged."""
+    """Checkout and user that started it; None where their record is missing or damaged."""
     fresh: bool = False
-    """True where the call that returned it also started it: then the caller should remove it."""
+    """True where this call of `up` started the lab: its caller should then remove it."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class Lab:
 
     @property
     def hosts(self) -> tuple[StartedHost, ...]:
-        """Its hosts as they were started."""
+        """The lab's hosts as they were started."""
         return self.state.hosts
 
     def inventory(self) -> Inventory:
@@ -83,7 +83,7 @@ class Lab:
         )
 
     def answering(self) -> dict[str, bool]:
-        """Return by host name whether its SSH server answers now."""
+        """Return, by host name, True where the host's SSH server answers now."""
         return {host.name: answers(host.address, host.port, ANSWER_TIMEOUT_S) for host in self.hosts}
 
     def ssh_command(self, host: str) -> list[str]:
@@ -110,23 +110,23 @@ def lab_names() -> list[str]:
 
 
 def owner_of(name: str) -> LabOwner | None:
-    """Return the owner of the lab of this name, up or not; None where none is known."""
+    """Return the owner of the lab of this name, up or not; None for an unknown owner."""
     return _folder(name).owner()
 
 
 def has_processes(name: str) -> bool:
-    """Return whether an init process of the lab is running, also if the lab is damaged or its state cannot be read."""
+    """Return True where an init process of the lab is running, even if the lab's state is damaged or unreadable."""
     return bool(find_init_processes(_folder(name).key))
 
 
 def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = False) -> Lab:
     """Start the lab, or return it where it is already up with the same hosts.
 
-    Removes the remains of a killed `up` first. A `temporary` lab is no other process's default. After an error nothing
-    of the lab remains.
+    Removes the remains of a killed `up` first. Other processes never choose a `temporary` lab by default. After an
+    error nothing of the lab remains.
 
-    Raises InputError where a lab of that name belongs to another owner or has other hosts, a program is missing, or
-    this is not Linux. Raises HostError where it does not start.
+    Raises InputError if a lab of that name has another owner or other hosts, if a program is missing, and on systems
+    other than Linux. Raises HostError if the lab does not start.
     """
     require_linux()
     report = progress or (lambda _: None)
@@ -152,7 +152,7 @@ def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = Fal
 def down(name: str) -> bool:
     """Remove the lab of this name with all its processes, links and files. Return False where there was none.
 
-    It asks neither whose lab it is nor who uses it; `benchkit.lab.choice.require_removable` does.
+    It checks neither the owner of the lab nor its use, as `benchkit.lab.choice.require_removable` does.
     """
     require_linux()
     folder = _folder(name)
@@ -163,7 +163,7 @@ def down(name: str) -> bool:
 
 
 def remove_empty_folder() -> None:
-    """Remove the folder of all labs if it is empty, as after a start that was killed before it recorded its lab."""
+    """Remove the folder of all labs if it is empty, as after an `up` that was killed before it recorded its lab."""
     if base_folder().is_dir():
         with locked(base_folder()):
             pass
@@ -235,7 +235,7 @@ def _require_shape(present: LabSpec, requested: LabSpec) -> None:
 def _require_answers(lab: Lab) -> None:
     """Raise HostError where a host does not answer.
 
-    The lab is not restarted: a run may have set its link down on purpose.
+    A lab without an answer is not restarted: a run may have set a link down on purpose.
     """
     silent = [host for host, answer in lab.answering().items() if not answer]
     if silent:

@@ -1,4 +1,4 @@
-"""Division of the CPUs of this machine among the hosts of a lab, and limits of labs as sentences."""
+"""Division of this machine's CPUs among the hosts of a lab, and sentences on the limits of labs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_QUOTA = "The hosts of this lab cannot have a CPU quota."
 LOOPBACK = (
     "The hosts of this lab are SSH servers on loopback addresses of this machine, all as one user.",
     "Network stack, ports, sysctls, /tmp and processes are shared by all hosts; settings that need root are not applied.",
-    "All traffic of this lab goes over one loopback interface: its counters and errors are of all hosts together.",
+    "All traffic of this lab goes over one loopback interface, so its counters and errors are those of all hosts together.",
     "The hosts of this lab reach each other by address, not by name.",
 )
 
@@ -37,9 +37,9 @@ def divide_cpus(
 ) -> dict[str, tuple[int, ...]]:
     """Return the CPUs of each host. `cores` are the usable CPUs by physical core, in the order of the machine.
 
-    Servers under test get the first half of the cores and all other hosts the second. No load generator and no proxy
-    takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than cores,
-    cores are assigned in turn. A lab without servers under test, or with nothing else, divides all cores. With one
+    Servers under test get the first half of the cores and all other hosts the second. So no load generator and no
+    proxy takes CPU time from a server. Within a half each host gets its own cores; where there are more hosts than
+    cores, cores are assigned in turn. Hosts that are all servers under test, or all others, divide all cores. With one
     core, or with `shared`, every host has every CPU.
     """
     everything = tuple(sorted(cpu for core in cores for cpu in core))
@@ -65,7 +65,7 @@ def group_by_core(cpus: set[int], siblings: Mapping[int, frozenset[int]]) -> lis
 
 
 def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """Return each group of hosts that share CPUs once, with the CPUs that exactly these hosts share."""
+    """Return each group of hosts that share CPUs, with the CPUs that exactly this group shares."""
     users: dict[int, tuple[str, ...]] = {}
     for name, allowed in cpus.items():
         for cpu in allowed:
@@ -78,7 +78,7 @@ def overlaps(cpus: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, ...], t
 
 
 def _spread(names: Sequence[str], cores: Sequence[Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """Return equal numbers of neighbouring cores by host; the first hosts get the remainder.
+    """Return equally many neighbouring cores for each host; the first hosts get the remainder.
 
     With more hosts than cores, cores are assigned in turn.
     """
@@ -95,7 +95,7 @@ def _spread(names: Sequence[str], cores: Sequence[Sequence[int]]) -> dict[str, t
 
 
 def _siblings(cpu: int) -> frozenset[int]:
-    """Return the CPUs of the same physical core; only this one where the kernel has no topology."""
+    """Return the CPUs of this CPU's physical core; only this CPU where the kernel shows no topology."""
     path = _TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list"
     return frozenset(parse_cpu_list(path.read_text()) if path.is_file() else (cpu,))
 
@@ -109,7 +109,7 @@ def shared_cpus(hosts: Sequence[StartedHost]) -> list[str]:
 
 
 def have_separate_cpus(hosts: Sequence[StartedHost]) -> bool:
-    """Return whether no two hosts have a CPU in common."""
+    """Return True where no two hosts have a CPU in common."""
     return not overlaps({host.name: host.cpus for host in hosts})
 
 

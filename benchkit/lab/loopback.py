@@ -25,13 +25,13 @@ from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
 
 PROGRAMS = ("sshd", "ssh-keygen")
 PORTS = range(20000, 32768)
-"""Ports above usual services' and below the range that Linux gives to clients (ip_local_port_range)."""
+"""Ports above those of usual services, and below Linux's range for clients (ip_local_port_range)."""
 FIRST_INDEX = 2
 _MISSING_FOLDER = re.compile(r"Missing privilege separation directory: (?P<path>/\S+)")
 
 
 def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: str | None = None) -> LabState:
-    """Return the lab as it will be started; `reason` is why it has no namespaces although root starts it."""
+    """Return the state of the lab to start; `reason` says why it has no namespaces although root starts it."""
     account = login_account()
     cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     hosts = []
@@ -116,20 +116,20 @@ def clean_up(state: LabState | None) -> None:
 
 
 def is_sshd_running() -> bool:
-    """Return whether an SSH server runs in this mount namespace; those on lab hosts have their own /run."""
+    """Return True where an sshd runs in this mount namespace; an sshd of a lab host with namespaces is outside."""
     own_namespace = Path("/proc/self/ns/mnt").readlink()
     for process in psutil.process_iter(["name"]):
         if (process.info["name"] or "").startswith("sshd"):
             try:
                 if Path(f"/proc/{process.pid}/ns/mnt").readlink() == own_namespace:
                     return True
-            except OSError:  # the process has ended meanwhile
+            except OSError:  # the process has ended
                 continue
     return False
 
 
 def _with_sshd_folder(state: LabState, folder: LabFolder, sshd: Sequence[str]) -> LabState:
-    """Create the empty folder that root's sshd requires, if its service has never run, and record it in the state."""
+    """Create the empty folder that root's sshd requires, if it is missing, and record it in the state."""
     if os.geteuid() != 0:
         return state
     checked = subprocess.run([*sshd, "-t"], capture_output=True, text=True, check=False)

@@ -37,11 +37,11 @@ CONTROLLER_INDEX = 1
 FIRST_HOST_INDEX = 11
 
 POOLS = (IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8"))
-"""Networks from which a lab's is chosen: first the block for benchmarks (RFC 2544, appendix C.2.2), which no
-company's network routes, then private addresses."""
+"""Networks from which a lab's subnet is chosen: first the benchmark block (RFC 2544, appendix C.2.2), which no company
+network routes, then private addresses."""
 
 TBF_BURST_S = 0.01
-"""Size of the bucket as a time: tc-tbf(8) requires at least rate / HZ, and 100 is the smallest HZ of kernels."""
+"""Size of the bucket as a time: tc-tbf(8) requires at least rate / HZ, and the smallest HZ of kernels is 100."""
 TBF_MIN_BURST_BYTES = 1 << 16
 """Smallest bucket: one segmentation-offload packet of up to 64 KiB, which would otherwise be split before sending."""
 TBF_LATENCY = "50ms"
@@ -49,13 +49,13 @@ TBF_LATENCY = "50ms"
 
 SSH_PORT = 22
 WORKDIR = "/run/benchkit"
-"""Work directory, in the host's own /run, which ends with the host."""
+"""Work directory of a host, in its own /run, which disappears with it."""
 _FOLDER = Path("/run/benchkit-lab")
 """Folder of a host's keys and configuration, in its own /run too."""
 
 
 def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
-    """Return a /24 that no route or address of this machine overlaps; `seed` decides where the search starts."""
+    """Return a /24 subnet that overlaps no route or address of this machine; `seed` sets the start of the search."""
     taken = [network for network in used if network.prefixlen > 0]  # without the default route
     for candidate in _candidates(seed):
         if not any(candidate.overlaps(network) for network in taken):
@@ -68,7 +68,7 @@ def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
 
 
 def used_networks(ip: str) -> list[IPv4Network]:
-    """Return the destinations of this machine's IPv4 routes, of all tables (its addresses are local routes)."""
+    """Return the destinations of this machine's IPv4 routes in all tables, which include its addresses."""
     completed = subprocess.run(
         [ip, "-json", "-4", "route", "show", "table", "all"], capture_output=True, text=True, check=False
     )
@@ -113,7 +113,7 @@ def required_programs(spec: LabSpec) -> list[str]:
 
 
 def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, str], now: float) -> LabState:
-    """Return the lab as it will be started, with everything that `down` needs to remove it."""
+    """Return the state of the lab to start, with everything that `down` needs to remove it."""
     subnet = choose_subnet(used_networks(programs["ip"]), int(folder.key, 16))
     cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     return LabState(
@@ -143,7 +143,7 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, s
 
 
 def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> LabState:
-    """Start the lab, and return its final state with the limits that were found.
+    """Start the lab, and return its final state with the limits found during the start.
 
     Raises NotPermittedError where this kernel or container allows no namespaces, HostError for other failures.
     """
@@ -186,7 +186,7 @@ def clean_up(state: LabState | None, folder: LabFolder) -> None:
     if link.exists():
         ip = find_programs(["ip"])["ip"]
         completed = subprocess.run([ip, "link", "delete", folder.link], capture_output=True, text=True, check=False)
-        if link.exists():  # deleting fails too where the kernel has removed it meanwhile, with the switch
+        if link.exists():  # `ip` also fails where the kernel has removed the link with the switch
             raise HostError("cannot remove the lab's link", where=folder.link, why=completed.stderr.strip())
     recorded = state.cgroups if state else ()
     cgroups.remove({*recorded, *cgroups.lab_folders(cgroups.usable_hierarchies(), folder.key)})
@@ -267,7 +267,7 @@ def _limits(state: LabState, uncapped: Sequence[str]) -> tuple[str, ...]:
 
 
 def _not_isolated(writable: Sequence[str]) -> tuple[str, ...]:
-    """Return the sysctls of this machine that a host cannot write, with the names of sysctl(8)."""
+    """Return the sysctls of this machine that a host cannot write, named as in sysctl(8)."""
     return tuple(
         path.replace(".", "\0").replace("/", ".").replace("\0", "/")
         for path in writable_sysctls()

@@ -1,4 +1,4 @@
-"""OpenSSH for a lab: temporary keys, the configuration of servers and client, and the sessions on its hosts."""
+"""OpenSSH for a lab: temporary keys, configurations of servers and client, and sessions on the hosts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from benchkit.lab.state import LabFolder, LabState, StartedHost
 KEY_TYPE = "ed25519"
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 PENALTIES_SINCE = (9, 8)
-"""First version whose sshd blocks addresses that connect without logging in, as the wait for its banner does.
+"""First version whose sshd blocks addresses that connect without a login, as `wait_for_banner` does.
 
-Older versions reject the option that turns this off (release notes of OpenSSH 9.8).
+Older versions reject the option that turns the blocking off (release notes of OpenSSH 9.8).
 """
 
 _NO_SHELLS = frozenset({"false", "nologin"})
@@ -28,7 +28,7 @@ _NO_SHELLS = frozenset({"false", "nologin"})
 def openssh_version(sshd: str) -> tuple[int, int]:
     """Return major and minor version of an OpenSSH server; (0, 0) where it is unknown.
 
-    Servers before 9.2 have no -V, but print their version with the error message about it.
+    Servers before 9.2 have no -V, but the error message about it names their version.
     """
     completed = subprocess.run([sshd, "-V"], capture_output=True, text=True, check=False)
     match = _VERSION.search(completed.stderr + completed.stdout)
@@ -87,7 +87,7 @@ def server_config(
         "KbdInteractiveAuthentication no",
         f"PermitRootLogin {'prohibit-password' if root else 'no'}",
         "UsePAM no",
-        "StrictModes no",  # the folder belongs to this user alone, but its parents may not
+        "StrictModes no",  # the folder belongs to this user, but its parents may not
         "UseDNS no",
         "X11Forwarding no",
         "AllowAgentForwarding no",
@@ -100,7 +100,7 @@ def server_config(
         "LoginGraceTime 30",
         "Subsystem sftp internal-sftp",
     ]
-    if environment:  # in one line: sshd takes no second one
+    if environment:  # in one line: sshd ignores a second SetEnv
         lines.append(f"SetEnv {' '.join(_quoted(f'{name}={value}') for name, value in environment.items())}")
     if version >= PENALTIES_SINCE:
         lines.append("PerSourcePenalties no")
@@ -124,7 +124,7 @@ def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity:
 
 
 def _quoted(text: Path | str) -> str:
-    """Return an argument of OpenSSH's configuration files, which split at blanks."""
+    """Quote an argument for OpenSSH's configuration files, which split at blanks."""
     return f'"{text}"'
 
 
@@ -151,9 +151,9 @@ def session_environment(
 ) -> dict[str, str]:
     """Return the environment of every session on a host; `lab down` finds sessions by its mark.
 
-    A bash that sshd starts reads ~/.bashrc only where it is the outermost shell (bash(1), SHLVL). Start-up files of the
-    user have no place on a lab's hosts: they print, wait, and leave processes behind. PATH is passed on, without the
-    programs of benchkit's own environment.
+    SHLVL keeps a bash that sshd starts from reading ~/.bashrc, as only the outermost shell does (bash(1)). Start-up
+    files may print, wait, and leave processes behind. PATH is passed on without the folder of benchkit's own
+    environment.
     """
     mark = process_mark(folder.key, state.lab_id, f"host/{host.name}")
     programs = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -164,9 +164,9 @@ def session_environment(
 
 
 def engine_config(nofile: int, nproc: int, networks: Path, *, has_runc: bool) -> str:
-    """Return the text of podman's containers.conf on a host: without systemd, and within the limits of this process.
+    """Return the text of podman's containers.conf on a host: without systemd, and with the limits of this process.
 
-    `networks`: the host's folder for the bridges that podman creates, which it otherwise keeps in /etc.
+    `networks`: the host's folder for configurations of podman's bridges, by default in /etc.
     """
     runtime = '\nruntime = "runc"' if has_runc else ""
     return (

@@ -1,8 +1,8 @@
 """Programs and processes of a lab: starting its init processes, finding and killing all of its processes.
 
-Every init process has a mark on its command line, `benchkit-lab:KEY:ID:PART`; sessions on a host have one in their
-environment. KEY identifies the folder of the lab, ID one call of `up`, PART the role of the process. So they are found
-without the process that started them.
+Every init process has a mark on its command line, `benchkit-lab:KEY:ID:PART`; sessions on a host have it in their
+environment. KEY identifies the folder of the lab, ID one call of `up`, PART the role of the process. The marks find all
+processes of a lab without the process that started them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.packages import SBIN
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-"""Environment of init processes: nothing of the caller's session."""
+"""Environment of init processes, without anything of the caller's session."""
 START_DEADLINE_S = 15.0
 _PACKAGES = Path(__file__).parents[2]
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from benchkit.lab.inside.start import main; main()"
@@ -58,7 +58,7 @@ class NotPermittedError(HostError):
 
 
 def init_command(mark: str) -> list[str]:
-    """Return the command of an init process: Python's standard library only, without the caller's environment."""
+    """Return the command of an init process: Python without packages, and without the caller's environment."""
     return [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
 
 
@@ -66,7 +66,7 @@ class InitLauncher:
     """An init process that is being started; a context manager that closes its pipes at the end."""
 
     def __init__(self, mark: str, config: Mapping[str, Any], log: Path) -> None:
-        """Start the process with `config` as its first message; `log` is the file for its stderr and its children's."""
+        """Start the process and send `config` as first message; `log` is the file for its and its children's stderr."""
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 init_command(mark),
@@ -91,7 +91,7 @@ class InitLauncher:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        self._process.wait(START_DEADLINE_S)  # it has forked the lasting process, or reached the end of stdin
+        self._process.wait(START_DEADLINE_S)  # by now it has forked the lasting process, or reached the end of stdin
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises HostError where the process has ended."""
@@ -106,7 +106,7 @@ class InitLauncher:
     def receive(self) -> dict[str, Any]:
         """Return the next message.
 
-        Raises NotPermittedError or HostError for a message of failure, and after the deadline.
+        Raises NotPermittedError or HostError for a message of failure, HostError also after the deadline.
         """
         while b"\n" not in self._received:
             chunk = self._read()
@@ -173,10 +173,10 @@ def find_init_processes(key: str) -> list[InitProcess]:
 def kill_all(key: str) -> bool:
     """Kill every process of the lab with this key; return False where there was none. Raises HostError where one stays.
 
-    With namespaces the kernel kills everything below the switch with it. Without them the kernel kills the servers with
-    their supervisor; other processes are found as its descendants, and orphans by their environment. Children are
-    killed first, so that their parents can reap them. A process that is just replacing its program (execve(2)) shows
-    neither command line nor environment for an instant. After a kill one empty list is not enough.
+    With namespaces, the kernel kills everything below the switch with it. Without them, it kills the servers with their
+    supervisor; other processes are found as its descendants, orphans by their environment. Children are killed first,
+    so that their parents can reap them. During execve(2) a process shows neither command line nor environment for an
+    instant. So after a kill, two lists must be empty.
     """
     deadline = time.monotonic() + END_DEADLINE_S
     killed_any = False
@@ -187,7 +187,7 @@ def kill_all(key: str) -> bool:
                 "processes of the lab could not be killed",
                 where="this machine",
                 why=", ".join(f"{process.pid} is {_state(process)}" for process in roots),
-                hint="a process that waits for a disk or a debugger ends after that; then run `benchkit lab down` again",
+                hint="a process that waits for a disk or a debugger ends after its wait; then run `benchkit lab down` again",
             )
         for group in (_descendants(roots), roots):
             for process in group:
@@ -212,7 +212,7 @@ def _sessions(key: str) -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
-    """Return the running processes that bear a mark of the lab, after a pause."""
+    """Wait `after_s`, and return the running processes that bear a mark of the lab."""
     time.sleep(after_s)
     return _alive([*(init.process for init in find_init_processes(key)), *_orphans(key)])
 
@@ -244,7 +244,7 @@ def _orphans(key: str) -> Iterator[psutil.Process]:
 
 
 def _own_processes(attribute: str) -> Iterator[psutil.Process]:
-    """Yield this user's processes with one attribute, which is None where the process has ended or denies access."""
+    """Yield this user's processes, each with one attribute: None where it has ended or denies access."""
     user = os.getuid()
     for process in psutil.process_iter(["uids", attribute]):
         if process.info["uids"] is not None and process.info["uids"].real == user:

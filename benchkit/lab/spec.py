@@ -20,7 +20,7 @@ MAX_HOSTS = 64
 TESTBED_NAMES = string.ascii_lowercase
 MIN_LINK_BPS = 64_000.0
 MAX_LINK_BPS = 400e9
-"""Allowed rates, from a modem to the fastest Ethernet of today; others are wrong units."""
+"""Allowed rates, from a modem to today's fastest Ethernet; any other value must have a wrong unit."""
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _RATE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[kmgt]?)bit(?:/s)?", re.IGNORECASE)
@@ -39,7 +39,7 @@ def _host_label(text: str) -> str:
 
 
 Label = Annotated[str, AfterValidator(_host_label)]
-"""Name that is valid as a host name and as a folder."""
+"""A name that is valid for a host and for a folder."""
 
 
 class LabHost(Frozen):
@@ -84,7 +84,7 @@ class LabSpec(Frozen):
 
 
 def requested_name(given: str | None = None) -> str | None:
-    """Return the name of a lab: as given, else from the environment, else None.
+    """Return the name of a lab as given, else from the environment, else None.
 
     Raises InputError for an invalid name.
     """
@@ -103,9 +103,9 @@ def name_origin(given: str | None) -> str:
 
 
 def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool, testbeds: int = 1) -> LabSpec:
-    """Return the lab that command line options describe: `NAME=role[,role]` and `[NAME=]RATE`, of each testbed.
+    """Return the lab that the options for hosts (`NAME=role[,role]`) and links (`[NAME=]RATE`) describe.
 
-    Raises InputError.
+    Each testbed has all these hosts. Raises InputError.
     """
     parsed = [_parse_host(text) for text in hosts] or list(LabSpec().hosts)
     rates = _parse_links(links, [host.name for host in parsed])
@@ -118,7 +118,7 @@ def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared
 
 
 def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
-    """Return these hosts once for each testbed, as `a-sut`, `a-load`, `b-sut` and so on; as they are for one testbed.
+    """Return these hosts once for each testbed (`a-sut`, `a-load`, `b-sut`, …), unchanged for one testbed.
 
     Raises InputError for more hosts than a lab may have.
     """
@@ -133,7 +133,7 @@ def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
             for testbed in TESTBED_NAMES[:testbeds]
             for host in hosts
         )
-    except ValidationError as error:  # a name that is too long with its testbed
+    except ValidationError as error:  # a name is too long after the testbed's prefix
         raise InputError("host names are too long", where="--testbeds", why=_reasons(error)) from None
 
 

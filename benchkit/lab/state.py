@@ -1,8 +1,8 @@
-"""State of a lab between two commands: a folder with its keys, logs, owner and state, and a lock over all labs.
+"""State of a lab between two commands: a folder with its keys, logs, owner and state, and a lock for all labs.
 
 The state is written before anything is created, so that `down` finds everything, even where `up` was killed. The owner
-is the checkout and the user that started the lab. It is in a file of its own, which is written first: it is known even
-where the state is damaged.
+is the checkout and the user that started the lab. The owner's own file is written first, so that the owner is known
+even where the state is damaged.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class LabOwner(Frozen):
     )
     user: str
     temporary_pid: int | None = Field(
-        default=None, description="process that made the lab for itself, and removes it at its end"
+        default=None, description="process that started the lab for itself, and removes it at its own end"
     )
 
     def is_current(self) -> bool:
-        """Return whether this checkout and user own the lab."""
+        """Return True where this checkout and user own the lab."""
         return (self.checkout, self.user) == (current_checkout(), current_user())
 
     def is_abandoned(self) -> bool:
-        """Return whether the process that made the lab for itself has ended without removing it."""
+        """Return True where the process that started a temporary lab has ended without removing it."""
         return self.temporary_pid is not None and not Path(f"/proc/{self.temporary_pid}").exists()
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class LabOwner(Frozen):
 
 
 def describe_owner(owner: LabOwner | None) -> str:
-    """Return the owner as a phrase for messages, also an unknown one."""
+    """Return a known or unknown owner as a phrase for messages."""
     return "an unknown owner: its record is missing or damaged" if owner is None else str(owner)
 
 
@@ -78,7 +78,7 @@ def current_checkout() -> Path:
 
 
 def current_user() -> str:
-    """Return the user who works here; for root under sudo, the one who called it."""
+    """Return the current user; for root under sudo, the user who called sudo."""
     number = os.geteuid()
     if number == 0 and os.environ.get("SUDO_USER"):
         return os.environ["SUDO_USER"]
@@ -102,7 +102,7 @@ class StartedHost(Frozen):
 
 
 class LabState(Frozen):
-    """A lab as it was started, or is being started while `ready` is false."""
+    """A lab as it was started; while `ready` is false, it is being started."""
 
     version: Literal[1] = 1
     lab_id: str
@@ -122,11 +122,11 @@ class LabState(Frozen):
 
 
 def base_folder() -> Path:
-    """Return the folder of this user's labs, on a file system that is emptied at a restart, if there is one."""
+    """Return the folder of this user's labs; if possible, on a file system that a restart empties."""
     if os.geteuid() == 0:
         return ROOT_BASE
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.access(runtime, os.W_OK):  # `su` keeps the variable, but not the permission
+    if runtime and os.access(runtime, os.W_OK):  # `su` keeps the variable of a user whose folder is then not writable
         return Path(runtime) / "benchkit"
     return Path.home() / ".cache" / "benchkit-lab"
 
@@ -156,7 +156,7 @@ class LabFolder:
         return self.path / f"{part}.log"
 
     def create(self, owner: LabOwner) -> None:
-        """Create the folder, accessible to its user alone, and record whose lab it is."""
+        """Create the folder, accessible to its user alone, and record the lab's owner."""
         self.path.mkdir(mode=0o700)
         self.write_owner(owner)
 
@@ -178,7 +178,7 @@ class LabFolder:
         (self.path / _OWNER).write_text(owner.model_dump_json())
 
     def owner(self) -> LabOwner | None:
-        """Return the owner of the lab; None where none is recorded, or the record is damaged."""
+        """Return the owner of the lab; None where the record is missing or damaged."""
         try:
             return LabOwner.model_validate_json((self.path / _OWNER).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
@@ -201,8 +201,8 @@ def boot_id() -> str:
 def locked(base: Path) -> Iterator[None]:
     """Hold the exclusive lock for starting and removing labs below `base`.
 
-    The folder is created if it is missing, and removed when it is empty. The lock is on the folder itself (flock), so
-    that it ends with the process, even one that is killed.
+    The folder is created if missing, and removed when empty. The lock is on the folder itself (flock), so that it ends
+    with the process, even by a kill.
     """
     descriptor = _lock(base)
     try:

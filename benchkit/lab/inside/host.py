@@ -1,8 +1,8 @@
-"""The init process of a lab host: it creates and prepares the namespaces of the host, and ends with its sshd.
+"""The init process of a lab host: it creates and prepares the host's namespaces, and ends with the host's sshd.
 
-An outer process stays in the network namespace of the switch until it has connected the link of the host there. A host
-has the machine's file system, with private mounts over the folders that hosts must not share. All of them are in the
-mount namespace of the host, and end with its last process.
+An outer process stays in the network namespace of the switch until it has connected the host's link there. A host has
+the machine's file system, with private mounts over the folders that hosts must not share. The mounts are in the host's
+mount namespace, and disappear with its last process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SCRATCH = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108 - pr
 _RUN = Path("/run")
 _LOGS = Path("/var/log")
 _CONTAINERS = Path("/var/lib/containers")
-"""Folder of podman's images and containers: its locks are in /run, so that hosts cannot share it."""
+"""Folder of podman's images and containers; hosts cannot share it, because podman's locks are in each host's /run."""
 _PROC = Path("/proc")
 _SYS = Path("/sys")
 _SYSCTLS = _PROC / "sys"
@@ -81,7 +81,7 @@ def run_host(config: Mapping[str, Any]) -> None:
 def _connect(config: Mapping[str, Any]) -> None:
     """Create the link from the switch to the host: `port` here, eth0 in the host's network namespace.
 
-    `ip`, started from here, is in the PID namespace of the host, whose process 1 has the number 1 there.
+    `ip` runs in the host's PID namespace, so `netns 1` names the host's process 1.
     """
     port = config["port"]
     run_batch(
@@ -121,12 +121,12 @@ def _run_as_process_one(config: Mapping[str, Any], connected_read: int, unshared
 
 
 def prepare_mounts(config: Mapping[str, Any]) -> None:
-    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups; beside other hosts its own /tmp."""
+    """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups; with several hosts also /tmp."""
     log_folders = list(_folders(_LOGS))
     shadow = _shadow_with_key_login(Path("/etc/shadow"))
     mount(
         "none", "/", None, MS_REC | MS_SLAVE
-    )  # unmounts of the machine are seen here, changes here are not seen there
+    )  # mount changes of the machine reach this namespace, but not the reverse
     mountinfo = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
     mount_points = [each.point for each in parse_mounts(mountinfo)]
     _unmount_below(mount_points, _RUN)
@@ -145,12 +145,12 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
     _unmount_below(mount_points, _SYS, _PROC)
     _private_proc()
     mount("sysfs", _SYS, "sysfs", _SAFE | MS_NOEXEC | MS_RDONLY)
-    if _CGROUPS.is_dir():  # writable, on a /sys that is not
+    if _CGROUPS.is_dir():  # writable mounts on a read-only /sys
         mount(str(cgroups), _CGROUPS, None, MS_MOVE)
 
 
 def writable_sysctls() -> list[str]:
-    """Return the sysctls that this process may write, as paths below /proc/sys, without settings of single links."""
+    """Return the paths below /proc/sys of the sysctls that this process may write, except settings of single links."""
     writable = []
     for folder, _, files in os.walk(_SYSCTLS):
         parent = Path(folder)
@@ -164,7 +164,7 @@ def writable_sysctls() -> list[str]:
 
 
 def _private_run(config: Mapping[str, Any], shadow: str | None) -> None:
-    """Mount a /run with the files that sshd needs, and the host's files of /etc over the machine's."""
+    """Mount a /run with the files that sshd needs, and the host's /etc files over the machine's."""
     mount("tmpfs", _RUN, "tmpfs", _SAFE, "mode=755")
     for name, mode in (("lock", 0o1777), ("sshd", 0o755)):
         folder = _RUN / name
@@ -197,7 +197,7 @@ def _private_logs(folders: Sequence[tuple[str, os.stat_result]]) -> None:
 
 
 def _private_proc() -> None:
-    """Mount a /proc with the host's own processes; only sysctls that its network namespace isolates are writable."""
+    """Mount a /proc with the host's own processes; only sysctls isolated by its network namespace are writable."""
     mount("proc", _PROC, "proc", _SAFE | MS_NOEXEC)
     mount(str(_SYSCTLS_ISOLATED), _SYSCTLS_ISOLATED, None, MS_BIND)
     mount(str(_SYSCTLS), _SYSCTLS, None, MS_BIND | MS_REC)
@@ -220,9 +220,9 @@ def _collect_cgroups(config: Mapping[str, Any]) -> Path:
 
 
 def _unmount_below(points: Sequence[Path], *folders: Path) -> None:
-    """Unmount mount points in folders that are about to be covered.
+    """Unmount the mount points in folders that are about to be covered.
 
-    Otherwise a disk that the machine unmounts would stay busy in this namespace, where no user can see it.
+    Otherwise this namespace would keep a disk busy after the machine unmounts it, and no user could see why.
     """
     for point in reversed(points):
         if any(point.is_relative_to(folder) for folder in folders):
@@ -236,7 +236,7 @@ def _folders(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _shadow_with_key_login(path: Path) -> str | None:
-    """Return the shadow file with root's entry unlocked and without expiry: sshd without PAM refuses locked ones."""
+    """Return the shadow file with root unlocked and without expiry: sshd without PAM refuses locked accounts."""
     if not path.is_file():
         return None
     lines = path.read_text().splitlines()

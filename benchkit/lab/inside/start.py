@@ -1,11 +1,11 @@
 """Init processes of a lab, each configured by the first line on its stdin.
 
-`benchkit.lab.processes` has the command that starts one. Errors are sent to stdout as messages; stderr is its log.
+`benchkit.lab.processes` starts them. An init process sends errors to stdout as messages; its stderr is its log.
 
-A lab with namespaces has a switch between its hosts, a bridge in a network namespace of its own. So no firewall,
+In a lab with namespaces, the switch between hosts is a bridge in a network namespace of its own. So no firewall,
 connection tracking or network manager of the machine affects traffic between hosts. One link leads to the machine. All
-hosts are children of the switch in its PID namespace: when it ends, the kernel kills all of them. The link of host
-number i is `port<i>` there; setting it down disconnects the host.
+hosts are children of the switch process in its PID namespace: when it ends, the kernel kills all of them. Host number
+i has the link `port<i>` there; setting the link down disconnects the host.
 
 A lab without namespaces has a supervisor: the parent of one sshd for each host, and of all orphans below it.
 """
@@ -75,7 +75,7 @@ def run_switch(config: Mapping[str, Any]) -> None:
 
 
 def _configure(process: subprocess.Popen[str], config: str) -> None:
-    """Send a host its configuration. The failure of a host that has ended already is found when its answer is read."""
+    """Send a host its configuration; for a host that has already ended, reading its answer will fail."""
     if process.stdin is None:
         raise TypeError("the process has no pipe")
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
@@ -95,7 +95,7 @@ def _make_switch(config: Mapping[str, Any]) -> None:
 def run_supervisor(config: Mapping[str, Any]) -> None:
     """Start an sshd for each host of `config`, and run until the last one has ended."""
     if os.fork() != 0:
-        os._exit(0)  # detached from the process that starts the lab, which will not wait for this one
+        os._exit(0)  # detached: the process that starts the lab does not wait for this one
     become_subreaper()
     servers: list[subprocess.Popen[bytes]] = []
 
@@ -148,7 +148,7 @@ _KINDS = {"switch": run_switch, "host": run_host, "supervisor": run_supervisor}
 
 
 def main() -> None:
-    """Run the kind of process that the first line on stdin names; on failure send the reason and exit."""
+    """Run the init process that the first line on stdin describes; on failure send the reason and exit."""
     config = receive(sys.stdin)
     if config is None:
         os._exit(1)  # the process that started this one has ended

@@ -42,7 +42,7 @@ _REFUSALS = ("not supported", "not permitted", "Unknown device type")
 _UNKNOWN_QDISC = ("Specified qdisc kind is unknown", "RTNETLINK answers: No such file or directory")
 _BANNER = b"SSH-"
 _BANNER_BYTES = 256
-"""At least a whole banner (RFC 4253, 4.2): closing a socket with unread data would reset the connection."""
+"""Enough for a whole banner (RFC 4253, 4.2): closing a socket with unread data would reset the connection."""
 _TAIL_BYTES = 1000
 _POLL_S = 0.003
 
@@ -84,7 +84,7 @@ def _refused(what: str) -> None:
 
 
 class CommandError(Exception):
-    """Failure of a program that a lab needs; `refused` where the kernel lacks the feature or forbids its use."""
+    """A failed program that a lab needs; `refused` where the kernel lacks the feature or forbids its use."""
 
     def __init__(self, what: str, *, refused: bool = False) -> None:
         super().__init__(what)
@@ -92,7 +92,7 @@ class CommandError(Exception):
 
 
 def run_batch(program: str, lines: Sequence[str]) -> None:
-    """Run `ip` or `tc` once with several commands. Raises CommandError with the error that it printed."""
+    """Run `ip` or `tc` once with several commands. Raises CommandError with the printed error."""
     completed = subprocess.run(
         [program, "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
     )
@@ -118,8 +118,8 @@ def cap_link(program: str, commands: Sequence[str]) -> bool:
 def wait_for_banner(address: str, port: int, sshd: subprocess.Popen[bytes], deadline_s: float, log: int) -> None:
     """Wait until an SSH server answers.
 
-    Raises CommandError, with the last line of its log, if it ends or takes too long. `log` is a file descriptor of its
-    log, open for reading.
+    Raises CommandError with the last line of its log, if it ends or takes too long. `log` is the log's file descriptor,
+    open for reading.
     """
     deadline = time.monotonic() + deadline_s
     while not answers(address, port, deadline_s):
@@ -133,7 +133,7 @@ def wait_for_banner(address: str, port: int, sshd: subprocess.Popen[bytes], dead
 
 
 def answers(address: str, port: int, timeout_s: float) -> bool:
-    """Return whether an SSH server answers here with its banner."""
+    """Return True where an SSH server answers at this address with its banner."""
     try:
         with socket.create_connection((address, port), timeout_s) as connection:
             connection.settimeout(timeout_s)

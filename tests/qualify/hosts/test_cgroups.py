@@ -79,6 +79,6 @@ def test_an_invalid_group_is_refused(quotas: Host, name: str, cpus: float) -> No
 def test_a_group_with_the_agent_in_it_is_refused(sut: Host) -> None:
     """Whatever is left in a group is killed with its process: in the group of all, that is the host."""
     process = sut.processes.start(ProcessSpec(("sleep", "60")))
-    with pytest.raises(HostError, match="control group /: it has the agent of this host, too"):
+    with pytest.raises(HostError, match="control group /: it also contains the agent of this host"):
         sut.processes.count_by_cgroup(process, "/")
     sut.processes.stop([process])

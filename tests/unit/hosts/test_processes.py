@@ -68,7 +68,7 @@ def test_the_end_of_a_process_is_described() -> None:
     )
     completed = processes_of(link).run(["server"])
     assert (completed.stdout, completed.stderr, completed.ok) == (b"ou", b"terr", False)
-    assert str(completed.ended) == "signal SIGKILL: its host ran out of memory, and the kernel killed"
+    assert str(completed.ended) == "signal SIGKILL: its host ran out of memory, and the kernel killed processes"
 
 
 def test_a_command_that_cannot_be_ended_is_an_error() -> None:
