@@ -1,4 +1,4 @@
-"""Rule for ending a run early, which may be applied after every block without losing the stated error rates."""
+"""Rule for ending a run early; applying it after every block keeps the stated error rates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
 from benchkit.stats.samples import Exclusion, take_samples
 
 Review = Callable[[Sequence[Exclusion]], str | None]
-"""Function of the exclusions in the first block of a run: the reason to end the run after it, or None."""
+"""Function from the exclusions of a run's first block to the reason to end the run there, or None."""
 
 
 class StopDecision(Frozen):
@@ -42,14 +42,14 @@ class StopRule:
     ratios: tuple[tuple[str, ComparedCells], ...]
     manifest: Manifest
     review: Review | None = None
-    """Review of the first block; None: the run goes on whatever it shows."""
+    """Review of the first block; None: that block cannot end the run."""
 
     def __call__(
         self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
     ) -> StopDecision:
         """Decide from rows of `trials` while they are being written.
 
-        `exclusions` are those of checks on single trials; those of checks on the whole run are added here.
+        `exclusions` come from checks on single trials; this adds the exclusions by checks on the whole run.
         """
         trials, excluded = trials_so_far(rows, self.manifest, exclusions)
         if self.review is not None and len(set(trials["block"])) == 1 and (reason := self.review(excluded)):
@@ -66,7 +66,7 @@ class StopRule:
 
 
 def stop_rule(manifest: Manifest, review: Review | None = None) -> StopRule | None:
-    """Return the rule of a run that may end early; None: it runs all of its blocks."""
+    """Return the rule of a run that may end early; None for a run that always runs all of its blocks."""
     until = until_of(manifest.scenario)
     if until is None:
         return None
@@ -87,10 +87,10 @@ def decide(
 ) -> StopDecision:
     """Decide whether to end the run after the blocks in `trials`, all of them complete.
 
-    `requested` are the ratios that must be known, each with its metric; without any, a run of one cell must know its
-    own value. `elapsed_s` is the time spent, `block_s` that of the next block: a block that would exceed the budget is
-    not started. The rule is the same after every block. It uses the widths of intervals and not their position, unless
-    `until.excludes` asks on which side of a ratio they are.
+    `requested` are the ratios that must be precise, each with its metric; without any, a run's only cell must have a
+    precise value. `elapsed_s` is the time spent, `block_s` the time of the next block, which does not start if it would
+    exceed the budget. The rule is the same after every block. It uses the widths of intervals and not their positions,
+    unless `until.excludes` names a ratio that all must exclude.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)
@@ -100,7 +100,7 @@ def decide(
         for metric, of_metric in samples.items()
         for ratio in block_ratios(of_metric, [pair for name, pair in requested if name == metric], until.alpha)
     ]
-    if not requested:  # a cell that is compared with nothing must be known by itself
+    if not requested:  # a single cell must have a precise value
         ratios = [value_alone(each, each.cells[0], until.alpha) for each in samples.values() if len(each.cells) == 1]
     widest = max(ratios, key=_reach, default=None)
     reach = math.inf if widest is None else _reach(widest)
@@ -133,7 +133,7 @@ def _excludes(ratio: Ratio, value: float) -> bool:
 
 
 def _reach(ratio: Ratio) -> float:
-    """Return the part of half the interval's width that more blocks narrow, as a logarithm; infinite without one."""
+    """Return the log half-width of the interval less its bias, which blocks cannot narrow; infinity without one."""
     if ratio.high is None or ratio.ratio is None:
         return math.inf
     return math.log(ratio.high / ratio.ratio) - ratio.bias
@@ -142,7 +142,7 @@ def _reach(ratio: Ratio) -> float:
 def _expected(blocks: int, fewest: int, reach: float, until: StopCondition, max_blocks: int) -> int | None:
     """Return the expected total of blocks: intervals narrow with its square root.
 
-    `fewest` is the smallest number of blocks that a ratio has: not every block has all cells where they are in groups.
+    `fewest` is the smallest number of blocks of any ratio: with groups of cells, a block does not have every cell.
     """
     if not math.isfinite(reach) or not fewest:
         return None

@@ -3,9 +3,9 @@
 Tools measure one server under one load, each in its own way: their figures differ because the tools differ, and because
 trials differ. A permutation test within blocks separates the two (R. A. Fisher, The Design of Experiments, section 21).
 If tools were equal, their names could be exchanged among the trials of a block. The p-value is the share of such
-exchanges that give at least the observed distance between tools. They are drawn at random, and the observed one counts
-(B. Phipson and G. K. Smyth, Permutation p-values should never be zero, 2010). The distance is the sum of squares of the
-tools' mean logarithms, relative to the mean of their block.
+exchanges that give at least the observed distance between tools. Exchanges are drawn at random, and the observed order
+is one of them (B. Phipson and G. K. Smyth, Permutation p-values should never be zero, 2010). The distance is the sum of
+squares of the tools' mean logarithms, relative to the mean of their block.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STEPPED = frozenset({"latency_mean_s", P50, P99})
 ALPHA = 0.05
 DRAWS = 9_999
 LEAST_BLOCKS = 2
-"""Fewer blocks cannot separate noise from differences."""
+"""Smallest number of blocks that can separate noise from differences."""
 
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that invalidate a trial because of a limit of its load tool. Such trials are used: the limit is a reason why
-tools disagree, and it is stated."""
+"""Checks that invalidate a trial because its load tool was the limit. These trials are used, and marked: the limit is a
+reason why tools disagree."""
 
 _FACTOR = "factor_"
 
@@ -105,9 +105,8 @@ def sentence(agreement: Agreement) -> str:
 def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> tuple[Agreement, ...]:
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the table of that name with its `factor_<name>` columns, `findings` the findings about them. Invalid
-    trials are not used, except those in which the tool itself was the limit. All are used where fewer than two tools
-    would remain.
+    `trials` is the stored table with its `factor_<name>` columns, `findings` the findings about its trials. Invalid
+    trials are used only if the load tool was the limit, or if fewer than two tools would remain.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)

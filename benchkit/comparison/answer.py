@@ -28,7 +28,7 @@ from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "undecided", "no"]
-"""Degree of trust in an answer; `undecided`: nothing speaks against its trials, and they decide none of it."""
+"""Degree of trust in an answer; `undecided`: no check speaks against its trials, but they decide no ratio."""
 
 _VERDICTS: Mapping[Trust, str] = {
     "with care": "It can be believed with care",
@@ -45,11 +45,11 @@ EXPLAINED = (RPS, CAPACITY, CPU)
 WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
 _MAX_REASONS = 2
 _SMALL, _LARGE = 0.1, 10.0
-"""Ratios below and above which two decimals are too few or too many."""
+"""Ratios below which two decimals are too few, and above which they are too many."""
 
 
 class Answer(Frozen):
-    """Sentences that state the headline ratios, and whether they can be believed; `reasons` say why not, if not."""
+    """Sentences that state the headline ratios, and the trust in them; `reasons` are the reasons against them."""
 
     sentences: tuple[str, ...]
     trust: Trust
@@ -57,7 +57,7 @@ class Answer(Frozen):
 
     @property
     def trust_sentence(self) -> str:
-        """Sentence that says if the others can be believed, and why not."""
+        """Sentence that states the trust in the other sentences, with the reasons against them."""
         if self.trust == "yes":
             return "It can be believed: no check found a fault in the trials that it uses."
         return f"{_VERDICTS[self.trust]}: {self._listed_reasons()}."
@@ -125,15 +125,14 @@ def write_answer(
 
 
 def _adds_cpu(added: Ratio, main: Ratio) -> bool:
-    """Return True for a difference in CPU per request that the rates do not show, as where servers wait."""
+    """Return True if CPU per request differs although the rates are not shown to differ, as where servers wait."""
     return added.metric == CPU and added.is_shown and not main.is_shown
 
 
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the ratios that get a sentence: all of up to two; of more the highest and the lowest.
+    """Return the ratios that get a sentence: one or two, or the highest and the lowest of more.
 
-    They are chosen among the differences that are shown. If there are none, they are ratios that are not shown to
-    differ, else undecided ones.
+    Candidates are the shown differences, else the ratios not shown to differ, else the undecided ones.
     """
     if len(ratios) <= MAX_SENTENCES:
         return list(ratios)
@@ -154,7 +153,7 @@ class _Writer:
     runs: tuple[Manifest, ...]
 
     def sentence(self, ratio: Ratio, added: Sequence[Ratio]) -> str:
-        """Return the sentence of a ratio, with clauses of the same cells in other metrics."""
+        """Return the sentence of a ratio, with clauses on other metrics of its two cells."""
         clauses = [self._main_clause(ratio), *(_added_clause(each, ratio) for each in added)]
         return "; ".join(clauses) + "."
 
@@ -171,8 +170,8 @@ class _Writer:
             )
         if ratio.is_unusable:
             return (
-                f"{cell} cannot be compared with {base} in {title}{common}: measured were {_number(ratio.ratio)} times, "
-                "which cannot be used"
+                f"{cell} cannot be compared with {base} in {title}{common}: "
+                f"the measured ratio {_number(ratio.ratio)} comes from excluded trials"
             )
         if ratio.outcome == "not shown":
             return (
@@ -201,7 +200,7 @@ class _Writer:
 
 
 def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
-    """Yield the sentence on the classes of requests that differ, those that differ most first: in p99, else in p50."""
+    """Yield the sentence on the classes of requests that differ in p99, else in p50, the largest difference first."""
     shown: dict[str | None, Ratio] = {}
     for ratio in ratios:
         if ratio.is_shown:
@@ -277,10 +276,10 @@ def _percent(share: float) -> str:
 
 
 def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str], *, is_alone: bool) -> Iterator[str]:
-    """Yield why each of these ratios differs from one, as far as the run knows it.
+    """Yield a sentence on why each ratio differs from one, if the run knows why.
 
-    The sentence names its cell, unless the ratio has the only sentence before it (`is_alone`). Of a ratio that is not
-    decided, as where servers waited, only a known cause is named.
+    The sentence omits the cell if only one sentence precedes it (`is_alone`). For an undecided ratio, as where servers
+    waited, it names only a known cause.
     """
     shown = {ComparedCells(ratio.cell_id, ratio.baseline): ratio.is_shown for ratio in ratios}
     if not shown:
@@ -319,7 +318,7 @@ def _judge(
     runs: Sequence[RunData],
     changed: Sequence[str],
 ) -> tuple[Trust, list[str]]:
-    """Return whether the chosen ratios can be believed, and the reasons why not, the gravest first."""
+    """Return the trust in the chosen ratios, and the reasons against them, the gravest first."""
     alarms = {
         f"{each.cell_id} differs from {'itself' if each.control else f'{each.baseline}, the same server,'} in "
         f"{each.metric}, so that the intervals are too narrow": each.metric == chosen[0].metric
@@ -343,7 +342,7 @@ def _judge(
 
 
 def _why_undecided(ratio: Ratio) -> str:
-    """Return the reason of an undecided ratio, with what made trials unusable in words in place of codes."""
+    """Return the reason of an undecided ratio; it describes findings that exclude trials, without check codes."""
     reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
     return reason + (f": {_why_excluded(ratio.exclusions)}" if ratio.exclusions else "")
 
@@ -360,7 +359,7 @@ def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator
         if run.manifest.status != "done":
             yield f"{run.manifest.run_id} is {run.manifest.status}, the results are partial"
         if run.trials["verdict"].isna().any():
-            yield f"trials of {run.manifest.run_id} have no verdict, so that nothing is known against them"
+            yield f"trials of {run.manifest.run_id} have no verdict, as no check examined them"
     for ratio in ratios:
         yield from ratio.serious_notes
     if len(runs) > 1 and not any(ratio.relative_to for ratio in ratios):

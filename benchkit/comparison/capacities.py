@@ -20,8 +20,8 @@ from benchkit.stats.samples import describe_reasons, is_comparable, take_samples
 class CellCapacity(Frozen, serialize_by_alias=True):
     """The highest rate at which a cell keeps an objective, with a 95 % interval.
 
-    It is the geometric mean over the usable searches; over all of them, with `exclusion`, where none is usable. From 3
-    blocks on the interval is that of their mean, below it reaches over the intervals of their searches.
+    It is the geometric mean over the usable searches, or over all, with `exclusion`, if none is usable. From 3 searches
+    on, the interval is the t interval of that mean; with fewer, it spans the intervals of the searches.
     """
 
     cell_id: str
@@ -33,7 +33,7 @@ class CellCapacity(Frozen, serialize_by_alias=True):
     low: float | None = None
     high: float | None = None
     at_least: float | None = None
-    """Highest rate that a search saw kept, where no search reached the limit of the server."""
+    """Highest rate at which a search kept the objective, where no search reached the server's limit."""
     exclusion: str | None = Field(default=None, serialization_alias="doubts")
     """Reasons why its searches are excluded from comparisons; None: they are used."""
 

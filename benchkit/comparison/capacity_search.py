@@ -1,11 +1,11 @@
 """Search for a capacity: the rate at which a probe holds an objective with a probability of one half. Pure.
 
-Between rates that a server always holds and those that it never does lies a band in which chance decides. Its middle
-is estimated with every probe so far, by Bayes' rule on a grid of capacities and widths of that band. The chance that a
-probe holds is a logistic curve of log-rate, with a share of lapses. The next probe goes where the posterior says most
-is to be learned. This is the psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of
-psychometric slope and threshold, Vision Research 39, 1999). Probing at the posterior's median alone is probabilistic
-bisection (Horstein, IEEE Transactions on Information Theory 9, 1963). `make bench` compares it with that, and with a
+A server always holds low rates and never high ones; in the band between, chance decides. All probes so far give an
+estimate of its middle, by Bayes' rule on a grid of capacities and widths of the band. The chance that a probe holds is
+a logistic curve of log-rate, with a share of lapses. The next probe has the rate from which the posterior expects most
+information. This is the psi method of psychophysics (Kontsevich and Tyler, Bayesian adaptive estimation of psychometric
+slope and threshold, Vision Research 39, 1999). Probing at the posterior's median alone is probabilistic bisection
+(Horstein, IEEE Transactions on Information Theory 9, 1963). `make bench` compares the psi method with it, and with a
 bisection that believes every probe, which MLRsearch refines (draft-ietf-bmwg-mlrsearch).
 """
 
@@ -31,7 +31,7 @@ STEP = 0.005
 WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
 """Scales of the logistic curve in log-rate: spreads of a rate within minutes on quiet and on noisy hosts."""
 LAPSE = 0.02
-"""Probability of a probe that shows the opposite, whatever its rate."""
+"""Probability that a probe shows the opposite, at any rate (a lapse)."""
 LEVEL = 0.95
 MIN_PROBES = 6
 MAX_PROBES = 60
@@ -58,7 +58,7 @@ class CapacitySearch:
         """Begin with the rate at full speed; before any probe, all rates up to a little above it are equally likely."""
         self.precision = precision
         self._logs: Reals = math.log(ceiling_rps) + np.arange(math.log(LOWEST), math.log(HIGHEST), STEP)
-        prior = np.exp(self._logs - self._logs[-1])  # even in the rate itself
+        prior = np.exp(self._logs - self._logs[-1])  # uniform in the rate, not in its logarithm
         self._weights: Reals = np.outer(prior, np.full(len(WIDTHS), 1 / len(WIDTHS))) / prior.sum()
         self._widths: Reals = np.array(WIDTHS)
         self.probes: list[tuple[float, bool]] = []
@@ -80,7 +80,7 @@ class CapacitySearch:
 
     @property
     def interval(self) -> Interval:
-        """The median of the posterior, and the interval that leaves equal shares to both sides."""
+        """The median of the posterior, with the interval that leaves equal probability on both sides."""
         cumulative = np.cumsum(self._weights.sum(axis=1))
         tail = (1 - LEVEL) / 2
         low, middle, high = (
@@ -116,9 +116,9 @@ class CapacitySearch:
 
 
 CHANGING = frozenset({"observed", "service-restarted", "unequal-responses", "changed-response"})
-"""Checks whose findings make a probe unusable: it was not the server that is asked about."""
+"""Checks whose findings make a probe unusable: it measured something else than the server."""
 SLOWING = frozenset({"throttled", "noisy-host", "stalled", "ports-exhausted"})
-"""Checks on what makes a probe slower, and never faster: one that holds the objective in spite of it has held it."""
+"""Checks on what slows a probe and never speeds it up: a probe that still holds the objective counts."""
 SATURATED = "generator-saturated"
 
 
@@ -127,9 +127,9 @@ def judge_probe(
 ) -> tuple[ProbeOutcome, str]:
     """Return the outcome of a probe, and a clause with the figures that decided.
 
-    A probe that holds the objective shows that the server can, however busy the host and the load tool were. Where it
-    misses, neither must be at fault. The load tool is if it sent late, or, where it does not state that, had no CPU
-    left.
+    A probe that holds the objective shows that the server can, however busy the host and the load tool were. A miss
+    counts only if neither was at fault. The load tool is at fault if it sent late; if it does not state lateness, if it
+    had no CPU left.
     """
     invalid = {verdict.check for verdict in verdicts if verdict.severity == "invalid"}
     if changed := sorted(invalid & CHANGING):

@@ -32,7 +32,7 @@ class CellView:
 def cell_views(manifest: Manifest) -> tuple[CellView, ...]:
     """Return the cells of a run in the order of its plan, unsupported ones included, controls excepted.
 
-    Labels contain only the levels that differ between cells, all of them of a cell alone, and say if a server is not
+    Labels contain the levels that differ between cells (of a single cell, all levels), and say if a server is not
     watched. Colours follow the first factor whose levels are words (else the first one), so that a stack keeps its
     colour in every figure. Panels follow the other factors.
     """
@@ -83,7 +83,7 @@ def _label(levels: Mapping[str, Level], names: Iterable[str], first: str | None 
 
 
 def level_name(factor: str, level: Level) -> str:
-    """Return the name of a level: alone if it is clear, else with its factor, as `64` and `on` need it."""
+    """Return the name of a level, with its factor if the level alone is unclear, as `64` or `on`."""
     text = level_text(level)
     is_clear = isinstance(level, str) and not text[:1].isdigit() and text.lower() not in _UNCLEAR_ALONE
     return text if is_clear else f"{factor} {text}"

@@ -44,11 +44,11 @@ class ClaimResult(Frozen):
     reason: str
     ratios: tuple[Ratio, ...] = ()
     alone: tuple[ClaimState, ...] = ()
-    """State of each of several ratios by its own interval, in their order: which of them hold."""
+    """State of each ratio by its own interval, in their order; empty for a single ratio."""
     p: float | None = None
-    """Smallest level at which its intervals decide it; None: it has none, or these hosts cannot test it."""
+    """Smallest significance level at which its intervals decide it; None: no interval, or not testable here."""
     p_holm: float | None = None
-    """The same, adjusted for the number of testable claims of the scenario (Holm): the state follows from it."""
+    """`p` adjusted for the number of testable claims of the scenario (Holm): the state follows from it."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -65,14 +65,14 @@ class ClaimResult(Frozen):
 def judge_claims(data: RunData) -> tuple[ClaimResult, ...]:
     """Evaluate every claim of the scenario that was run, in the order of its file.
 
-    Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm). Where chance alone
-    decides, a run then makes wrong decisions with a probability of at most `data.alpha`.
+    Intervals are of each ratio alone. States are adjusted for the number of testable claims (Holm): the probability
+    that chance makes any of them wrong is at most `data.alpha`.
     """
     return _judge(claims_of(data.manifest.scenario), data)
 
 
 def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
-    """Evaluate one claim by itself, which need not be one of the scenario."""
+    """Evaluate one claim by itself; the scenario need not contain it."""
     (result,) = _judge([claim], data)
     return result
 
@@ -80,7 +80,7 @@ def judge_claim(claim: Claim, data: RunData) -> ClaimResult:
 def asked_ratios(data: RunData) -> list[Ratio]:
     """Return the ratios that answer the scenario's question, as one family.
 
-    It is empty where the scenario names none, the run has no such cells, or its design allows no ratio within blocks.
+    It is empty if the scenario asks for no ratio, the run lacks the cells, or its design allows no ratio within blocks.
     """
     asked = asked_ratio_of(data.manifest.scenario)
     if asked is None or data.limitation is not None:
@@ -104,7 +104,7 @@ def _judge(claims: Sequence[Claim], data: RunData) -> tuple[ClaimResult, ...]:
 
 @dataclass(frozen=True)
 class _Decision:
-    """A claim by its intervals: its state at the level of each alone, with the sentence on the ratios."""
+    """Decision on a claim by its intervals, not adjusted for other claims: its state, with the text of the ratios."""
 
     state: ClaimState = "not testable here"
     shown: str = ""
@@ -113,10 +113,10 @@ class _Decision:
 
 
 def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]:
-    """Measure the ratios of a claim. It holds if all lie in what it allows, and is refuted if one lies outside.
+    """Measure the ratios of a claim. It holds if all lie in the expected range, and is refuted if one lies outside.
 
-    Only cells that the hosts support are used; without any the claim is not testable. Any one of several ratios can
-    refute: for that their intervals are widened for their number (Bonferroni).
+    Only cells that the hosts support are used; without any the claim is not testable. As any one of several ratios can
+    refute the claim, their intervals are widened for that test by their number (Bonferroni).
     """
     untestable = _Decision()
     result = ClaimResult(
@@ -168,11 +168,11 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]
 
 
 def _claim_trials(metric: str, data: RunData) -> tuple[pd.DataFrame, Sequence[Exclusion]] | str:
-    """Return the trials with the metric of a claim, and those excluded; text: why there are none."""
+    """Return the trials with the metric of a claim, and their exclusions; or a text on why there are no trials."""
     component = component_metric(metric)
     if component is not None:
         trials = component_trials(data, component, metric)
-        return f"no trial that counts states {metric}" if trials.empty else (trials, ())
+        return f"no usable trial states {metric}" if trials.empty else (trials, ())
     if metric in PROFILE_METRICS:
         return "no trial was profiled" if data.profiled is None else (data.profiled.trials, data.profiled.exclusions)
     if metric == GOROUTINES:
@@ -186,7 +186,7 @@ def _reference(pair: CellPair, manifest: Manifest) -> ComparedCells:
     """Return the one pair of cells whose ratio others are divided by. Raises InputError if there are several."""
     found = claim_pairs(pair, manifest.cells)
     if len(found) != 1:
-        raise InputError(f"{len(found)} pairs of cells, where one is needed to divide by,")
+        raise InputError(f"{len(found)} pairs of cells to divide by, instead of one,")
     return found[0]
 
 
@@ -202,7 +202,7 @@ def _with_goroutines(data: RunData) -> pd.DataFrame | None:
 
 
 def _with_state(result: ClaimResult, decision: _Decision, p_holm: float, family: int, alpha: float) -> ClaimResult:
-    """Return the result with its state, which the adjusted p decides."""
+    """Return the result with the state that its adjusted p decides."""
     state: ClaimState = decision.state if p_holm <= alpha else "undecided"
     reason = decision.shown
     if state == "refuted":
@@ -225,7 +225,7 @@ def _describe_unsupported(missing: Iterable[str], unsupported: Mapping[str, str]
 
 
 def _decide(claim: Claim, ratios: Sequence[Ratio], alpha: float) -> tuple[_Decision, float | None]:
-    """Return what the intervals of a claim say, and the smallest level at which they do; None without any interval."""
+    """Return the decision by a claim's intervals, and the smallest level at which they decide; None without any."""
     known = [ratio for ratio in ratios if ratio.low is not None]
     inside = [_p_inside(ratio, *claim.expected, alpha) for ratio in known]
     outside = [min(1.0, len(ratios) * _p_outside(ratio, *claim.expected, alpha)) for ratio in known]
@@ -254,9 +254,9 @@ def _p_outside(ratio: Ratio, low: float | None, high: float | None, alpha: float
 
 
 def _p_beyond(ratio: Ratio, limit: float, sign: int, alpha: float) -> float:
-    """Return the smallest level of an interval that lies above a limit (`sign` 1) or below it (-1).
+    """Return the smallest level at which the interval of a ratio lies above a limit (`sign` 1) or below it (-1).
 
-    Few blocks need a smaller one, by the rule that comparisons have (`benchkit.stats.inference.t_share`).
+    With few blocks the level is stricter, as in comparisons (`benchkit.stats.inference.t_share`).
     """
     distance = sign * (math.log(ratio.ratio or 1.0) - math.log(limit)) - ratio.bias
     error, df = ratio.log_error or 0.0, ratio.df or 1.0
@@ -266,7 +266,7 @@ def _p_beyond(ratio: Ratio, limit: float, sign: int, alpha: float) -> float:
 
 
 def _interval(ratio: Ratio, state: ClaimState | None) -> str:
-    """Return a ratio with its interval and the blocks it uses; of several ratios with their cells and own state."""
+    """Return a ratio with its interval and the blocks it uses; one of several also has its cells and its own state."""
     name = "" if state is None else f"{ratio.cell_id} relative to {ratio.baseline}: "
     if ratio.low is None:
         return name + (ratio.reason or "no interval")
@@ -306,7 +306,7 @@ def _role_cpus(manifest: Manifest, role: str) -> float:
 
 
 def _link(host: HostRecord) -> float | None:
-    """Return the rate of a host's link: the recorded cap of a lab or inventory, else that of its fastest interface."""
+    """Return the rate of a host's link: the recorded cap of a lab or inventory, else its fastest interface's rate."""
     if host.facts.link_bps is not None:
         return host.facts.link_bps
     return max((interface.speed_bps for interface in host.facts.interfaces if interface.speed_bps), default=None)

@@ -15,7 +15,7 @@ from benchkit.models.metrics import P50, P99
 from benchkit.stats.samples import is_comparable
 
 CLASS_METRICS = (P99, P50)
-"""Metrics of each class: in an open loop, and in the order of a log, all classes have the rates of the load."""
+"""Metrics of each class. Rates are not among them: an open loop, or the order of a log, sets every class's rate."""
 
 Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
 """Function that compares the cells of one run, or two runs, in these metrics."""
@@ -24,8 +24,8 @@ Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
 def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float) -> tuple[Ratio, ...]:
     """Return the ratios of each class of requests that all `runs` have; empty without classes.
 
-    Each metric is a family of comparisons over all classes. One of them that differs by chance is as rare as one of a
-    run's cells.
+    Each metric is one family of comparisons over all classes: a difference by chance is as rare as among the cells of a
+    run.
     """
     frames = [_trials_by_class(run) for run in runs]
     names = [name for name in frames[0] if all(name in each for each in frames)]
@@ -45,7 +45,7 @@ def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float) -> tup
 
 
 class ClassResult(Frozen):
-    """One class of requests of a cell: geometric means over its usable trials, or over all where none is."""
+    """One class of requests of a cell: geometric means over its usable trials, or over all if none is usable."""
 
     cell_id: str
     label: str
@@ -55,13 +55,13 @@ class ClassResult(Frozen):
     latency_p50_s: float | None
     latency_p99_s: float | None
     is_unusable: bool = False
-    """True if no trial has usable latencies: these are those of all."""
+    """True if no trial has usable latencies: the means are then over all trials."""
     ratios: tuple[Ratio, ...] = ()
-    """Its ratios to the baseline, by metric: p99 first; none of a baseline."""
+    """Its ratios to the baseline, by metric, p99 first; empty for the baseline."""
 
 
 def class_results(data: RunData, ratios: Sequence[Ratio]) -> tuple[ClassResult, ...]:
-    """Return each class of each cell, in the order of plan and load; `ratios` are those of `class_ratios`."""
+    """Return each class of each cell, in the order of plan and load; `ratios` come from `class_ratios`."""
     frames = _trials_by_class(data)
     if not frames:
         return ()

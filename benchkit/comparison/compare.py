@@ -68,7 +68,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
 
     `drift` (of hosts) and `asked` (of scenarios) hold the differences between two runs; `notes` are sentences to read
     before any ratio. `alpha` is the probability that a family of comparisons of equal cells shows any difference.
-    `level` is the largest `p_holm` that shows one: less than `alpha` in runs that may end early.
+    `level` is the largest `p_holm` that shows a difference: less than `alpha` in runs that may end early.
     """
 
     mode: Literal["cells", "runs"]
@@ -78,7 +78,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     asked: tuple[FactDifference, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="notices")
     answer: Answer | None = None
-    """The result in sentences; of a comparison without metrics of its own choice with p99 latency besides RPS."""
+    """The result in sentences; it includes p99 latency unless the caller chose metrics."""
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
@@ -103,8 +103,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
         if self.level == self.alpha:
             return shown
         return (
-            f"{shown}; as the run could end early by its intervals, each of them is of {1 - self.level:.0%} and each "
-            f"difference at p of at most {self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
+            f"{shown}; as the run could end early, each interval is of {1 - self.level:.0%} and each difference needs "
+            f"p of at most {self.level:g}: over the run this keeps {1 - self.alpha:.0%} and {self.alpha:.0%}"
         )
 
     @property
@@ -115,8 +115,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     def frame(self, *, full: bool = False) -> pd.DataFrame:
         """Return the ratios as a table, a row each; their notes are one text in the column `remarks`.
 
-        The columns are those that a reader needs; all fields of a ratio if `full`, most of them for further
-        computation.
+        The columns are the most important ones; with `full`, they are all fields of a ratio, for further computation.
         """
         rows = [{**ratio.model_dump(exclude=_NOT_IN_FRAME), "remarks": "; ".join(ratio.notes)} for ratio in self.ratios]
         fields = {name: field for name, field in Ratio.model_fields.items() if name not in _NOT_IN_FRAME}
@@ -150,8 +149,8 @@ OTHER_HOSTS = (
 )
 
 OTHER_HOSTS_COSTS = (
-    "The runs had different hosts ({differences}): their rates cannot be compared. What a request takes on each can: its "
-    "price and its energy are what a choice between such hosts is about."
+    "The runs had different hosts ({differences}): their rates cannot be compared. The cost and the energy of a request "
+    "can: they are what a choice between hosts is about."
 )
 
 
@@ -169,10 +168,10 @@ def compare(
     """Compare the cells of a stored run with a baseline, or with the same cells in `run2`, relative to `run`.
 
     `run` and `run2` are ids, their beginnings, or `latest`. `baseline` is a cell or a part of its levels (`stack=go`).
-    Within a run each cell is compared with the one that differs from it only in those; between runs, ratios to that
-    cell are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and those with
-    `thresholds`, which the gate uses. `gated` applies a gate also without them, with the default ones. `exclusions` are
-    the trials to exclude; None: those that verdicts make invalid. Raises InputError.
+    Within a run each cell is compared with the cell that differs from it only in these levels. Between runs, ratios to
+    the baseline are compared. `metrics` are numeric columns of `trials`: by default the primary metric, and the metrics
+    of `thresholds`, which the gate uses. `gated` applies a gate with the default thresholds if none are given.
+    `exclusions` are the trials to exclude; None: the trials that verdicts make invalid. Raises InputError.
     """
     where = open_store(store)
     data = [read_run_data(where, where.run(name), exclusions) for name in (run, run2) if name is not None]
@@ -191,7 +190,7 @@ def compare(
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
     ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared(data, [metric]).ratios)]
     by_class: tuple[Ratio, ...] = ()
-    if not _are_costs(wanted):  # which may be of runs whose rates are not compared
+    if not _are_costs(wanted):  # runs compared by costs may be on hosts whose rates are not compared
         by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
     if run2 is None and baseline is None and not (metrics or thresholds or gated):
         ratios = _asked_first(data[0], ratios)
@@ -214,12 +213,12 @@ def compare(
 
 
 def _are_costs(metrics: Sequence[str]) -> bool:
-    """Return True for metrics of what a request takes, which alone compare on different machines."""
+    """Return True if all metrics are costs or energies of requests: only these compare across different machines."""
     return bool(metrics) and BASES.keys() >= set(metrics)
 
 
 def _unknown_notes(runs: Sequence[RunData], metrics: Sequence[str]) -> Iterator[str]:
-    """Yield why runs have no cost or no energy, of those that are compared in it: the hosts without, by name."""
+    """Yield why a run lacks the cost or the energy that is compared, with the names of the hosts that lack it."""
     for data in runs:
         run, hosts = data.manifest.run_id, data.manifest.hosts
         serving = [host for host in hosts if set(host.roles) - {LOAD_ROLE}] or hosts
@@ -258,12 +257,12 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
 
 
 def _on_one_basis(data: RunData, metric: str, basis: str | None, exclusions: Sequence[Exclusion]) -> Samples:
-    """Return the samples of a metric without the values that are counted in something else than `basis`."""
+    """Return the samples of a metric without values on another basis, such as another currency."""
     return take_samples(data.trials, metric, (*exclusions, *on_other_bases(data.trials, metric, basis)))
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
-    """Return a ratio without usable trials with the point of those that were measured, if there are any."""
+    """Return a ratio that has no usable trials, with the point of all measured trials, if there are any."""
     samples = take_samples(data.trials, ratio.metric)
     value, baseline_value = samples.known(ratio.cell_id), samples.known(ratio.baseline)
     if not len(value) or not len(baseline_value):
@@ -272,7 +271,7 @@ def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
 
 
 def primary_metric(*runs: RunData) -> str:
-    """Return the metric that comparisons of these runs open with: the one that all share, else RPS."""
+    """Return the metric that comparisons of these runs open with: the primary metric of all of them, else RPS."""
     found = {run.primary_metric for run in runs}
     return found.pop() if len(found) == 1 else RPS
 
@@ -296,7 +295,7 @@ def classes_of_run(data: RunData) -> tuple[Ratio, ...]:
 
 
 def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the ratios of an answer: those that the scenario's question is about, and other metrics of their cells."""
+    """Return the ratios of an answer: ratios that the scenario asks for replace all others of their metric."""
     asked = asked_ratios(data)
     if not asked:
         return list(ratios)
@@ -304,18 +303,18 @@ def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
 
 
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
-    """Return the metrics of the answer; the first alone for many cells, or where a run has no value of the others."""
+    """Return the metrics of the answer: the primary one, and others if all runs have values of them and few cells."""
     others = SHOWN_METRICS if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
     known = (name for name in others if all(run.trials[name].notna().any() for run in runs))
     return tuple(dict.fromkeys((primary_metric(*runs), *known)))
 
 
 def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
-    """Compare the cells of one run with their baseline, a comparison for each metric; only those with a ratio.
+    """Compare the cells of one run with their baseline: one comparison for each metric that has a ratio.
 
     The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
-    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Shares of
-    profiles are compared by claims alone: the measured trials have none.
+    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Only
+    claims compare shares of profiles: the measured trials have none.
     """
     until = until_of(data.manifest.scenario)
     claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric in METRICS)
@@ -373,7 +372,9 @@ def _reference_cell(baseline: str, runs: tuple[RunData, RunData], common: Sequen
     cells = runs[1].manifest.cells
     found = cells_with_levels(levels_of(baseline, cells), cells)
     if len(found) != 1 or found[0].cell_id not in common:
-        raise InputError(f"{baseline!r} is not one cell that both runs have", why=f"they have {', '.join(common)}")
+        raise InputError(
+            f"{baseline!r} does not name exactly one cell of both runs", why=f"they have {', '.join(common)}"
+        )
     sequential = [data.manifest.run_id for data in runs if data.design == "sequential"]
     if sequential:
         raise InputError(
@@ -445,7 +446,7 @@ def _comparison(
 
 
 def _resolution(metric: str, data: RunData, ratios: Sequence[Ratio], alpha: float) -> Resolution | None:
-    """Return what the run resolves of a metric, by the ratio with the most blocks; the others state what they lack."""
+    """Return the resolution of a metric, by the ratio with the most blocks; the other ratios state what they lack."""
     family = [ratio for ratio in ratios if not ratio.control and ratio.p_t is not None]
     blocks = [ratio.blocks for ratio in family if ratio.metric == metric]
     if not blocks:

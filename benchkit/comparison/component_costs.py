@@ -44,13 +44,14 @@ ACCEPTED = "connections_accepted_total"
 OPENED, ARRIVED = "tcp_active_opens_total", "tcp_passive_opens_total"
 """Connections that a server counted, and those that its host opened and accepted."""
 LIMITS = frozenset({"generator-saturated", "link-saturated", "server-idle", "throttled"})
-"""Checks of what limits the rate: the system calls of a request are the same at any rate."""
+"""Checks of what limits the rate. They exclude no trace: the system calls of a request are the same at any rate."""
 PER_CYCLE: Mapping[str, str] = {
     "instructions per request": "1/req",
     "cycles per instruction": "ratio",
     "cycles per second": "Hz",
 }
-"""Factors of the CPU time per request by hardware counters, with their units: the first two, divided by the third."""
+"""Factors of the CPU time per request by hardware counters, with their units. The time is the first times the second,
+divided by the third."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 
 
@@ -62,7 +63,7 @@ class TrialCosts:
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """Measured trials that count."""
+        """Measured trials that no verdict excludes and that have a rate and CPU time."""
         return _usable(self._of_kind("measure"), excluded_ids(self.run.exclusions, RPS))
 
     @cached_property
@@ -72,7 +73,7 @@ class TrialCosts:
 
     @cached_property
     def services(self) -> pd.DataFrame:
-        """Parts by service: what they lack of the CPU time of their trial has no service."""
+        """Parts by service; the rest of the CPU time of a trial is a row with an empty service."""
         costs = self._of_services(self.trials)
         sums = costs.groupby("trial_id")["value"].sum()
         of_trials = self.trials[self.trials["trial_id"].isin(sums.index)]
@@ -84,7 +85,7 @@ class TrialCosts:
 
     @cached_property
     def modes(self) -> pd.DataFrame:
-        """Parts by service, in user code and in the kernel; of a service without that split, its whole."""
+        """Parts by service, in user code and in the kernel; a service without that split has one row."""
         user = self.increases[self.increases["metric"] == USER_CPU].set_index(["trial_id", "service"])["value"]
         if user.empty or self.services.empty:
             return pd.DataFrame(columns=COLUMNS)
@@ -98,7 +99,7 @@ class TrialCosts:
 
     @cached_property
     def categories(self) -> pd.DataFrame:
-        """Parts by category: the CPU time of unprofiled partners in the shares of profiles.
+        """Parts by category: the CPU time of unprofiled partners, divided by the shares of the profiles.
 
         A service without a profile is one row, `not attributed`.
         """
@@ -120,11 +121,11 @@ class TrialCosts:
 
     @cached_property
     def traces(self) -> pd.DataFrame:
-        """System calls, and seconds that threads wait, per request of traced trials; `level` has which of the two."""
+        """System calls, and seconds that threads wait, per request of traced trials; `level` tells them apart."""
         rows = self._trace_rows("trace", [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)])
         if rows.empty:
             return pd.DataFrame(columns=[*COLUMNS, "level"])
-        # The calls of a service are not zero where its trace failed: such a trial states none of them.
+        # Where the trace of a service failed, its calls are unknown, not zero: the trial gives no row.
         services = rows.groupby("trial_id")["service"].transform("nunique")
         rows = rows[services == services.groupby(rows["cell_id"]).transform("max")]
         return rows.assign(component=rows["name"])[[*COLUMNS, "level"]]
@@ -144,7 +145,7 @@ class TrialCosts:
 
     @cached_property
     def functions(self) -> pd.DataFrame:
-        """Parts by function, of the services and blocks of `categories`; what is in no function is not attributed."""
+        """Parts by function, of the services and blocks of `categories`; time in no function is `not attributed`."""
         if self.categories.empty:
             return pd.DataFrame(columns=COLUMNS)
         keys = ["cell_id", "block", "service"]
@@ -160,7 +161,7 @@ class TrialCosts:
 
     @cached_property
     def cores_allowed(self) -> Mapping[str, float]:
-        """CPU cores that the services of a trial may use, by trial_id, where its record is here and says so."""
+        """CPU cores that the services of a trial may use, by trial_id, for trials whose stored record states them."""
         records = self.run.records(self.trials["trial_id"])
         return {record.trial_id: cores for record in records if (cores := _cores_allowed(record)) is not None}
 
@@ -168,7 +169,8 @@ class TrialCosts:
     def activities(self) -> pd.DataFrame:
         """Other activity of each service per request, which adds up to nothing; `unit` has the unit of each.
 
-        Some counters are sampled at the interval only, so that rates over the time between two samples are divided.
+        Some counters are sampled only at the interval. Therefore their rate between two samples is divided by the
+        request rate.
         """
         rows = self._rates[self._rates["metric"].isin(list(PER_REQUEST))]
         rows = rows.assign(
@@ -186,7 +188,7 @@ class TrialCosts:
         return pd.concat([each[columns] for each in tables if len(each)] or [rows[columns]], ignore_index=True)
 
     def cells_without(self, service: str) -> set[str]:
-        """Return the cells whose stacks lack a service that others have; none for what belongs to no service."""
+        """Return the cells whose stacks lack a service that others have; none if no stack has it."""
         having = {cell_id for cell_id, stack in self._stacks.items() if service in (stack.get("services") or ())}
         return self._stacks.keys() - having if having else set()
 
@@ -201,8 +203,8 @@ class TrialCosts:
     def _hops(self) -> pd.DataFrame:
         """Connections opened per request from the load to the entry of a stack, and from there to the servers behind.
 
-        The entry's own count, else the kernel's of the servers' hosts. They accept the connections of both hops, and
-        open the ones of the second, unless the load is on one of them. A hop that only other cells have has none.
+        The entry counts the first hop, else the kernels of the servers' hosts. These accept the connections of both
+        hops, and open only the second hop's, unless the load is on one of them. A hop that only other cells have is 0.
         """
         hops = {cell_id: _hops_of(stack) for cell_id, stack in self._stacks.items() if stack.get("entry")}
         load_hosts = {host.name for host in self.run.manifest.hosts if "load" in host.roles}
@@ -234,7 +236,7 @@ class TrialCosts:
     def _trace_rows(self, kind: str, exclusions: Iterable[Exclusion]) -> pd.DataFrame:
         """Return the rows of `trace` of the usable trials of a kind, with sums per request as `value`.
 
-        They are of the whole load, or in older runs of a part of its window.
+        Sums of older runs, which traced a part of the window, are scaled to the whole load.
         """
         trials = self._of_kind(kind)
         rows = pd.DataFrame() if trials.empty else self.run.rows("trace")
@@ -251,7 +253,7 @@ class TrialCosts:
     def _of_services(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the CPU time per request of the services of these trials.
 
-        Without telemetry it is known of a stack with one service: that of its trials.
+        Without telemetry it is known only for a stack with one service, from the CPU time of its trials.
         """
         cpu = self.increases[self.increases["metric"] == "cpu_s_total"]
         rows = cpu.merge(trials[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
@@ -266,16 +268,16 @@ class TrialCosts:
 
 
 def _hops_of(stack: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the hops of a stack: to its entry, and from there to what is behind."""
+    """Return the names of the hops of a stack: to its entry, and from there to the services behind."""
     entry, behind = stack["entry"], [name for name in stack["services"] if name != stack["entry"]]
     first = f"connections opened, load \N{RIGHTWARDS ARROW} {entry}"
     return (first, f"connections opened, {entry} \N{RIGHTWARDS ARROW} {' and '.join(behind)}") if behind else (first,)
 
 
 def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:
-    """Return the trials that state a component, as measured ones with it as a column; NaN where one has it not.
+    """Return the trials that state a component as measured trials, with its value in `column`.
 
-    Categories are those of the unprofiled partners of profiled trials.
+    Only the unprofiled partners of profiled trials state categories.
     """
     costs = TrialCosts(run)
     if metric.part is None:
@@ -294,7 +296,7 @@ def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.D
 
 
 def _cores_allowed(record: TrialRecord) -> float | None:
-    """Return the CPUs of the services of each host, or their quota where that is less; None where one is unknown."""
+    """Return the services' CPUs, or their quota if it is less, summed over hosts; None if a service has no CPUs."""
     cores = 0.0
     for host in {service.host for service in record.services}:
         services = [service for service in record.services if service.host == host]
@@ -312,7 +314,7 @@ def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
 
 
 def _increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return increases of counters of services, and of those of their hosts, whose `service` is empty."""
+    """Return increases of counters of services and of their hosts; rows of a host have an empty `service`."""
     columns = ["trial_id", "host", "service", "metric", "value", "elapsed_s"]
     if telemetry.empty:
         return pd.DataFrame(columns=columns)

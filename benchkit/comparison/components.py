@@ -3,8 +3,8 @@
 In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request.
 This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). The
 logarithm of a ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU
-time per request is a sum over services, and over user code and kernel. With profiles it is one over the categories and
-functions of each service. Every level adds up: what no part accounts for is a row of its own.
+time per request is a sum over services, and over user code and kernel. With profiles it is a sum over the categories
+and functions of each service. Every level adds up: what no part accounts for is a row of its own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from benchkit.stats.samples import Reals
 Level = Literal[
     "rate", "cores", "counters", "service", "mode", "category", "function", "system calls", "waiting", "activity"
 ]
-"""`rate`: logarithms that add up to that of the ratio of rates. `cores`, `counters`: logarithms that add up to that of
-the cores used, and of the CPU time per request of each service by hardware counters. `service`, `mode`, `category`,
-`function`: parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the
-CPU, per request of traced trials. `activity`: what else happens per request, which adds up to nothing."""
+"""`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`, `counters`: the same for the cores
+used, and for the CPU time per request of each service by hardware counters. `service`, `mode`, `category`, `function`:
+parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the CPU, per
+request of traced trials. `activity`: other counters per request, which have no sum."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores", "counters"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
@@ -71,7 +71,8 @@ class Component(CellPart):
     """A part of the difference between a cell and its baseline.
 
     `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
-    `difference` is the value less the baseline's, there of their logarithms; `low` and `high` are its interval.
+    `difference` is the value less the baseline value, at those levels of their logarithms; `low` and `high` are its
+    interval.
     """
 
     baseline_id: str
@@ -85,7 +86,7 @@ Part = TypeVar("Part", bound=CellPart)
 def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
     """Return the components of the ratios of a run: by default those to its baseline. Level by level, largest first.
 
-    There is none without the CPU time of the servers: those that are there already are not watched.
+    There is none without the CPU time of the servers, as with external servers, which are not watched.
     """
     if run.table is None or not run.trials[CPU].notna().any():
         return ()
@@ -158,7 +159,7 @@ def finest_parts(components: Sequence[Part]) -> list[Part]:
 
 
 Terms = Mapping[str, tuple[str, Mapping[str, int]]]
-"""Terms of a logarithm, the sum first: the unit of each, and the columns of trials that it multiplies or divides by."""
+"""Terms of a logarithm, the sum first: unit and factors of each, as columns of trials with exponent 1 or -1."""
 
 _USED = {RPS: 1, CPU: 1}
 RATE_TERMS: Terms = {SUM: ("req/s", {RPS: 1}), CORES: ("cores", _USED), COST: ("sec/req", {CPU: 1})}
@@ -179,7 +180,7 @@ DIVISORS = frozenset({COST, PER_SECOND})
 def _logarithmic(
     level: Level, terms: Terms, trials: pd.DataFrame, pair: ComparedCells, alpha: float, *, service: str = ""
 ) -> Iterator[Component]:
-    """Yield the terms of the logarithm of a ratio, as far as both cells have trials with all of their columns."""
+    """Yield the terms of the logarithm of a ratio; none if the cells share no block with all columns of the terms."""
     columns = list(dict.fromkeys(name for _, powers in terms.values() for name in powers))
     logs = trials[columns].astype("float64").apply(np.log)
     both = _sides(logs.groupby([trials["cell_id"], trials["block"]]).mean(), pair)
@@ -215,7 +216,7 @@ def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Co
 def _activities(
     rows: pd.DataFrame, lacking: Callable[[str], Collection[str]], pair: ComparedCells, alpha: float
 ) -> Iterator[Component]:
-    """Yield what else happens per request of each service and of its host: zero of a service that a cell lacks."""
+    """Yield the other activity per request of each service and its host; it is zero for a service that a cell lacks."""
     of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
     nothing = of_pair[["cell_id", "block"]].drop_duplicates().assign(value=0.0)
     for (service, name, unit), group in of_pair.groupby(["service", "component", "unit"], sort=False):

@@ -15,11 +15,12 @@ from benchkit.models.metrics import ACTIVE_ENERGY, COST, ENERGY
 from benchkit.stats.samples import Exclusion, is_comparable, take_samples
 
 BASES = {COST: "currency", ENERGY: "energy_covers", ACTIVE_ENERGY: "energy_covers"}
-"""Columns that say what a metric is counted in: values of two of them are not compared."""
+"""Columns with the basis of a metric (currency, or the parts whose energy is counted); values on two bases are not
+compared."""
 
 
 class _Value(Frozen):
-    """The geometric mean over the usable trials, with a 95 % interval from 3 on."""
+    """The geometric mean over the usable trials, with a 95 % interval from 3 trials on."""
 
     cell_id: str
     label: str
@@ -57,7 +58,7 @@ class CellEnergy(_Value):
     covers: str
     joules: float
     active_joules: float | None = None
-    """The same over the idle baselines of the blocks."""
+    """Energy of a request above the idle baselines of the blocks."""
 
     @property
     def clause(self) -> str:
@@ -111,7 +112,7 @@ def _values(data: RunData, metric: str) -> Iterator[tuple[str, str, str, Ratio]]
 
 
 def basis_of(trials: pd.DataFrame, metric: str, cells: Sequence[str] = ()) -> str | None:
-    """Return what a metric is counted in, by the first trial of these cells, or of all; None: it has no basis."""
+    """Return the basis of a metric in the first trial of these cells, or without them of all cells; None: no basis."""
     column = BASES.get(metric)
     if column is None or column not in trials:
         return None
@@ -120,7 +121,7 @@ def basis_of(trials: pd.DataFrame, metric: str, cells: Sequence[str] = ()) -> st
 
 
 def on_other_bases(trials: pd.DataFrame, metric: str, basis: str | None) -> tuple[Exclusion, ...]:
-    """Return exclusions, for this metric, of the trials whose value is counted in something else than `basis`."""
+    """Return exclusions, for this metric, of the trials whose value is on another basis."""
     if basis is None:
         return ()
     other = trials[trials[metric].notna() & (trials[BASES[metric]] != basis)]

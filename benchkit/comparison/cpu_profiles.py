@@ -28,7 +28,7 @@ COST_METRICS = ("rps", CPU)
 
 
 class ServiceProfile(Frozen):
-    """A service of a cell, over the profiles of it that the run has.
+    """A service of a cell, over all of its profiles in the run.
 
     Shares are means over profiles, each from 0 to 1. `waiting` is the share of finding and waiting for work, `range`
     its smallest and largest value, and `interval` its 95 % interval over all `samples`. `cumulative` holds the figures
@@ -74,7 +74,7 @@ def service_profiles(run: RunData) -> tuple[ServiceProfile, ...]:
 def _service_profile(
     run: RunData, cell_id: str, service: str, shares: pd.DataFrame, goroutines: pd.DataFrame
 ) -> ServiceProfile:
-    """Return the profile of a service of a cell; `shares` are its rows, `goroutines` those of the run."""
+    """Return the profile of a service of a cell; `shares` are its rows, `goroutines` all rows of the run."""
     trials = run.trials[(run.trials["kind"] == "measure") & (run.trials["cell_id"] == cell_id)]
     counted = goroutines[(goroutines["cell_id"] == cell_id) & (goroutines["service"] == service)]
     of_rps, of_cpu = (excluded_ids(run.exclusions, metric) for metric in ("rps", CPU))
@@ -102,7 +102,7 @@ def _service_profile(
         interval=None if samples is None else share_interval(float(waiting.mean()), samples),
         categories={name: float(means.get(name, 0.0)) for name in CATEGORIES},
         cumulative={
-            name: float(of_function["cum_share"].sum()) / len(profiles)  # a profile without it counts as 0
+            name: float(of_function["cum_share"].sum()) / len(profiles)  # 0 in a profile without the function
             for name, of_function in studied_functions(calls)
         },
         goroutines=_median(rows["goroutines"][0]["count"]),
@@ -125,8 +125,8 @@ def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame
 def sample_count(functions: pd.DataFrame) -> int | None:
     """Return the number of CPU samples of profiles, from their rows of `profile`; None where none states a time.
 
-    A profiler samples at a fixed period, and the rarest function of a profile of some hundred samples has one. The
-    whole is so many times its CPU time.
+    A profiler samples at a fixed period. In a profile of some hundred samples the rarest function has one, so its CPU
+    time is the period.
     """
     seconds = pd.to_numeric(functions["flat_s"]).astype("float64")
     times = seconds[seconds > 0].groupby(functions["trial_id"])
@@ -187,7 +187,7 @@ class ProfilerCost(Frozen):
 def profiler_costs(
     trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = (), kind: PassKind = "profile"
 ) -> tuple[ProfilerCost, ...]:
-    """Return the cost over all cells, then that of each, from the pairs of a pass; empty without one.
+    """Return the cost over all cells, then the cost of each cell, from the pairs of a pass; empty without a pass.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
     trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios. The variance within
@@ -220,7 +220,7 @@ def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Seri
 
 
 def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str], kind: PassKind) -> pd.DataFrame:
-    """Return a row for each pair: its cell, and the logarithm of observed over not; `rows` are those of the pass."""
+    """Return a row for each pair: its cell, and the log-ratio of observed to not observed; `rows` has the pass."""
     rows = rows[~rows["trial_id"].isin(excluded)]
     values = pd.to_numeric(rows[metric]).astype("float64")
     rows = rows[values > 0].assign(log=np.log(values[values > 0]))

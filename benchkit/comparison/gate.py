@@ -51,7 +51,7 @@ class GateLimits(Frozen):
 
 
 class GateLine(Frozen, serialize_by_alias=True):
-    """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` that of it being beyond the limit."""
+    """One ratio at the gate. `limit` is the worst ratio allowed; `p_holm` the adjusted p of being beyond it."""
 
     metric: str
     cell_id: str

@@ -1,7 +1,7 @@
-"""Rule for further blocks in place of those that invalid trials lose, so that a run has the blocks it was planned with.
+"""Rule for repeating blocks that invalid trials lose, so that a run has as many usable blocks as planned.
 
-Which trials are lost is decided by `RunData.samples`, as for every result. A cell without any usable trial asks for
-none: what makes all of its trials invalid would do so again.
+`RunData.samples` decides which trials are lost, as for every result. For a cell without any usable trial no block is
+repeated: its new trials would be invalid, too.
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from benchkit.stats.samples import INVALID, Exclusion
 
 @dataclass(frozen=True)
 class SpareBlocks:
-    """The largest number of further blocks of a run, and the rule for which of its blocks they replace."""
+    """The largest number of further blocks of a run, and the rule that chooses which of its blocks they repeat."""
 
     most: int
     manifest: Manifest
     groups: int = 1
-    """Groups of cells of which its blocks have one each, in turn."""
+    """Number of groups of cells; each block runs one of them, in turn."""
 
     def lost_block(
         self, rows: Sequence[TrialRow], exclusions: Iterable[Exclusion], added: Collection[int]
     ) -> int | None:
         """Return a block that is to be repeated, from rows of `trials` while they are written; None: there is none.
 
-        `exclusions` are those of checks on single trials; those of checks on the whole run are added here. `added` are
+        `exclusions` come from checks on single trials; this adds the exclusions by checks on the whole run. `added` are
         the blocks added so far.
         """
         return lost_block(RunData(self.manifest, *trials_so_far(rows, self.manifest, exclusions)), added)
 
 
 def lost_block(data: RunData, added: Collection[int]) -> int | None:
-    """Return the planned block to repeat next: one of the cell that has the fewest usable blocks of those planned.
+    """Return the planned block to repeat next, for the cell that lacks most blocks; None: no block is lost.
 
-    Only invalid trials count as lost, in the metric that comparisons of the run open with: a failed trial has retries
-    of its own.
+    Only trials that are invalid for the primary metric count as lost: a failed trial has retries of its own.
     """
     samples = data.samples(data.primary_metric)
     shortfalls: list[list[int]] = []

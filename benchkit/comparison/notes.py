@@ -1,6 +1,6 @@
 """Notes on ratios: the findings about their trials, what their cells are, and how latencies were measured.
 
-No ratio uses trials that a verdict makes invalid, unless on request. It does use suspect ones, and says so.
+Ratios use trials that a verdict makes invalid only on request. They use suspect trials, and a note says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_m
 from benchkit.stats.samples import is_comparable
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
-"""Suspect findings that a ratio's other notes explain: a server is suspected to be idle only beside others."""
+"""Checks whose suspect findings have no note here. Other notes describe disturbances; a server is suspected to be idle
+only if other programs used its cores."""
 
 CROWDED = "other programs used the cores of the load tool: without them, the servers may differ more"
 
@@ -61,7 +62,7 @@ def _with_findings(ratio: Ratio, sides: Mapping[str, RatioBasis]) -> Ratio:
 def _describe_findings(
     where: str, trial_ids: Sequence[str], findings: Mapping[str, Sequence[StoredFinding]]
 ) -> Iterator[tuple[Severity, str]]:
-    """Yield a sentence for each severity about the used trials of a cell; an invalid trial is not suspect as well."""
+    """Yield a sentence for each severity about the used trials of a cell; invalid trials do not count as suspect."""
     affected: dict[Severity, dict[str, set[str]]] = {"invalid": {}, "suspect": {}}
     for trial_id in trial_ids:
         of_trial = findings.get(trial_id, ())
@@ -74,7 +75,7 @@ def _describe_findings(
             checks = set().union(*checks_of.values())
             clauses = {
                 CROWDED if (severity, check) == ("suspect", "generator-saturated") else because(check): None
-                for check in sorted(sorted(checks), key=check_order)  # checks of another version by name
+                for check in sorted(sorted(checks), key=check_order)  # checks of other versions are sorted by name
             }
             verb = "is" if len(checks_of) == 1 else "are"
             used = " but used on request" if severity == "invalid" else ""
@@ -88,9 +89,9 @@ def _describe_disturbances(
     findings: Mapping[str, Sequence[StoredFinding]],
     programs: Mapping[str, tuple[str, float]],
 ) -> str | None:
-    """Return a sentence on what disturbed the trials that a ratio uses, and what that did to the ratio; None: nothing.
+    """Return a sentence on what disturbed the trials of a ratio, and how that affects the ratio; None: nothing did.
 
-    Only suspect trials are meant: those of a random order, where disturbances are noise but for the ratio's bias.
+    It is about suspect trials in a random order, where disturbances are noise, except for the ratio's bias.
     """
     disturbed: defaultdict[str, list[str]] = defaultdict(list)
     for trial_id in trial_ids:
@@ -123,7 +124,7 @@ def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
 
 
 def because(check: str) -> str:
-    """Return the clause that says what a check found; the code of one of another version."""
+    """Return the clause on what a check found; for a check that this version lacks, its code."""
     return CHECKS[check].because if check in CHECKS else check
 
 
@@ -196,11 +197,11 @@ def _loop(trials: pd.DataFrame) -> str:
 
 
 def _origin(instants: pd.Series) -> str:
-    """Describe from when times count under a target rate; runs before this column counted from sending."""
+    """Describe the instant that latencies start from under a target rate; without this column, it is the sending."""
     from_due = instants.eq("due")
     if from_due.all():
         return "times from when a request was due"
-    hidden = "times from when a request was sent: how long it waited for that is hidden"
+    hidden = "times from when a request was sent: its wait before that is hidden"
     return hidden if not from_due.any() else f"{hidden}, in some trials"
 
 
@@ -249,7 +250,7 @@ def with_latency_notes(ratios: Iterable[Ratio], before: RunData, after: RunData)
 
 
 def _kinds(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return how latencies of measured trials were measured, each way of a cell once; all target rates are one way."""
+    """Return how latencies were measured: a row for each cell and way, all target rates being one way."""
     kinds = trials.loc[is_comparable(trials), ["cell_id", *_KIND]]
     return kinds.assign(
         rate_requested=kinds["rate_requested"].where(kinds["rate_requested"].isna(), 1.0)

@@ -40,7 +40,7 @@ POWER = 0.8
 """Probability that a difference of the stated size is shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
 
 _PLANNED_POWER = POWER + 0.02
-"""Power that plans are made for: that of the sign-flip test is simulated, and approximated by t from 14 blocks."""
+"""Power that plans are made for. It is simulated for the sign-flip test, and approximated by t from 14 blocks."""
 
 _ENUMERATED = 13
 """Largest number of blocks for which the sign-flip test's power is simulated over all its patterns; beyond, t agrees
@@ -78,9 +78,9 @@ class RatioNoise:
     def safe_sd(self) -> float:
         """Upper 80 % confidence limit of `sd`.
 
-        A pilot's own estimate is as often too low as too high, and a plan based on it too weak. With this limit the
-        plan has the power it states (Browne, On the use of a pilot sample for sample size determination, 1995). In
-        simulations that holds but for one noise: with a tenth of the trials disturbed, the power is 77 %.
+        A pilot's own estimate is as often too low as too high; where it is too low, the plan is too weak. With this
+        limit the plan has the power it states (Browne, On the use of a pilot sample for sample size determination,
+        1995). Simulations confirm it, with one exception: if a tenth of the trials are disturbed, the power is 77 %.
         """
         if self.df is None:
             return self.sd
@@ -88,7 +88,7 @@ class RatioNoise:
 
 
 class Resolution(Frozen):
-    """Differences that a number of blocks can show in a family of comparisons; ratios above 1, a fall by the inverse.
+    """Differences that a number of blocks can show in a family of comparisons; above 1, and for a fall the inverse.
 
     `detectable`: the ratio that is shown with a power of `POWER`; `half_width`: the expected half-width of an interval,
     as a ratio; both need known noise.
@@ -160,8 +160,8 @@ def half_width(noise: RatioNoise, blocks: int, alpha: float = ALPHA) -> float | 
 def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -> float | None:
     """Return the minimum detectable effect: the ratio (above one) that the design shows with a power of `POWER`.
 
-    For one comparison while all others are of equal cells, the hardest case of Holm. None: so few blocks cannot show
-    any difference.
+    It is for one comparison while all others are of equal cells, the hardest case of Holm. None: the blocks are too few
+    to show any difference.
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:
@@ -173,10 +173,10 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -
 def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] = ()) -> RatioNoise | None:
     """Return the noise of the ratios of a run, over all its cells; None if it has too few samples.
 
-    The noise of a trial is the residual of the logarithms after removing cells and blocks; a ratio has the noise of
-    two. This is a two-way layout without interaction (Montgomery, Design and Analysis of Experiments, ch. 4). Excluded
-    trials are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3, The exact
-    approach).
+    The noise of a trial is the residual of the logarithms after removing cells and blocks; a ratio has the noise of two
+    trials. This is a two-way layout without interaction (Montgomery, Design and Analysis of Experiments, ch. 4).
+    Excluded trials are missing from the layout, which is therefore fitted by least squares (the same, section 4.1.3,
+    The exact approach).
     """
     logs = take_samples(trials, metric, exclusions).logs
     known = ~np.isnan(logs)
@@ -203,16 +203,16 @@ def _effect(blocks: int, alpha: float, test: Test) -> float:
     if test == "sign-flip" and blocks <= _ENUMERATED:
         return _sign_flip_effect(blocks, alpha)
     critical = float(special.stdtrit(blocks - 1, 1 - alpha / 2))
-    # t then follows the noncentral distribution, of which this much lies below what is critical.
+    # With the shift, t is noncentral: 1 - power of its distribution lies below the critical value.
     return float(special.nctdtrinc(blocks - 1, 1 - _PLANNED_POWER, critical)) / math.sqrt(blocks)
 
 
 def _sign_flip_effect(blocks: int, alpha: float) -> float:
-    """Return the same for normal noise and the sign-flip test, by simulation.
+    """Return the shift of the mean that the sign-flip test shows under normal noise, by simulation.
 
-    Let k be the number of patterns on one side that are within its level. The test shows a rise when the k-th smallest
-    mean of all subsets of blocks is above zero (Hartigan, Using subsample values as typical values, 1969). Those means
-    move with the effect, so that a quantile of them is the answer.
+    Let k be the number of patterns on one side that are within the level. The test shows a rise if the k-th smallest
+    mean of subsets of blocks is above zero (Hartigan, Using subsample values as typical values, 1969). A shift moves
+    all subset means alike, so the result is a quantile of that k-th smallest mean without a shift, negated.
     """
     k = int(alpha / 2 * 2**blocks * (1 + 1e-12))
     subsets = binary_patterns(blocks, 2**blocks)[1:]
@@ -228,9 +228,8 @@ def _sign_flip_effect(blocks: int, alpha: float) -> float:
 class RatioPower(Frozen):
     """Power of the design for a ratio that a scenario asks for.
 
-    `claim` is the sentence that asks for it. `own_noise`: the noise is that of this very ratio, and not of all cells
-    together. `with_more` is the resolution of the fewest blocks that can show any difference, if those of the design
-    cannot.
+    `claim` is the sentence that asks for it. `own_noise`: the noise is estimated from this ratio, not from all cells
+    together. `with_more` is the resolution of the fewest blocks that can show any difference, if the design has fewer.
     """
 
     metric: str
@@ -273,7 +272,7 @@ def analyse_power(
     run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
     samples = {metric: [run.samples(metric) for run in runs] for metric in run_noises}
     ratio_noises = {(metric, pair): _ratio_noise(pair, samples[metric], runs, planned) for metric, pair, _ in requested}
-    decisive = [  # which the rule for ending early needs
+    decisive = [  # for the rule that ends a run early
         ratio_noises[metric, pair] or run_noises[metric]
         for metric, pair, claim in requested
         if claim is not None or (until is not None and metric in until.metrics)
@@ -331,7 +330,7 @@ def earlier_runs(store: Store, planned: Manifest) -> tuple[list[RunData], list[I
 def _ratio_noise(
     pair: ComparedCells, samples: Sequence[Samples], runs: Sequence[RunData], planned: Manifest
 ) -> RatioNoise | None:
-    """Return the noise of one ratio over the blocks of all runs; `samples` has those of its metric for each run."""
+    """Return the noise of one ratio over the blocks of all runs; `samples` are its metric's samples in each run."""
     noises = []
     for of_run, data in zip(samples, runs, strict=True):
         log_ratios = of_run.known(pair.cell_id, pair.baseline)
@@ -353,7 +352,7 @@ def _pooled(noises: Sequence[RatioNoise]) -> RatioNoise | None:
 
 
 def _of_design(noise: RatioNoise, data: RunData, planned: Manifest) -> RatioNoise:
-    """Convert the noise of a block of one design to that of the other."""
+    """Return the noise of a block in the planned design, from the noise of a block in the design of `data`."""
     one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
     return noise if one == other else RatioNoise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
 
@@ -361,9 +360,9 @@ def _of_design(noise: RatioNoise, data: RunData, planned: Manifest) -> RatioNois
 def _expected(
     until: StopCondition, most: int, noises: Sequence[RatioNoise | None], block_s: float | None
 ) -> int | None:
-    """Return the blocks after which the least precise ratio is precise enough, or time is spent; at most all.
+    """Return the blocks after which the least precise ratio is precise, or the time budget is spent; at most `most`.
 
-    Where cells are in groups, the blocks are those of each group, and `block_s` is the time of one of each.
+    With groups of cells, blocks are counted for each group, and `block_s` is the time of one block of every group.
     """
     known = [noise for noise in noises if noise is not None]
     if not noises or len(known) < len(noises):

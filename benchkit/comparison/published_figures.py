@@ -21,8 +21,8 @@ class PublishedComparison(Frozen):
     """A figure of a study and the same figure of a run.
 
     `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles. If none
-    is usable, it is over the invalid ones, and `only_invalid` is true. Absent without a figure, with the reason in
-    `why`.
+    is usable, it is over the invalid trials, and `only_invalid` is true. `measured` is absent if the run has no such
+    figure; `why` has the reason.
     """
 
     levels: Mapping[str, Level]
@@ -39,7 +39,7 @@ class PublishedComparison(Frozen):
     verdicts: Mapping[str, int] = {}
     """Number of its trials by their verdict on this metric; `invalid` ones are excluded."""
     checks: tuple[str, ...] = ()
-    """Checks with findings about those trials."""
+    """Checks with findings about its trials."""
     profiles: int | None = None
     """Number of profiles that a share comes from."""
     why: str | None = None

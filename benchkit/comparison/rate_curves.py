@@ -1,6 +1,6 @@
 """Latency against rate: cells that differ only in their target rate, as curves with bands over blocks.
 
-The knee of a curve is the rate from which its p99 grows much faster than before. It lies farthest of all below the
+The knee of a curve is the rate from which its p99 grows much faster than before. It is the point farthest below the
 straight line from the first point to the last, in rate and logarithm of the latency. Satopää, Albrecht, Irwin and
 Raghavan find it so (Finding a "Kneedle" in a Haystack, 2011). A curve that is not bent by more than its band has none.
 """
@@ -29,7 +29,7 @@ from benchkit.store.store import open_store
 CURVES = (percentile_column(50), P99, percentile_column(99.9))
 """Latency percentiles of a curve."""
 MIN_RATES = 3
-"""Rates below which a curve has no shape."""
+"""Smallest number of rates that give a curve its shape."""
 
 
 class RatePoint(Frozen):
@@ -44,7 +44,7 @@ class RatePoint(Frozen):
 
 
 class CapacityFound(Frozen):
-    """The capacity whose shares the rates of a curve are; `high` is None where it is at least `low`."""
+    """The capacity that the rates of a curve are shares of; `high` None: only the lower bound `low` is known."""
 
     rps: float
     low: float
@@ -150,7 +150,7 @@ def _point(level: float, rate: float, logs: Reals, alpha: float) -> RatePoint:
 
 
 def find_knee(points: Sequence[RatePoint]) -> float | None:
-    """Return the rate of the point farthest below the line from the first to the last; None if its band reaches it."""
+    """Return the rate of the point farthest below the line from first to last; None if its band reaches the line."""
     if len(points) < MIN_RATES:
         return None
     rates = np.array([point.rate for point in points])

@@ -1,11 +1,11 @@
 """Ratios of cells: estimates with intervals, the differences that a family of ratios shows, and their bias.
 
-Within blocks everything that all cells of a block share cancels out. Samples that no block joins are compared by their
-means, with a variance that allows for neighbouring blocks being alike.
+Within blocks everything that all cells of a block share cancels out. Samples without common blocks are compared by
+their means, with a variance that allows for autocorrelation of neighbouring blocks.
 
-In a random order a disturbance from outside meets every cell alike: it makes log-ratios vary, which their interval
-includes, and has no direction. It biases a ratio only as far as it left one cell more CPU time than the other over all
-blocks. Work of servers without load always takes time from the others, in every order.
+In a random order a disturbance from outside affects all cells alike. It has no direction, and the interval includes the
+variance that it adds to log-ratios. It biases a ratio only as far as it left one cell more CPU time than the other over
+all blocks. Work of servers without load always takes time from the others, in every order.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ _LARGEST = 700.0
 """Largest logarithm whose exponential a double can hold, nearly."""
 
 _SAME = 1e-9
-"""Difference of log-ratios that sums of rounded numbers alone can have."""
+"""Largest difference of log-ratios that the rounding of sums alone can cause."""
 
 
 class Ratio(Frozen, serialize_by_alias=True):
     """A cell relative to its baseline in one metric.
 
     `value` and `baseline_value` are geometric means over the blocks used. The interval holds at `confidence` for this
-    ratio alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are those of the logarithm of the
-    ratio, from which every other interval and test follows. Figures that need more blocks are absent, with the
-    `reason`.
+    ratio alone; `outcome` holds for the family, by `p_holm`. `log_error` and `df` are standard error and degrees of
+    freedom of its logarithm; all other intervals and tests follow from them. Figures that need more blocks are absent,
+    with the `reason`.
     """
 
     metric: str
@@ -74,7 +74,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     request_class: str | None = None
     """Class of requests that it is about; None: all requests."""
     relative_to: str | None = None
-    """The divisor of both sides: between runs a cell of the same run; of a ratio of ratios the other pair of cells."""
+    """Divisor of both sides: between runs a cell of the same run, in a ratio of ratios the other pair of cells."""
     control: bool = False
     same_server: bool = False
     """True: both cells are the same in every byte, so that the ratio shows how far apart equal servers come out."""
@@ -103,7 +103,7 @@ class Ratio(Frozen, serialize_by_alias=True):
     serious_notes: tuple[str, ...] = Field(default=(), exclude=True)
     """The notes that are reasons to believe the ratio with care only: all but those that the scenario declares."""
     is_unusable: bool = False
-    """True if no block has usable trials of both cells: the point is that of the trials that were measured."""
+    """True if no block has usable trials of both cells: the point comes from all measured trials."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""
 
@@ -164,7 +164,7 @@ class Ratio(Frozen, serialize_by_alias=True):
         return self.model_copy(update={"reason": self.with_exclusions(why)})
 
     def without_outcome(self) -> Ratio:
-        """Return the ratio for another family: undecided, unless its blocks are too few in any."""
+        """Return the ratio undecided, for another family; unchanged if its blocks are too few for any interval."""
         if self.p_t is None:
             return self
         return self.model_copy(update={"outcome": "undecided", "worth": None, "reason": None, "p_holm": None})
@@ -203,7 +203,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        why = f"what disturbed its trials can make a difference of {_exp(ratio.bias) - 1:.1%} by itself"
+        why = f"disturbances of its trials alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     outcome = "higher" if (ratio.ratio or 0) > 1 else "lower"
     better = metric_named(ratio.metric).better
@@ -212,13 +212,12 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
 
 
 def _test(ratio: Ratio, family: int, alpha: float) -> Test:
-    """Return the test that decides a ratio with an interval, for which its blocks are enough."""
     test = deciding_test(ratio.blocks, family, alpha)
     return "welch" if ratio.p_sign_flip is None or test is None else test
 
 
 def _p(ratio: Ratio, test: Test, alpha: float) -> float:
-    """Return the p that decides: of t in few blocks, as much larger as its level is lower."""
+    """Return the p that decides; the p of t is divided by `t_share`, the share of the level at which t decides."""
     if test == "sign-flip":
         return 1.0 if ratio.p_sign_flip is None else ratio.p_sign_flip
     share = t_share(ratio.blocks, alpha) if test == "t" else 1.0
@@ -252,9 +251,10 @@ def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float 
 def double_ratios(
     samples: Samples, pairs: Sequence[ComparedCells], reference: ComparedCells, alpha: float
 ) -> list[Ratio]:
-    """Estimate ratios relative to another ratio of the same blocks: a lead here relative to the lead there.
+    """Estimate ratios relative to another ratio of the same blocks: a double ratio.
 
-    `value` is the ratio of the pair, `baseline_value` that of the `reference`, over blocks that have all four cells.
+    `value` is the ratio of the pair, `baseline_value` the ratio of the `reference`, over blocks that have all four
+    cells.
     """
     others = samples.of(reference.cell_id) - samples.of(reference.baseline)
     ratios = []
@@ -302,8 +302,7 @@ def measured_value(
 def sequential_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float = ALPHA) -> list[Ratio]:
     """Estimate ratios of cells that ran one after the other; outcomes are added later.
 
-    The ratio includes the drift between them, and the interval mostly does not: such a comparison is labelled wherever
-    it is shown.
+    The ratio includes the drift between them, and the interval mostly does not: outputs label these comparisons.
     """
     inflation = serial_inflation([samples.logs])
     ratios = []
@@ -412,7 +411,7 @@ def _with_bias(ratio: Ratio, samples: Samples, alpha: float) -> Ratio:
 
 
 def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:
-    """Return True for a ratio of times of which one is mostly rounding: its blocks can be alike by that alone."""
+    """Return True if one of the two times is mostly rounding, which alone can make the ratios of all blocks equal."""
     values = ratio.value, ratio.baseline_value
     return metric_named(ratio.metric).unit == "sec" and any(
         each is not None and each < rounded_below for each in values
@@ -420,7 +419,7 @@ def _is_rounded(ratio: Ratio, rounded_below: float) -> bool:
 
 
 def _unpaired(ratio: Ratio, baseline_logs: Reals, logs: Reals, inflation: float, alpha: float) -> Ratio:
-    """Return the ratio of samples that no block joins, by Welch's t."""
+    """Return the ratio of samples without common blocks, by Welch's t."""
     estimate = _point(ratio, baseline_logs, logs)
     if ratio.blocks < MIN_BLOCKS:
         return estimate
@@ -435,10 +434,10 @@ class Bias:
 
     outside: float = 0.0
     neighbours: float = 0.0
-    """A server that works while others are under load takes this time from them. For each of them it may save as much
-    work in its own slices. A share of the CPU time in each of n cells' slices changes a ratio by up to n shares."""
+    """A server that works during other cells' slices takes this CPU time from them. It may save as much work in its own
+    slices for each of them. So a share of CPU time in each of n cells' slices changes a ratio by up to n shares."""
     lag: float = 0.0
-    """Latencies of either cell that may be longer by the delay of the load tool alone."""
+    """Error of latencies, in either direction, by requests that the load tool sent late."""
 
     @property
     def size(self) -> float:
@@ -447,10 +446,10 @@ class Bias:
 
 
 def bias_of(outside: Reals, neighbours: Reals, half_width: float, alpha: float, lag: float = 0.0) -> Bias:
-    """Return the bias of a ratio that its interval, with this half-width of the logarithm, does not include anyway.
+    """Return the bias of a ratio; none if its interval, with this half-width of the logarithm, includes it anyway.
 
-    The others are log-ratios of the CPU time left, one for each block. Those from outside count only where their own
-    interval shows that they differ from zero: otherwise they are a part of the noise.
+    `outside` and `neighbours` are log-ratios of the CPU time left, one for each block. The mean of `outside` counts
+    only if its own interval excludes zero: otherwise it is a part of the noise.
     """
     if len(outside) < MIN_BLOCKS:
         return Bias()

@@ -21,14 +21,14 @@ DECIDING = {
     "noisy-host": UNKNOWN,
     "generator-saturated": "The load tool is the limit: the server may be faster",
     "link-saturated": "The network is the limit",
-    "server-idle": "Neither server CPU, load tool nor a link of known rate is the limit: it waits, or needs connections",
+    "server-idle": "Server CPU, load tool and links of known rate are not the limit: the server waits, or needs more connections",
 }
 """Sentences that follow from a finding of each check, in the order in which these decide."""
 CPU_IS_LIMIT = "The server's CPU is the limit."
 
 
 class MeasuredServer(Frozen):
-    """One server: geometric means over its trials, of the usable ones where there are any; None where unknown."""
+    """One server: geometric means over its usable trials, or over all if none is usable; None where unknown."""
 
     cell_id: str
     label: str
@@ -95,7 +95,7 @@ def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, unchecked: pd.D
 
 
 class ServerResult(Frozen):
-    """One cell of a run: geometric means over its usable trials, or over all where none is; None without any."""
+    """One cell of a run: geometric means over its usable trials, or over all if none is usable; None without trials."""
 
     cell_id: str
     label: str
@@ -103,7 +103,7 @@ class ServerResult(Frozen):
     latency_p99_s: float | None = None
     server_cpu_s_per_request: float | None = None
     unusable: tuple[str, ...] = ()
-    """The metrics of which no trial is usable."""
+    """Metrics without any usable trial."""
     ratio: Ratio | None = None
     """Its rate relative to the baseline's; None for the baseline."""
     verdicts: VerdictCounts = VerdictCounts()

@@ -99,7 +99,7 @@ def load(
     `load("trials", run="latest", valid_for="rps")`.
 
     - `store`: folder or URL of the store; else BENCHKIT_STORE, else ./results.
-    - `run`: a run's id, the beginning of it, or `latest`; with `scenario` or `scale`, `latest` is the latest of those.
+    - `run`: a run's id, the beginning of it, or `latest`: with `scenario` or `scale`, the latest of these runs.
     - `run_id`: a run's exact id.
     - `scenario`, `scale`: only runs of this scenario, and of this scale (`paper`, `lab`, `smoke`).
     - `kind`: only trials of this kind, and rows that belong to them; with `valid_for` the default is `measure`, else
@@ -109,7 +109,7 @@ def load(
       stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
     - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, and `duckdb` a relation of DuckDB, for
       tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed.
-      What selects trials (`kind`, `valid_for`) and the factors are read at once.
+      The factors, and what selects trials (`kind`, `valid_for`), are read immediately.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
     read. Its values are numbers if all its levels are numbers, else text; null where a run has no such factor.

@@ -3,7 +3,7 @@
 The logarithm of a metric is the sum of effects of the cell, of the testbed and of the block, and of noise. A block is
 nested in its testbed. Ratios are differences within blocks, from which testbed and block cancel out.
 
-The effect of a testbed is the difference of the means of its blocks from those of another, with Welch's interval. Each
+The effect of a testbed is the mean of its blocks less the mean of another testbed's blocks, with Welch's interval. Each
 block is freed of the effects of its cells. Blocks are the sample, so that what blocks have in common is not taken for
 the testbed's. Where the ratio of two cells itself depends on the testbed (an interaction), it does not cancel out; that
 is tested too. (Montgomery, Design and Analysis of Experiments, on nested and blocked designs.)
@@ -48,7 +48,7 @@ class TestbedEffect(Frozen):
 def find_testbeds(trials: pd.DataFrame) -> dict[int, str]:
     """Return the testbed of each block; empty unless cells ran on several of them. `trials` as stored."""
     rows = trials[is_comparable(trials) & trials["testbed"].notna()]
-    if rows.groupby("cell_id")["testbed"].nunique().max() == 1:  # of one testbed, or with the factor `testbed`
+    if rows.groupby("cell_id")["testbed"].nunique().max() == 1:  # one testbed, or testbeds are a factor
         return {}
     found = {int(block): str(name) for block, name in zip(rows["block"], rows["testbed"], strict=True)}
     return found if len(set(found.values())) > 1 else {}

@@ -107,7 +107,7 @@ def markdown_text(plain: str) -> str:
 def markdown_code(plain: str) -> str:
     """Return a name as code within a table.
 
-    A code span has no escapes but that of a table's bar, which a backslash before it would take away: then it is HTML.
+    A code span can escape only a table's bar, which a preceding backslash would undo. Such a name becomes HTML code.
     """
     if "\\|" in plain:
         return f"<code>{markdown_text(plain)}</code>"

@@ -7,7 +7,7 @@ ch. 4 to 6). r is the rate of one. The contention a is the share of the work tha
 coherency b is the cost of each pair that has to agree. With b above 0 the rate has a peak and falls beyond it.
 
 The memory of a connection is the slope of resident memory over connections. Memory divided by connections would count
-the server's own memory as that of its connections.
+the server's own memory as memory of its connections.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from benchkit.stats.samples import Reals, Samples, describe_reasons
 from benchkit.store.store import open_store
 
 _CURVED_FROM = 3
-"""Two levels always lie on a line."""
+"""Smallest number of levels that can show a bend: two always lie on a line."""
 
 MIN_LEVELS = 4
-"""Levels for three parameters and at least one degree of freedom that can show a misfit."""
+"""Smallest number of levels of a fit: three parameters, and one degree of freedom that can show a misfit."""
 MISFIT = 0.05
-"""Relative distance of a level's mean from the law above which it does not describe the server, where chance does not
-explain it. It is the usual precision of a ratio."""
+"""Relative distance of a level's mean from the law above which the law does not fit, unless chance explains it. It is
+the usual precision of a ratio."""
 
 MEMORY = "server_memory_bytes"
 CONNECTIONS = "connections"
@@ -114,7 +114,7 @@ def trends_of(data: RunData, metric: str, factor: str) -> tuple[Trend, ...]:
 
 
 def cells_along(data: RunData, factor: str) -> list[tuple[dict[str, str], list[tuple[float, str]]]]:
-    """Return the cells that differ only in a factor, with its level, ascending, by the levels of the other factors.
+    """Return the other factors' levels, with the (level, cell_id) of the cells that have them, ascending.
 
     Raises InputError for a factor without at least two positive numeric levels.
     """
@@ -133,7 +133,7 @@ def cells_along(data: RunData, factor: str) -> list[tuple[dict[str, str], list[t
 def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> tuple[Reals, str | None]:
     """Return the logarithms of these cells, (blocks, cells), in the blocks that have all of them.
 
-    With them comes the reason why so few blocks allow no interval, if that is so.
+    The second value is the reason why there is no interval, if these blocks are too few.
     """
     logs = np.array([samples.of(cell_id) for _, cell_id in cells]).T
     complete: Reals = logs[~np.isnan(logs).any(axis=1)]
@@ -227,7 +227,7 @@ class Parameter(Frozen):
 class Scalability(Frozen):
     """The law fitted to the cells that differ only in the factor, the other factors at `levels`.
 
-    Without a fit there is a `reason`. `misfit` is the level that the law misses, and the relative distance there.
+    Without a fit there is a `reason`. `misfit` is the level that the law misses most, and the relative distance there.
     """
 
     factor: str
@@ -272,8 +272,8 @@ def scalability(run: str, factor: str = "connections", *, store: str | Path | No
 def scalability_of(data: RunData, factor: str) -> tuple[Scalability, ...]:
     """Return a fit for every combination of the other factors.
 
-    Each block is fitted by itself, in log-rates by least squares, and is the sample. What is common to all levels of a
-    block changes the rate of one alone. Raises InputError for a factor without at least two positive numeric levels.
+    Each block is fitted by itself, in log-rates by least squares, and is the sample. A change common to all levels of a
+    block affects only its rate of one. Raises InputError for a factor without at least two positive numeric levels.
     """
     samples = data.samples(RPS)
     return tuple(_fit(samples, factor, others, cells, data.alpha) for others, cells in cells_along(data, factor))
@@ -370,7 +370,7 @@ def connection_memory_of(data: RunData) -> tuple[ConnectionMemory, ...]:
     """Return the memory per connection for every combination of the factors beside connections.
 
     Each block has a least-squares line of its own, and is the sample: Student's t over their slopes, at the level of
-    the run. Raises InputError where connections have less than two positive levels.
+    the run. Raises InputError where connections have fewer than two positive levels.
     """
     samples = data.samples(MEMORY)
     return tuple(_slope(samples, others, cells, data.alpha) for others, cells in cells_along(data, CONNECTIONS))

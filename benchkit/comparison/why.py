@@ -12,7 +12,8 @@ from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
 PART, PRECISION = 0.1, 1 / 3
-"""Share of the difference from which on a category is large, and share of itself that its interval may reach."""
+"""Share of the total difference from which on a category is large; share of its own difference that its interval may
+reach to either side."""
 MAX_PARTS = 3
 """Parts of a difference that a sentence names, the largest."""
 
@@ -60,7 +61,7 @@ def cost_explanation(
 def difference_sentence(
     pair: ComparedCells, components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()
 ) -> str | None:
-    """Return why two cells differ, as a sentence; None where neither rate nor CPU time per request does."""
+    """Return why two cells differ, as a sentence; None if neither rate nor CPU time per request is shown to differ."""
     cell, baseline = names[pair.cell_id], names[pair.baseline]
     reason = explanation(components, names, causes)
     if reason is not None:
@@ -77,10 +78,10 @@ def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
 
 
 def profile_note(components: Sequence[Component]) -> str | None:
-    """Return that profiles are too short for what they divide, as a sentence; None where they are long enough.
+    """Return a sentence on profiles that are too short; None if they are long enough.
 
-    A category of a tenth of the difference or more is to have an interval that reaches a third of itself to either
-    side. An interval gets narrower with the root of the number of samples.
+    A category of at least a tenth of the difference needs an interval of at most a third of its own difference to
+    either side. Intervals narrow with the square root of the number of samples.
     """
     parts = [each for each in components if each.level == "category"]
     total = next((each for each in parts if each.is_sum), None)

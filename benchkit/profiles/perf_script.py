@@ -47,7 +47,7 @@ _KERNEL = re.compile(r"\[(?:guest\.)?kernel\..*|.*\.ko(?:\.[gx]z|\.zst)?")
 _CLOCKS = frozenset({"cpu-clock", "task-clock"})
 
 MAX_LINES_BEFORE_SAMPLE = 200
-"""Number of lines at the start of which one must begin a sample."""
+"""Number of lines at the start of a text of which at least one must begin a sample."""
 _EXCERPT_CHARACTERS = 100
 """Length of foreign text in a message."""
 

@@ -55,7 +55,7 @@ _MESSAGES: Mapping[str, Mapping[str, tuple[int, int, int, str]]] = MappingProxyT
         # Locations innermost first; as many values as the profile has sample types.
         "Sample": {"location_id": (1, _MANY, _UINT64, ""), "value": (2, _MANY, _INT64, "")},
         "Mapping": {"id": (1, _ONE, _UINT64, ""), "filename": (5, _ONE, _INT64, "")},
-        # Several lines where functions were inlined, the last one into which the others were.
+        # Several lines for inlined functions; the last is the function that contains the others.
         "Location": {
             "id": (1, _ONE, _UINT64, ""),
             "mapping_id": (2, _ONE, _UINT64, ""),
@@ -104,7 +104,7 @@ def parse_pprof(data: bytes) -> Profile:
     try:
         message.ParseFromString(data)
     except DecodeError:
-        raise ParseError("not a pprof profile", why="it is not a protocol buffer, or a truncated one") from None
+        raise ParseError("not a pprof profile", why="it is no protocol buffer, or it is truncated") from None
     if not message.sample_type:
         raise ParseError("not a pprof profile", why="it has no sample types")
     texts = _Texts(message.string_table)

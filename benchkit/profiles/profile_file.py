@@ -36,8 +36,8 @@ _LEGACY_TEXTS = (
 )
 """First lines of the formats that pprof had before `profile.proto`, which benchkit does not read.
 
-Forms as pprof reads them (github.com/google/pprof, profile/legacy_profile.go and legacy_java_profile.go). gperftools
-writes its CPU profile as binary words: 0, the number of header words after it (3), 0, the period, 0. The others are
+Forms as pprof reads them (github.com/google/pprof, profile/legacy_profile.go and legacy_java_profile.go). A CPU profile
+of gperftools begins with binary words: 0, the number of header words after it (3), 0, the period, 0. The others are
 text with a first line of their own. Go writes some with `?debug=1`.
 """
 

@@ -22,8 +22,8 @@ from benchkit.models.profile import CATEGORIES, STUDIED, WAITING, Category, Fram
 Kernel = Literal["call", "apart"]
 """Treatment of kernel frames under a system call.
 
-`call`: they count as that call, as in pprof, which does not record them; for comparing profiles of both kinds. `apart`:
-the network stack is a category of its own.
+`call`: they count as that call, for comparisons with profiles of pprof, which do not contain them. `apart`: the network
+stack is a category of its own.
 """
 
 

@@ -59,7 +59,7 @@ class TopTable:
     """Whole that shares refer to."""
     rows: tuple[TopRow, ...]
     functions: int
-    """Number of functions, also of those without a row."""
+    """Number of functions, including functions without a row."""
 
     def share(self, value: int) -> float:
         """Return a value as a share of the whole; 0 if the whole is empty."""

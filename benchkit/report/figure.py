@@ -56,13 +56,13 @@ def more_in_table(count: int, what: str) -> str:
 
 
 def limits_by_hue(objective: Objective | None, hues: Mapping[str, int]) -> dict[int, float]:
-    """Return the limits of an objective that are about drawn percentiles, by the hue of these."""
+    """Return the limits of an objective on drawn percentiles, by the hue of the percentile."""
     latencies = {} if objective is None else objective.latencies
     return {hues[metric]: limit_s for metric, limit_s in latencies.items() if metric in hues}
 
 
 def name_extremes(ranked: Sequence[Ranked], most: int, things: str = "") -> tuple[Sequence[Ranked], str]:
-    """Return what a description names: all of up to `most`, of more the first and the last; and a text that says so."""
+    """Return what a description names, all or (of more than `most`) the first and the last, and a text that says so."""
     if len(ranked) <= most:
         return ranked, ""
     return [ranked[0], ranked[-1]], f" of {len(ranked)}{things and ' '}{things}, the highest and the lowest"

@@ -114,9 +114,9 @@ def part_legend(hues: Mapping[str, int]) -> list[tuple[Artist, str]]:
 
 
 def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sampled]:
-    """Return all of up to `most` things; of more as many, spread evenly, the first and the last among them.
+    """Return at most `most` of these things, spread evenly, the first and the last among them.
 
-    Of more than twice as many it returns a third as many: a figure that omits most of them needs no more.
+    Of more than twice `most` things it returns a third of `most`: a figure that omits the majority needs no more.
     """
     if len(things) <= most:
         return list(things)

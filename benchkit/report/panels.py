@@ -46,17 +46,17 @@ from benchkit.report.theme import GRID, MUTED, SURFACE
 
 HOLLOW = "hollow: excluded"
 DOTTED = "dotted: excluded"
-"""Notes in the subtitle of a figure that has such marks or lines."""
+"""Notes in the subtitle of a figure with hollow marks or dotted lines."""
 
 BAR = 0.64
 """Height of a bar, in rows."""
 
 _DOTS = (0, (1, 2.2))
-"""Line style of no level; those of levels are `benchkit.report.style.DASHES`."""
+"""Line style of lines without a level; `benchkit.report.style.DASHES` has the styles of levels."""
 _FAINT, _BAND, _SHADE, _PALE = 0.75, 0.16, 0.7, 0.45
-"""Opacities: of points and lines that cover each other, of bands, of shaded ranges, and of pale bars by others'."""
+"""Opacities of points and lines that cover each other, of bands, of shaded ranges, and of pale bars beside others."""
 _MARKS = 3
-"""Order of marks over bars and reference lines; alike ones lie in the order in which they are drawn."""
+"""Drawing order of marks, above bars and reference lines; artists of the same order lie as they are drawn."""
 _NARROW = 4.0
 """Ratio of the ends of a logarithmic axis up to which its ticks are round numbers, as on a linear one."""
 _PANEL_IN, _SINGLE_PANEL_IN, _AXIS_IN = 2.0, 3.5, 0.35
@@ -94,7 +94,7 @@ class Scale:
         axis.set_major_formatter(FuncFormatter(lambda value, _: tick(self.text(value))))
 
     def _locator(self, low: float, high: float) -> Locator | None:
-        """Return the places of ticks from `low` to `high`; None for those of matplotlib."""
+        """Return the places of ticks from `low` to `high`; None: matplotlib chooses them."""
         if self.places is not None:
             return FixedLocator(list(self.places))
         if self.kind == "symlog":
@@ -334,7 +334,7 @@ def draw_reference(
 
 
 def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
-    """Yield the rows of each hue, those of no level last."""
+    """Yield the rows of each hue, rows without a level last."""
     hues = _hues(frame)
     for hue in sorted(set(hues.dropna())):
         yield int(hue), frame[hues == hue]
@@ -347,7 +347,6 @@ def _colours(frame: pd.DataFrame) -> list[str]:
 
 
 def _hues(frame: pd.DataFrame) -> pd.Series[float]:
-    """Return the hue of each row; NaN for none."""
     return numbers(frame.reindex(columns=["hue"])["hue"])
 
 

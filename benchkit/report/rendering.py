@@ -27,7 +27,7 @@ from benchkit.report.theme import FLAME_TONES, TONES
 
 _DPI = 150
 _TALLEST_PX = 8000
-"""Height from which the resolution goes down: many programs open no taller picture."""
+"""Height of a PNG file from which its resolution is reduced: many programs open no taller picture."""
 _COMPRESSION = 3
 """Compression level of zlib: two thirds of the time of its default, for files an eighth larger."""
 _NO_DATES = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -61,7 +61,7 @@ def render(figure: ReportFigure, run: StoredRun) -> Drawing:
 
 
 def render_figure(drawn: Figure, *, title: str, alt: str, key: str) -> RenderedFigure:
-    """Return a drawn figure as its files; the `key` makes its ids stable, and unlike those of other figures."""
+    """Return a drawn figure as its files; the `key` makes its ids stable and different from other figures' ids."""
     with style(), mpl.rc_context({"svg.hashsalt": key}):
         _lay_out(drawn)
         raw, png = io.StringIO(), io.BytesIO()
@@ -118,7 +118,7 @@ def svg_file(raw: str, description: str) -> str:
 def page_element(file: str, label: str) -> str:
     """Return the SVG of a file as an element of a page, with a label for screen readers.
 
-    Ids of groups go; those of markers and clips stay, and differ between figures by matplotlib's `svg.hashsalt`.
+    Ids of groups are removed. Ids of markers and clips stay, and differ between figures by matplotlib's `svg.hashsalt`.
     """
     text = file
     for pattern in (_HEAD, _TITLE, _DESCRIPTION, _STYLE_SHEET):
@@ -131,7 +131,7 @@ def page_element(file: str, label: str) -> str:
 
 
 def _attributes(style: re.Match[str]) -> str:
-    """Return a style attribute as presentation attributes; the font is that of the whole figure."""
+    """Return a style attribute as presentation attributes, without the font, which the whole figure sets."""
     declarations = (declaration.partition(":") for declaration in style[1].split(";"))
     return "".join(
         f' {name.strip()}="{_COLOUR.sub(lambda match: _VARIABLES[match[0]], value.strip())}"'

@@ -38,8 +38,8 @@ PerRun = TypeVar("PerRun")
 class StoredRun:
     """One run, read from a store.
 
-    `trials` has the columns of that table and one `factor_<name>` column per factor, a row per ended trial; `hosts` and
-    `notes` have the columns of their tables. All else that is large or takes time is read or computed at first use.
+    `trials` has a row per ended trial: the columns of that table, and one `factor_<name>` column per factor. `hosts`
+    and `notes` have the columns of their tables. All else that is large or takes time is read or computed at first use.
     """
 
     manifest: Manifest
@@ -127,7 +127,7 @@ class StoredRun:
         return functools.cache(functools.partial(metric_values, self.measured, self.data.exclusions))
 
     def cells_in(self, cell_ids: Container[str]) -> list[CellView]:
-        """Return those of these cells, in the order of the plan."""
+        """Return the cells with these ids, in the order of the plan."""
         return [view for view in self.cells if view.cell_id in cell_ids]
 
     @cached_property

@@ -66,7 +66,7 @@ def style() -> Iterator[None]:
 
 
 def colour(hue: int | None) -> str:
-    """Return the colour of the nth level, ink for none; six, then they repeat with another marker and other dashes."""
+    """Return the colour of the nth level, ink for none; six colours repeat, with another marker and other dashes."""
     return INK.light if hue is None else SERIES[hue % len(SERIES)].light
 
 
@@ -87,7 +87,7 @@ class MarkStyle:
     shape: str
     colour: str
     size: float = 1.0
-    """Diameter relative to that of others."""
+    """Diameter relative to other marks."""
     hollow: bool = False
 
     @property

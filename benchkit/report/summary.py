@@ -48,7 +48,7 @@ class CellSummary:
     """The measured trials of one cell; the trial is the sample.
 
     `rps` are the rates of the included trials; if all are excluded, the rates of all, and `is_usable` is false. `ratio`
-    is that of the comparison with the cell's own baseline, over the blocks that have both cells; None without one.
+    is relative to the cell's own baseline, over the blocks that have both cells; None without a baseline.
     """
 
     cell: CellView
@@ -60,11 +60,11 @@ class CellSummary:
     errors: int | None
     non_2xx: int | None
     headline: Headline | None = None
-    """Its result in the primary metric, where that is not the rate."""
+    """Its result in the primary metric, if the rate is not the primary metric."""
     capacity: CellCapacity | None = None
-    """Its capacity, where each trial searched for it."""
+    """Its capacity, if each trial searched for it."""
     taken: tuple[CellCost | CellEnergy, ...] = ()
-    """Its cost where its servers' hosts have prices, and its energy where they have counters."""
+    """Its cost if its servers' hosts have prices, and its energy if they have counters."""
 
     @property
     def is_usable(self) -> bool:

@@ -15,7 +15,7 @@ Kind = Literal["number", "name", "text", "prose"]
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column; `unit` is that of the exact values behind the texts, `group` a heading over neighbouring columns."""
+    """A column; `unit` is of the exact values behind the texts, `group` a heading over neighbouring columns."""
 
     title: str
     kind: Kind = "text"
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
     @property
     def exact(self) -> str | None:
-        """The value with seven digits, more than any is accurate to; None if the text has it exactly."""
+        """The value with seven digits, more than any measurement is accurate to; None if the text has it exactly."""
         if self.value is None or (self.value.is_integer() and self.text.replace(",", "") == f"{self.value:.0f}"):
             return None
         return f"{self.value:.7g}"
@@ -78,9 +78,9 @@ def table(
     groups: Mapping[str, str] | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Table:
-    """Return a table of rows that have their entries by the titles of the columns, all rows the same ones.
+    """Return a table of rows, which map the titles of the columns to entries; all rows have the same titles.
 
-    A column has the kind of its entries; `groups` and `units` are those of the columns by title.
+    A column has the kind of its entries; `groups` and `units` map titles of columns to their group and unit.
     """
     groups, units = groups or {}, units or {}
     columns = tuple(

@@ -64,7 +64,6 @@ def lines_along(run: StoredRun, factor: str) -> list[CellLine]:
 
 
 def _positive(level: object) -> float | None:
-    """Return a level as a number above 0, or None if it is none."""
     if isinstance(level, bool) or not isinstance(level, int | float) or level <= 0:
         return None
     return float(level)

@@ -68,7 +68,7 @@ def _ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
 
 
 def _not_ended(run: StoredRun) -> Iterator[tuple[tuple[str, int], TrialOutcome]]:
-    """Yield the trials that failed or were skipped, those of the profile pass (after all blocks) excepted."""
+    """Yield the trials that failed or were skipped, except trials of the profile pass (after all blocks)."""
     progress = run.progress
     kinds: tuple[tuple[TrialState, str, Mapping[str, str]], ...] = (
         ("failed", "failed", progress.failed),

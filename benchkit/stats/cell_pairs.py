@@ -63,7 +63,7 @@ def cells_with_levels(levels: LevelTexts, cells: Sequence[CellRecord]) -> list[C
 
 
 def partner_finder(levels: LevelTexts, cells: Sequence[CellRecord]) -> Callable[[CellRecord], CellRecord | None]:
-    """Return a function from a cell to the one that differs in these levels alone, else the only one with them."""
+    """Return a function from a cell to the cell that differs only in these levels, else to the only cell with them."""
     found = {frozenset(level_texts(cell.levels).items()): cell for cell in cells_with_levels(levels, cells)}
     only = next(iter(found.values())) if len(found) == 1 else None
     return lambda cell: found.get(frozenset({**level_texts(cell.levels), **levels}.items()), only)
@@ -72,8 +72,8 @@ def partner_finder(levels: LevelTexts, cells: Sequence[CellRecord]) -> Callable[
 def baseline_pairs(cells: Sequence[CellRecord], baseline: LevelTexts) -> tuple[list[ComparedCells], list[str]]:
     """Return every cell with its baseline, controls with their cell, and the cells that have no baseline.
 
-    A baseline of some factors (`stack=go`) is for each cell the one that differs from it only in those. Cells that the
-    hosts do not support are skipped.
+    If the baseline names some factors (`stack=go`), a cell's baseline is the cell that differs from it only in these.
+    Cells that the hosts do not support are skipped.
     """
     partner = partner_finder(baseline, cells)
     pairs: list[ComparedCells] = []
@@ -120,9 +120,9 @@ def requested_ratios(
 ) -> Iterator[tuple[str, ComparedCells, str | None]]:
     """Yield every ratio that a stored scenario asks for: metric, comparison, and the claim that asks for it.
 
-    These are the cells relative to their baseline in each of the metrics, and the comparisons of claims in theirs.
-    Skipped are claims on profiles, on ratios of ratios and on cells that the run does not have, unsupported cells and
-    controls.
+    These are the cells relative to their baseline in each of `metrics`, and the comparisons of claims in the claims'
+    metrics. Skipped are claims on profiles, on ratios of ratios and on cells that the run does not have, unsupported
+    cells and controls.
     """
     pairs, _ = baseline_pairs(cells, scenario_baseline(scenario, cells))
     for metric in metrics:
@@ -139,7 +139,7 @@ def requested_ratios(
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> LevelTexts:
-    """Return the baseline that the scenario names, else its first supported cell, on every testbed."""
+    """Return the baseline that the scenario names, else the levels of its first supported cell, except the testbed."""
     given = scenario.get("baseline")
     if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
         return level_texts(given)

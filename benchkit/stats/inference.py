@@ -1,8 +1,8 @@
 """Intervals and tests on differences of logarithms, for many comparisons at once (rows of numbers), and their level.
 
 The interval is Student's t on the log-ratios of blocks. The other candidates were percentile and BCa bootstraps, and
-the inverted sign-flip test. It alone covers 93 to 97 % of the time from 6 blocks up, and never less than 92 % from 3.
-So it does under heavy tails, one-sided disturbances, drift and autocorrelated noise; `make bench` prints the tables. It
+the inverted sign-flip test. Only the t interval covers 93 to 97 % of the time from 6 blocks up, and at least 92 % from
+3 blocks up. This holds under heavy tails, one-sided disturbances, drift and autocorrelated noise (`make bench`). It
 covers less where long-lasting states of the host affect one cell more than the other: then the ratio itself changes
 with the host. The test is the sign-flip permutation test, which does not assume normal noise. Under the null
 hypothesis, and with the order of cells drawn at random in every block, a log-ratio has either sign with equal
@@ -22,7 +22,7 @@ from scipy import special
 from benchkit.stats.samples import Reals
 
 MIN_BLOCKS = 3
-"""Fewest blocks of an interval; from here on the t interval covers at least 92 % (simulated)."""
+"""Fewest blocks of an interval; from here on the t interval covers the truth at least 92 % of the time (simulated)."""
 
 MAX_PATTERNS = 5_000
 """Sign patterns that the sign-flip test uses at most, each standing also for its opposite: all of them up to 13 blocks,
@@ -94,7 +94,7 @@ def sign_flip_p_values(differences: Reals) -> Reals:
 
 
 def smallest_p(blocks: int) -> float:
-    """Return the smallest p that a two-sided sign-flip test can reach: only the observed one is as far from zero."""
+    """Return the smallest p of a two-sided sign-flip test: no other pattern is as far from zero as the observed."""
     return 1 / _pattern_count(blocks)
 
 
@@ -123,7 +123,7 @@ def _pattern_count(blocks: int) -> int:
 def welch(one: Reals, other: Reals, inflation: float = 1.0) -> tuple[float, float, float]:
     """Return the difference of means (`other` less `one`), its standard error, and degrees of freedom.
 
-    For samples that no block joins: Welch, Biometrika 34 (1947), degrees of freedom by Satterthwaite (1946).
+    For samples without common blocks: Welch, Biometrika 34 (1947), degrees of freedom by Satterthwaite (1946).
     `inflation` multiplies the variance of both means.
     """
     parts = [sample.var(ddof=1) / len(sample) * inflation for sample in (one, other)]
@@ -135,7 +135,7 @@ def welch(one: Reals, other: Reals, inflation: float = 1.0) -> tuple[float, floa
 
 
 def serial_inflation(runs: list[Reals]) -> float:
-    """Return the factor, at least 1, by which the variance of a cell's mean grows as neighbouring blocks are alike.
+    """Return the factor, at least 1, by which autocorrelation of blocks enlarges the variance of a cell's mean.
 
     Each of `runs` is (cells, blocks) of logarithms. The autocorrelation r at lag 1 is taken over all cells, freed of
     its small-sample bias of -(1 + 3r)/n (Kendall 1954). The inflation of an AR(1) process is (1 + r)/(1 - r) (Bayley
@@ -196,5 +196,5 @@ def deciding_test(blocks: int, family: int, alpha: float = ALPHA) -> Test | None
 
 
 def t_share(blocks: int, alpha: float = ALPHA) -> float:
-    """Return the share of the level at which t decides: 1 where blocks are enough for one comparison by signs alone."""
+    """Return the share of the level at which t decides; 1 if the sign-flip test could decide a single comparison."""
     return 1.0 if smallest_p(blocks) <= alpha else FEW_BLOCKS

@@ -1,7 +1,7 @@
 """Samples for statistics: one logarithm for each cell and block, with the excluded trials and their reasons.
 
-The trial is the sample (never a request within it). Where a block has a cell more than once, as ABBA has, the mean of
-the logarithms is used. A trial that a verdict excludes for a metric is no sample of it.
+The trial is the sample (never a request within it). If a block has a cell more than once, as in an ABBA design, the
+mean of the logarithms is used. A trial that a verdict excludes for a metric is no sample of that metric.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ SEARCH_KINDS = ("calibrate", "probe")
 """Kinds of the trials from which a run finds its rates: they are in no ratio."""
 
 STEPS = 10
-"""Steps of a tool's resolution below which a latency is mostly rounding, and so is a mean of truncated latencies."""
+"""Steps of a tool's resolution below which a latency, or a mean of truncated latencies, is mostly rounding."""
 
 OUTSIDE = ("foreign_share", "stolen_share", "withheld_share")
 """Columns of `trials`: shares of the CPU time that others, the hypervisor and quotas took."""
 NEIGHBOURS = "neighbour_share"
 """Column of the share that servers without load took."""
 LAG, LAG_OF = "send_lag_p99_s", "latency_p99_s"
-"""Columns of the time by which a load tool sent its requests late, and of the latencies that include it."""
+"""Columns of the time by which a load tool sent its requests late, and of the latencies that include this time."""
 MAX_SHARE = 0.99
-"""Largest share that counts: what leaves nothing has no logarithm."""
+"""Largest share that is used: a share of 1 leaves no CPU time, and 0 has no logarithm."""
 
 INTERRUPTED_BLOCK = "block interrupted, repeated"
 
@@ -61,7 +61,7 @@ class Exclusion:
         return self.metrics is None or metric in self.metrics
 
     def is_due_to(self, checks: frozenset[str]) -> bool:
-        """Return True if findings of these checks exclude it, and of no others."""
+        """Return True if findings exclude it, and all of them are of these checks."""
         return bool(self.checks) and self.checks <= checks
 
 
@@ -90,18 +90,18 @@ class CpuLeft:
     """Logarithms of the CPU time that was left to the cells in the blocks of a run, of shape (cells, blocks)."""
 
     outside: Reals
-    """Left by what is no part of the run; 0 where that is unknown of a cell of the block."""
+    """Left by programs outside the run, hypervisor and quotas; 0 where the block has a cell for which it is unknown."""
     neighbours: Reals
-    """Left by servers without load, times the cells of the block: see `benchkit.comparison.ratios`."""
+    """Left by servers without load, times the number of cells in the block: see `benchkit.comparison.ratios.Bias`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """One metric of a run.
 
-    `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN where that block
-    has no usable trial of the cell. `excluded` holds the excluded trials, by cell. Times below `rounded_below` are
-    mostly rounding by the load tool; it is 0 if the tool's resolution is not known.
+    `logs[c, b]` is the natural logarithm of the metric of cell `cells[c]` in block `blocks[b]`; NaN without a usable
+    trial. `excluded` holds the excluded trials, by cell. Times below `rounded_below` are mostly rounding by the load
+    tool; it is 0 if the tool's resolution is not known.
     """
 
     metric: str
@@ -113,8 +113,9 @@ class Samples:
     left: CpuLeft | None = None
     """CPU time that disturbances left; None: unknown."""
     lag: Reals | None = None
-    """Logarithms by which latencies may be longer, of shape (cells, blocks), as the load tool sent late. They follow
-    from the share of its lag in the latency, both at p99, and are 0 where that is below `SEND_LAG`; None: unknown."""
+    """Logarithms by which latencies may be longer because the load tool sent late, of shape (cells, blocks); None:
+    unknown. They follow from the share of its lag in the latency, both at p99, and are 0 where that share is at most
+    `SEND_LAG`."""
 
     def of(self, cell_id: str) -> Reals:
         """Return the logarithms of a cell, one per block; all NaN for a cell without trials."""
@@ -224,8 +225,8 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
 def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
     """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
 
-    `planned` has the number of trials in each cell and block. Beside a server that was there already, the share of a
-    trial is unknown. It cannot be compared with the others in its block.
+    `planned` has the number of trials in each cell and block. A trial of an external server has no known share, so that
+    the share counts for no trial of its block.
     """
     block_of = place % planned.shape[1] if planned.size else place
 
@@ -244,7 +245,7 @@ def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.N
 
 
 def _lag(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> Reals | None:
-    """Return the logarithms by which the latencies of these trials may be longer, by sending late."""
+    """Return the logarithms by which latencies of these trials may be longer because the load tool sent late."""
     if LAG not in trials or LAG_OF not in trials:
         return None
     lags, latencies = (trials[column].to_numpy(dtype=np.float64, na_value=np.nan) for column in (LAG, LAG_OF))

@@ -9,9 +9,9 @@ from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
 from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
 
 TIMES = 1.25
-"""Ratio of the sizes, headers included: fields of the header alone make a smaller one of short answers."""
+"""Ratio of the sizes, headers included, that is a symptom: header fields alone make short answers differ by less."""
 LEAST_BYTES = 256
-"""Difference of the sizes: transferring fewer bytes costs nothing that shows."""
+"""Difference of the sizes that is a symptom: transferring fewer bytes costs nothing measurable."""
 
 
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:

@@ -9,11 +9,11 @@ from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
 from benchkit.comparison.diagnoses.evidence import MARGIN, CellEvidence, mean
 
 MOST = 0.5
-"""Requests of the servers behind together, for each one of the load, below which most answers come from elsewhere."""
+"""Requests to all servers behind, per request of the load, below which most answers come from elsewhere."""
 
 
 def _passed_on(cell: CellEvidence) -> dict[str, float]:
-    """Return the requests of each server behind for each one of the load, where they are known."""
+    """Return the requests to each server behind per request of the load, where they are known."""
     found = {name: mean(cell.per_request("requests_total", name)) for name in cell.services if name != cell.entry}
     return {name: share for name, share in found.items() if share is not None}
 

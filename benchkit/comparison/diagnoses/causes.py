@@ -15,7 +15,7 @@ from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
 logger = logging.getLogger(__name__)
 
 GENERAL = ("waits", "context-switches")
-"""Diagnoses that say what a more specific one explains: each is left out beside one before it, of the same cell."""
+"""Diagnoses that a more specific one explains: each is omitted after an earlier diagnosis of the same cell."""
 
 
 def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Cause, ...]:
@@ -34,7 +34,7 @@ def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tup
 
 
 def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:
-    """Return what a diagnosis sees in a cell; that of a plugin which fails sees nothing, and the log says so."""
+    """Return the symptoms that a diagnosis finds in a cell; none, and a warning in the log, if a plugin's one fails."""
     try:
         return list(diagnosis.find(cell, other))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Diagnosis clock-rate: the cores of the servers ran at another clock rate, as turbo and power limits make them."""
+"""Diagnosis clock-rate: the servers' cores ran at another clock rate, because of turbo or power limits."""
 
 from __future__ import annotations
 

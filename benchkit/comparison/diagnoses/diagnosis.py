@@ -1,7 +1,7 @@
 """The interface of a diagnosis; `benchkit.comparison.diagnoses.registry` lists all diagnoses.
 
-A diagnosis reads the evidence of a cell beside that of another, and yields what it sees in the first. It says nothing
-where evidence is missing or weak. What both cells have explains no difference between them: only what one of them has
+A diagnosis compares the evidence of a cell with another cell's, and yields symptoms of the first. It says nothing where
+evidence is missing or weak. A symptom of both cells explains no difference between them: only a symptom of one cell
 alone becomes a cause. A diagnosis never changes a verdict or a ratio.
 """
 

@@ -45,7 +45,7 @@ class DiagnosisTables:
 
     @cached_property
     def increases(self) -> pd.DataFrame:
-        """Increase of each counter in each trial, with `rate`: that of a second."""
+        """Increase of each counter in each trial, with `rate`, the increase per second."""
         found = increases_of(self.telemetry, self.trials)
         return found[found["elapsed_s"] > 0].assign(rate=found["value"] / found["elapsed_s"])
 
@@ -57,7 +57,7 @@ class DiagnosisTables:
 
     @cached_property
     def shares(self) -> pd.DataFrame:
-        """Shares of profiles by category, of profiled trials that can be used: with the `cell_id` of each."""
+        """Shares of profiles by category, of usable profiled trials, with the `cell_id` of each."""
         rows, trials = self.run.rows("profile_share"), self.run.trials
         if rows.empty:
             return pd.DataFrame(columns=["trial_id", "cell_id", "service", "category", "share"])
@@ -120,7 +120,7 @@ class CellEvidence:
         return _values(self._rates(metric, service, host_wide=host_wide))
 
     def per_request(self, metric: str, service: str | None = None, *, host_wide: bool = False) -> Reals:
-        """Return the same for each request."""
+        """Return the increase of a counter per request, of the same services or hosts."""
         rates = self._rates(metric, service, host_wide=host_wide)
         requests = self.trials.set_index("trial_id")[RPS].astype("float64")
         return _values(rates / requests.reindex(rates.index))
@@ -141,12 +141,12 @@ class CellEvidence:
 
     @property
     def host_records(self) -> tuple[HostRecord, ...]:
-        """The same, with their facts at the start of the run."""
+        """Records of these hosts, with their facts at the start of the run."""
         return tuple(host for host in self.tables.run.manifest.hosts if host.name in self.hosts)
 
     @property
     def shares_load_host(self) -> bool:
-        """True where a host of its services has the load, too."""
+        """True if the load runs on a host of its services."""
         return any("load" in host.roles for host in self.host_records)
 
     @property
@@ -188,7 +188,7 @@ class CellEvidence:
         return tuple(self.tables.run.records(self.trials["trial_id"]))
 
     def service_records(self, name: str) -> tuple[ServiceRecord, ...]:
-        """Return what each record says about a service."""
+        """Return the record of a service in each trial."""
         return tuple(service for record in self.records for service in record.services if service.name == name)
 
     def log_lines(self) -> Iterator[tuple[str, str]]:
@@ -200,7 +200,7 @@ class CellEvidence:
             for service in record.services:
                 try:
                     content = folder.raw_file(record.trial_id, f"{service.name}.{service.host}.log")
-                except InputError:  # it wrote nothing
+                except InputError:  # the service wrote no log
                     continue
                 for line in content.decode(errors="replace").splitlines():
                     yield service.name, line
@@ -224,7 +224,7 @@ class Latencies:
         return float(self.count.sum())
 
     def share(self, low_s: float, high_s: float) -> float:
-        """Return the share of requests from `low_s` to below `high_s`, by the middle of their bucket; 0 of none."""
+        """Return the share of requests from `low_s` to below `high_s`, by the middle of their bucket; 0 if none."""
         middle = (self.low_s + self.high_s) / 2
         inside = float(self.count[(middle >= low_s) & (middle < high_s)].sum())
         return inside / self.total if self.total else 0.0
@@ -239,7 +239,8 @@ class Latencies:
     def is_peak(self, low_s: float, high_s: float, *, least: float = 0.01) -> bool:
         """Return True where requests crowd between two latencies, against as wide a range on either side.
 
-        `least` of all requests are there, and in the ranges before and after it at most a quarter of as many.
+        At least the share `least` of all requests is between them, and at most a quarter as many in either range
+        beside.
         """
         width = high_s - low_s
         inside = self.share(low_s, high_s)
@@ -252,21 +253,21 @@ def _values(column: pd.Series[float]) -> Reals:
 
 
 def mean(values: Reals) -> float | None:
-    """Return the mean; None of nothing."""
+    """Return the mean; None without values."""
     return float(values.mean()) if len(values) else None
 
 
 MARGIN = 1.5
-"""Ratio to the value of the other cell that makes a value beyond a threshold a symptom: noise parts equal ones."""
+"""Ratio to the other cell's value above which a value over its threshold is a symptom; equal cells differ by noise."""
 
 
 def stands_out(own: float, theirs: float | None, least: float) -> bool:
-    """Return True for a value of `least` or more that is well above that of the other cell."""
+    """Return True for a value of `least` or more that is above `MARGIN` times the other cell's value."""
     return own >= least and own > MARGIN * (theirs or 0.0)
 
 
 def all_above(values: Reals, others: Reals, times: float) -> bool:
-    """Return True where the smallest value is above the largest of the others, and its mean that many times theirs."""
+    """Return True where the smallest value is above the largest of the others, and the mean at least `times` theirs."""
     if not len(values) or not len(others):
         return False
     return bool(values.min() > others.max() and values.mean() >= times * others.mean())

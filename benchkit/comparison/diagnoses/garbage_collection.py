@@ -9,11 +9,11 @@ from benchkit.comparison.diagnoses.diagnosis import Diagnosis, Symptom
 from benchkit.comparison.diagnoses.evidence import CellEvidence, mean, stands_out
 
 LEAST = 0.2
-"""Share of the CPU time of a server."""
+"""Share of a server's CPU time from which on garbage collection is a symptom."""
 
 
 def _share(cell: CellEvidence, name: str) -> tuple[float | None, str]:
-    """Return the share of the CPU time of a service that collects garbage, and what states it."""
+    """Return the share of a service's CPU time that garbage collection uses, and the source of the figure."""
     share = mean(cell.share_of("gc", name))
     if share is not None:
         return share, "by its profile"

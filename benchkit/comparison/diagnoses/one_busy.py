@@ -11,7 +11,7 @@ from benchkit.comparison.diagnoses.evidence import MARGIN, CellEvidence, mean
 MOST = 0.8
 """Share of the workers' CPU time that one of them uses alone."""
 FULL = (0.9, 1.05)
-"""CPU cores that a service uses whose only busy thread has no time left."""
+"""CPU cores that a service uses if one thread is busy all the time and the others are idle."""
 MORE = 1.3
 """Ratio of the cores that the other cell uses, from which on one thread is a limit."""
 

@@ -12,19 +12,19 @@ from benchkit.comparison.diagnoses.evidence import CellEvidence, mean
 LEAST = 0.1
 """Share of the periods that end throttled: in fewer, a quota hardly limits the rate."""
 TIMES = 2.0
-"""Ratio to the share of the other cell, which may have the quota that all cells have."""
+"""Ratio to the other cell's share that is a symptom: quotas may throttle both cells."""
 FULL = 0.8
-"""Share of a smaller quota than the other cell's, from which on it limits the rate."""
+"""Share of its quota that a cell uses, from which on a quota smaller than the other cell's limits the rate."""
 PERIOD_S = (0.03, 0.1)
 """Waits of a request that comes while the quota of a period is used up: up to the usual period of 100 ms."""
 COUNTERS = (("quota_throttled_total", "quota_periods_total"), ("cgroup_throttled_total", "cgroup_periods_total"))
-"""Counters of throttled periods and of all: of the services' own groups, and of their hosts'."""
+"""Counters of throttled periods and of all periods: of the services' own cgroups, and of their hosts' cgroups."""
 
 
 def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     share, others = _throttled(cell), _throttled(other)
     quota, others_quota, used = _quota(cell), _quota(other), mean(cell.cores_used)
-    is_equal = math.isfinite(quota) and quota == others_quota  # one that all cells have explains no difference
+    is_equal = math.isfinite(quota) and quota == others_quota  # a quota of both cells explains no difference
     seen = []
     if share >= LEAST and share >= TIMES * others and not is_equal:
         seen.append(f"{units.share(share)} of the quota's periods end throttled")

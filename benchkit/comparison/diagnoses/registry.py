@@ -49,4 +49,4 @@ _ALL = (
 DIAGNOSES: Registry[Diagnosis] = Registry(
     "benchkit.diagnoses", {each.code: each for each in _ALL}, Diagnosis, lambda each: each.code
 )
-"""All diagnoses, those of plugins too, by code."""
+"""All diagnoses, including plugins' diagnoses, by code."""

@@ -13,7 +13,8 @@ from benchkit.comparison.diagnoses.evidence import CellEvidence, mean, stands_ou
 
 PEAKS_S = ((1.0, 1.25), (3.0, 3.25))
 LEAST = 0.0005
-"""Share of requests in a peak: few connects of a kept load are lost, and each costs a second."""
+"""Share of requests in a peak. It is small: a load that keeps its connections makes few attempts, and each lost one
+takes a second."""
 
 
 COUNTERS = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")

@@ -23,7 +23,7 @@ def _opened(cell: CellEvidence) -> float | None:
     if not len(opened):
         opened = cell.per_request("tcp_active_opens_total", host_wide=True)
         if cell.shares_load_host and not cell.keeps_connections:
-            opened = opened - 1.0  # one for each request is the load's
+            opened = opened - 1.0  # the load opens one for each request
     return mean(opened)
 
 

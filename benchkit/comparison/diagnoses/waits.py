@@ -12,7 +12,7 @@ from benchkit.comparison.diagnoses.evidence import CellEvidence
 from benchkit.models.metrics import CPU
 
 FAST = 0.05
-"""Share of the requests that are fastest: they wait least for others."""
+"""Share of the fastest requests, which wait least for other requests."""
 LEAST_S = 0.0005
 """Wait that stands out from the scheduling of threads."""
 TIMES = 2.0
@@ -35,7 +35,7 @@ def _find(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
 
 
 def _queue_s(cell: CellEvidence) -> float | None:
-    """Return the time in which the CPU time of one request of each connection is used; None: unknown."""
+    """Return the time that the cores need for one request of each connection; None: unknown."""
     cores = [
         min(len(service.cpus) or np.inf, service.quota or np.inf) for each in cell.records for service in each.services
     ]

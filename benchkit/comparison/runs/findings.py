@@ -1,4 +1,4 @@
-"""Findings about the trials of a stored run, and what its ratios rest on."""
+"""Findings about the trials of a stored run, and the basis of its ratios."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from benchkit.stats.samples import Exclusion, is_comparable
 
 NOISY_HOST = "noisy-host"
 DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
-"""Checks of what takes CPU time from servers besides their load."""
+"""Checks of causes, other than their load, that take CPU time from servers."""
 
 OUTSIDE = DISTURBANCES - {"busy-neighbour"}
-"""Checks of what is no part of the run."""
+"""Checks of disturbances from outside the run."""
 
 
 @dataclass(frozen=True)
 class StoredFinding:
-    """A finding about metrics of a trial: those named, and no others."""
+    """A finding about the metrics of a trial that `metrics` names."""
 
     trial_id: str
     check: str
@@ -52,9 +52,9 @@ def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
 
 
 def disturbed_trials(findings: Iterable[StoredFinding]) -> Iterator[Exclusion]:
-    """Yield the trials that something outside of the run disturbed, as exclusions for other designs than random ones.
+    """Yield trials that something outside the run disturbed, as exclusions for values compared across blocks.
 
-    A slow clock, which affects rates alone, is a property of the host.
+    Findings about a slow clock do not name CPU time and exclude nothing: the clock is a property of the host.
     """
     for each in findings:
         if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:

@@ -12,16 +12,16 @@ KEYS = ["trial_id", "host", "service", "metric", "instance"]
 
 
 def of_servers(telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return the samples of hosts and of servers under load, without those of benchkit's own processes."""
+    """Return the samples of hosts and of servers under load, without samples of benchkit's own processes."""
     names = telemetry["service"].dropna().astype(str).unique()
     others = {name for name in names if name == AGENT_SERVICE or is_neighbour(name) or is_of_load_tool(name)}
     return telemetry[~telemetry["service"].isin(others)]
 
 
 def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the increase of each counter in each trial: `KEYS`, value, elapsed_s; those of a host have no service.
+    """Return the increase of each counter in each trial: `KEYS`, value, elapsed_s; rows of a host have no service.
 
-    `telemetry` has rows of that table, `trials` those of `trials`. An increase runs from the last sample before the
+    `telemetry` and `trials` are rows of the tables of these names. An increase runs from the last sample before the
     window, else the first in it. It ends at the first sample after the window, else the last in it. `elapsed_s` is the
     time between.
     """

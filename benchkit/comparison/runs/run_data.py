@@ -30,10 +30,10 @@ IGNORED_CHECKS = (conditions.OBSERVED.code, cold.CHECK.code)
 
 @dataclass(frozen=True, eq=False)
 class ProfileTrials:
-    """Profiled trials as rows like those of measured ones, with a column for each profile metric.
+    """Profiled trials as rows of `trials`, with a column for each profile metric.
 
-    A share is that of the one service that was profiled; where a trial has profiles of several, it is unknown.
-    `exclusions` name trials whose load was not the one that was asked for.
+    A share is of the one profiled service; it is unknown if a trial has profiles of several services. `exclusions` name
+    trials whose load was not as requested.
     """
 
     trials: pd.DataFrame
@@ -67,20 +67,20 @@ class RunData:
     """Folder with its raw files, which may be missing; None: it has tables alone."""
 
     def samples(self, metric: str) -> Samples:
-        """Return the samples of a metric of its measured trials: the one rule of which trials no result uses.
+        """Return the samples of a metric of its measured trials.
 
-        Ratios, claims, capacities and the decision on further blocks all take them. Raises InputError for a metric
-        that is no numeric column.
+        Ratios, claims, capacities and the rule for repeated blocks all use these samples, and so exclude the same
+        trials. Raises InputError for a metric that is no numeric column.
         """
         return take_samples(self.trials, metric, self.exclusions)
 
     def rows(self, table: str) -> pd.DataFrame:
-        """Return another table of the run; empty, and without columns, where it has its trials alone."""
+        """Return another table of the run; empty, and without columns, if only its trials were read."""
         return pd.DataFrame() if self.table is None else self.table(table)
 
     @cached_property
     def pass_exclusions(self) -> tuple[Exclusion, ...]:
-        """Exclusions in the passes of profiles and traces; none where it has its trials alone."""
+        """Exclusions in the passes of profiles and traces; none if only its trials were read."""
         return () if self.table is None else profile_pass_exclusions(self.trials, self.rows("verdicts"), self.manifest)
 
     @cached_property
@@ -90,7 +90,7 @@ class RunData:
         return _profile_trials(self) if has_profiles else None
 
     def records(self, trial_ids: Iterable[str]) -> Iterator[TrialRecord]:
-        """Yield the records of those of these trials whose raw files are here."""
+        """Yield the records of the trials whose raw files the store has."""
         if self.folder is not None:
             here = set(self.folder.complete_trials())
             yield from (self.folder.record(trial_id) for trial_id in trial_ids if trial_id in here)
@@ -102,7 +102,7 @@ class RunData:
 
     @property
     def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
-        """Exclusions for values that no block joins, of which no random order makes a disturbance noise."""
+        """Exclusions for values not compared within blocks, where no random order turns disturbances into noise."""
         return (*self.exclusions, *self.disturbed)
 
     @property
@@ -150,7 +150,7 @@ class RunData:
 
 
 def read_run_data(store: Store, run: RunFolder, without: Iterable[Exclusion] | None = None) -> RunData:
-    """Read a stored run. `without` are the exclusions to apply; None: those that follow from its verdicts.
+    """Read a stored run. `without` are the exclusions to apply; None: the exclusions by its verdicts.
 
     Raises InputError for a damaged run.
     """
@@ -179,7 +179,7 @@ def run_data_from_tables(
     table: Callable[[str], pd.DataFrame] | None = None,
     folder: RunFolder | None = None,
 ) -> RunData:
-    """Return the same from tables that are already loaded: rows of one run; `table` reads its others by name."""
+    """Return the data of a run from loaded tables with its rows alone; `table` reads its other tables by name."""
     findings = findings_of(verdicts)
     disturbed = tuple(disturbed_trials(findings)) if without is None else ()
     if without is None:
@@ -216,7 +216,7 @@ def studied_functions(functions: pd.DataFrame) -> Iterator[tuple[str, pd.DataFra
 def profile_pass_exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest) -> tuple[Exclusion, ...]:
     """Return the exclusions in the passes, except for findings that observing itself causes.
 
-    Excluding the trials that it slowed most would make it look cheap.
+    Excluding the trials that observing slowed most would understate its cost.
     """
     observed = verdicts["trial_id"].isin(trials["trial_id"][trials["kind"].isin(["profile", "trace"])])
     return verdict_exclusions(trials, verdicts[~(observed & verdicts["check"].isin(IGNORED_CHECKS))], manifest)

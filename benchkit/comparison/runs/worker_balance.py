@@ -14,7 +14,7 @@ PROCESS_CPU = "process_cpu_s_total"
 _MIN_PROCESSES = 2
 """Most processes of a service that has at most one worker and its parent."""
 IDLE = 0.1
-"""Share of the mean below which a worker did next to nothing."""
+"""Share of the workers' mean CPU time below which a worker is idle."""
 
 
 class WorkerBalance(Frozen):
@@ -89,8 +89,8 @@ def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataF
 def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:
     """Return the CPU time over the window of each worker of a service in a trial; empty for a single process.
 
-    Workers are the processes that exist before the window and after it, except the first. That one started the others
-    (nginx's master, the primary of Node's cluster) and serves no requests. It has the lowest pid.
+    Workers are the processes that exist before the window and after it, except the one with the lowest pid. That
+    process started the others (nginx's master, the primary of Node's cluster) and serves no requests.
     """
     wide = samples.pivot_table(index="t_s", columns="instance", values="value").sort_index()
     before, after = wide[wide.index <= 0], wide[wide.index >= samples["duration_s"].iloc[0]]

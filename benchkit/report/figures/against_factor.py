@@ -245,8 +245,6 @@ WAIT = "goroutine_wait_mean_s"
 
 @dataclass(frozen=True)
 class _ServiceLine:
-    """A line of cells, of one service of theirs."""
-
     line: CellLine
     service: str
     name: str
@@ -346,7 +344,7 @@ def _service_lines(run: StoredRun) -> list[_ServiceLine]:
 
 
 def _by_service_line(run: StoredRun, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each line with x, hue and name: those of its service, or those without one for the first."""
+    """Return the rows of each line with x, hue and name: of its service, in the first line also of no service."""
     parts = []
     for hue, each in enumerate(_service_lines(run)):
         levels = {cell_id: level for level, cell_id in each.line.cells}

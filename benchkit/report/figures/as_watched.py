@@ -57,7 +57,7 @@ _PICTURES = (
 def _series(run: StoredRun) -> dict[str, pd.DataFrame]:
     """Return each picture that the run has samples of: columns cell_id, second, value, the mean over usable trials.
 
-    Where no trial of a cell is usable, it is that over all of them.
+    Where no trial of a cell is usable, it is the mean over all of its trials.
     """
     server_hosts = _server_hosts(run)
     found: dict[str, pd.DataFrame] = {}
@@ -94,7 +94,7 @@ def _server_hosts(run: StoredRun) -> frozenset[str]:
 
 @cached_per_run
 def _cells(run: StoredRun) -> list[CellView]:
-    """Return the drawn cells: those that differ in what the baseline names alone, at the last level of all else."""
+    """Return the drawn cells: they differ only in the baseline's factors, at the last level of all other factors."""
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
     baseline = run.manifest.scenario.get("baseline") or {}
     measured = run.measured_cells

@@ -39,7 +39,7 @@ _REACH = 1.3
 """Multiple of the largest value that the axis shows, so that there is room for the medians beside the bars."""
 
 _COSTS = {"request": "server_cpu_s_per_request", "handshake": "server_cpu_s_per_handshake"}
-"""Metric of the CPU time per each of these."""
+"""Metric of the CPU time per request, and per handshake."""
 
 
 def _cost_available(run: StoredRun) -> bool:
@@ -111,7 +111,7 @@ def _drawn_costs(run: StoredRun) -> list[str]:
 
 
 def _cost_rows(cells: Sequence[CellView]) -> Iterator[tuple[str, CellView | None]]:
-    """Yield the cells, those that differ in the factor of the colours alone under a heading of what they share."""
+    """Yield the cells; cells that differ only in the factor of the colours get a heading with their shared levels."""
     panels: dict[str, list[CellView]] = {}
     for cell in cells:
         panels.setdefault(cell.panel, []).append(cell)

@@ -90,7 +90,6 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
 
 
 def _scale(history: History, series: HistorySeries) -> Scale:
-    """Return the scale of values, over all intervals."""
     metric = metric_named(history.metric)
     ends = [end for point in series.points if point.is_used for end in (point.low, point.high) if end] or [0.5, 2.0]
     low, high = min(ends) / 1.01, max(ends) * 1.01

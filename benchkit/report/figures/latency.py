@@ -208,7 +208,7 @@ def _percentile_curves(run: StoredRun, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 MIN_SECONDS = 3
-"""Seconds of a trial below which there is no course of time to see."""
+"""Smallest number of seconds of a trial that is drawn over time."""
 
 _TIME_HUES = {P50: 0, P99: 1}
 

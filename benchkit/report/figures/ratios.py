@@ -142,7 +142,7 @@ def _distance(ratio: Ratio) -> float:
 
 @cached_per_run
 def _ratio_rows(run: StoredRun) -> list[_RatioRow]:
-    """Return the ratios of the primary metric farthest from 1, then those of claims, each claim under its sentence."""
+    """Return the ratios of the primary metric farthest from 1, then the ratios of each claim under its sentence."""
     names, hues = cell_names(run), {view.cell_id: view.hue for view in run.cells}
     ratios = _primary_ratios(run)
     least = min(map(_distance, sorted(ratios, key=_distance)[-MAX_RATIOS:]), default=0.0)

@@ -41,7 +41,7 @@ _ALL = (
 FIGURES: Registry[ReportFigure] = Registry(
     "benchkit.figures", {figure.name: figure for figure in _ALL}, ReportFigure, lambda figure: figure.name
 )
-"""All figures by name, those of plugins last."""
+"""All figures by name, plugins' figures last."""
 
 
 def get_figure(name: str) -> ReportFigure:

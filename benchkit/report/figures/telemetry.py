@@ -31,7 +31,7 @@ WINDOW_SECONDS = "s from the start of the window"
 
 @dataclass(frozen=True)
 class _Activity:
-    """A column of the figure: the rate of a counter, what its lines are of, and the text of its values."""
+    """A column of the figure: the rate of a counter, by service or by host, and the text of its values."""
 
     heading: str
     counter: str

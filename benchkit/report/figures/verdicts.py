@@ -26,7 +26,7 @@ _MOST_LABELS_IN = 4.2
 """Width of the labels left of the matrix and the counts right of it, at most."""
 _WIDEST_BLOCK_IN = 0.34
 _MARK, _LARGEST_PT = 0.62, 9.0
-"""Size of a mark relative to its place, and at most."""
+"""Size of a mark relative to its place, and its largest size in points."""
 _MAX_NAMED = 8
 _MAX_HOVER = 160
 """Characters of a hover text at most: the reason of a failure may take lines, and the table of failures has it."""

@@ -41,7 +41,7 @@ class _Bar:
 
     @property
     def length_text(self) -> str:
-        """Its length, that of a part with a sign."""
+        """Its length as text; the length of a part has a sign."""
         return units.seconds(self.length) if self.is_whole else signed(self.length, units.seconds)
 
 
@@ -171,7 +171,6 @@ def _lengths(bars: Sequence[_Bar]) -> pd.DataFrame:
 
 
 def _table(run: StoredRun) -> Table | None:
-    """Return all components, level by level."""
     rows = [_table_row(run, each) for each in (*_components(run), *cell_parts_of(run.data))]
     return table("why", "What differences and CPU times consist of", rows) if rows else None
 

@@ -234,7 +234,7 @@ def _verdicts(each: PublishedComparison) -> str:
 class RatiosContent:
     """Notes on the comparisons, a table for each metric by its title, and how the results are decided.
 
-    Rows name their notes by number: each is one of `notes`, of all tables together.
+    Rows name their notes by number: the place in `notes`, which all tables share.
     """
 
     comparison_notes: tuple[str, ...]

@@ -41,7 +41,7 @@ ANSWER_FIGURE = "ratios"
 
 
 def build_figures(report: ReportInput) -> tuple[Drawing, ...] | None:
-    """Return the drawn figures, except that of the answer; None if there are none."""
+    """Return the drawn figures, except the answer's figure; None if there are none."""
     return tuple(drawing for drawing in report.drawings if drawing.figure.name != ANSWER_FIGURE) or None
 
 

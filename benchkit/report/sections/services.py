@@ -160,7 +160,7 @@ def _worker_row(balance: WorkerBalance, run: StoredRun) -> dict[str, Entry]:
 
 
 def build_disk_usage(report: ReportInput) -> TableContent | None:
-    """Return a row for each such folder of a cell, over its measured trials; None if no service has one."""
+    """Return a row for each folder that a service fills, over the measured trials of a cell; None without one."""
     run = report.run
     telemetry = run.telemetry
     samples = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "host", "service", "instance", "value"]]

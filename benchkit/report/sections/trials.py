@@ -105,7 +105,7 @@ def _trial_table(run: StoredRun) -> Table:
 
 
 def _word_columns(trials: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the columns of words that differ between trials, and those of the protocol where any has TLS or HTTP/2."""
+    """Return the columns of words that differ between trials, and the protocol's columns if any has TLS or HTTP/2."""
     differing = [("Kind", "kind"), ("Tool", "tool"), ("Corrected", "latency_corrected"), ("Covers", "latency_covers")]
     protocol = [("Protocol", "protocol"), ("TLS", "tls_version"), ("Cipher", "cipher")]
     return [

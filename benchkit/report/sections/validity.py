@@ -228,7 +228,7 @@ def _agreement_rows(agreement: Agreement) -> list[dict[str, Entry]]:
 
 
 def build_failures(report: ReportInput) -> TableContent | None:
-    """Return a row for each such trial, by cell; None if every trial succeeded at once."""
+    """Return a row for each trial that failed or was repeated, by cell; None if every trial succeeded at once."""
     labels, progress = report.run.labels, report.run.progress
     failures = sorted(
         (labels.get(progress.positions[trial].cell_id, ""), progress.positions[trial].block, event, reason)
@@ -282,7 +282,7 @@ NOTES = Section("notes", "Notes on the tools", "table.html.j2", build_notes)
 
 
 def build_unsupported(report: ReportInput) -> TableContent | None:
-    """Return a row for each such cell; None if all were supported."""
+    """Return a row for each unsupported cell; None if all were supported."""
     rows = [
         {"Cell": named(view.label), "Reason": prose(view.unsupported)}
         for view in report.run.cells

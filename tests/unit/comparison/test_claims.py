@@ -272,7 +272,7 @@ def test_a_ratio_of_ratios_compares_two_leads() -> None:
     many = judge({**EIGHT, "relative_to": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1})
     assert (many.state, many.reason) == (
         "not testable here",
-        "2 pairs of cells, where one is needed to divide by, in this run",
+        "2 pairs of cells to divide by, instead of one, in this run",
     )
 
 

@@ -191,7 +191,7 @@ def test_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) 
     assert adaptive.low < (fixed.low or 0)
     found = compare("r1", store=tmp_path)
     assert (found.alpha, found.level) == (0.05, ALPHA_PER_LOOK)
-    assert "at p of at most 0.03" in markdown(found)
+    assert "needs p of at most 0.03" in markdown(found)
     assert "where p" not in markdown(compare("r2", store=tmp_path))
 
 

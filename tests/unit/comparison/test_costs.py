@@ -89,7 +89,7 @@ def test_costs_and_energy_compare_on_different_hosts_whose_rates_do_not(
     assert found.notes[0].startswith(
         "The runs had different hosts (host for sut: CPUs was 2, is 4; host for sut: architec"
     )
-    assert "their rates cannot be compared. What a request takes on each can" in found.notes[0]
+    assert "their rates cannot be compared. The cost and the energy of a request can" in found.notes[0]
     both = compare("r1", "r2", store=tmp_path, metrics=[metric, "rps"])
     assert {ratio.relative_to for ratio in both.ratios} == {"stack=go"}, "rates need a common baseline"
 

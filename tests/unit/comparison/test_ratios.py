@@ -249,7 +249,7 @@ def test_difference_that_the_bias_explains_is_undecided() -> None:
     assert ratio_of(0.92).outcome == "lower"
     found = ratio_of(0.92, "foreign_share", list(0.1 + NOISE))
     assert found.outcome == "undecided"
-    assert found.reason == "what disturbed its trials can make a difference of 11.2% by itself"
+    assert found.reason == "disturbances of its trials alone can make a difference of 11.2%"
 
 
 def test_background_work_counts_once_for_each_cell() -> None:

@@ -37,7 +37,7 @@ def skipped(*checks: str) -> pd.DataFrame:
     [
         (findings("server-idle", "generator-saturated"), "The load tool is the limit"),
         (findings("server-idle", "link-saturated"), "The network is the limit (seen by link-saturated)"),
-        (findings("server-idle"), "Neither server CPU, load tool nor a link"),
+        (findings("server-idle"), "Server CPU, load tool and links of known rate are not"),
         (findings("server-idle", "noisy-host"), "What limits it is not known (seen by noisy-host)"),
         (findings("generator-saturated", trials=1), CPU_IS_LIMIT),
     ],

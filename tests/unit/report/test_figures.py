@@ -33,9 +33,9 @@ def test_a_closed_loop_is_noted(run: StoredRun) -> None:
     ("latency_from", "note"),
     [
         ("due", "times from when a request was due"),
-        ("sent", "times from when a request was sent: how long it waited for that is hidden"),
-        (None, "times from when a request was sent: how long it waited for that is hidden"),
-        (["due"] * 5 + ["sent"] * 5, "how long it waited for that is hidden, in some trials"),
+        ("sent", "times from when a request was sent: its wait before that is hidden"),
+        (None, "times from when a request was sent: its wait before that is hidden"),
+        (["due"] * 5 + ["sent"] * 5, "its wait before that is hidden, in some trials"),
     ],
 )
 def test_the_start_of_times_at_a_target_rate_is_noted(
