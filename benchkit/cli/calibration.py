@@ -165,7 +165,7 @@ def _profile(
         needs = f"that needs {units.duration(length.needed_s)} each"
         why = "short trials show none" if math.isinf(length.needed_s) else needs
         given = f"Profiles of {units.duration(length.duration_s)}"
-        say(f"{given} are too short to narrow the interval to a tenth of the difference: {why}. Raise --duration.")
+        say(f"{given} are too short for a narrow interval of a tenth of the difference: {why}. Raise --duration.")
     return length.fields
 
 

@@ -223,8 +223,8 @@ def _answer_chart(run: StoredRun | None, title: str) -> Iterator[_Chart]:
     """Yield the figure that shows the answer of a run: ratios with their claims, else the rates."""
     for figure in map(get_figure, ("ratios", "rps")):
         if run is not None and figure.is_available(run):
-            element = Markup(render(figure, run).element)  # noqa: S704 - matplotlib has escaped its texts
-            yield _Chart(title, figure.caption(run), element)
+            drawing = render(figure, run)
+            yield _Chart(title, drawing.caption, drawing.element)
             return
 
 
@@ -253,8 +253,7 @@ def _chart(found: History, series: HistorySeries) -> _Chart:
     caption = " ".join(series.sentences)
     if len(series.segments) > 1:
         caption += f" Hosts or settings changed {units.counted(len(series.segments) - 1, 'time')}."
-    element = Markup(render_series(found, series).element)  # noqa: S704 - matplotlib has escaped its texts
-    return _Chart(f"{series.title} ({series.scale} scale)", caption, element)
+    return _Chart(f"{series.title} ({series.scale} scale)", caption, render_series(found, series).element)
 
 
 def _write_page(path: Path, state: str, template: str, title: str, content: Callable[[], dict[str, object]]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from benchkit.errors import InputError
-from benchkit.plugins.site.site import write_site
+from benchkit.plugins.site.site import MIN_HISTORY, write_site
 from benchkit.report.figures.history import alt, render_series
 from benchkit.report.pages.report_files import write_run_report
 from benchkit.run_history.series import history
@@ -58,6 +58,17 @@ def test_pages_link_to_each_other_and_to_the_reports_that_exist(store: Store, tm
 def test_an_empty_store_has_no_site(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the store has no runs"):
         write_site(Store(tmp_path), tmp_path / "site")
+
+
+@pytest.mark.parametrize("number", [1, MIN_HISTORY])
+def test_a_scenario_of_which_no_trial_ended_has_a_page(tmp_path: Path, number: int) -> None:
+    store = Store(tmp_path / "store")
+    for i in range(number):
+        store.create(manifest_of([{"stack": "old"}], run_id=f"r{i:02}", started_at=STARTED + timedelta(days=i)))
+    write_site(store, tmp_path / "site")
+    (page,) = (tmp_path / "site" / "scenarios").iterdir()
+    scenario_page = BeautifulSoup(page.read_text(), "html.parser")
+    assert "No trial of small has ended yet." in scenario_page.select("#history")[0].text
 
 
 def test_only_pages_that_changed_are_written_again(store: Store, add_run: AddRun, tmp_path: Path) -> None:

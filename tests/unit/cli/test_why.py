@@ -20,7 +20,7 @@ def test_sentences_and_tables_of_a_run(cli: Cli, snapshot: Snapshot) -> None:
     snapshot(result.out)
 
 
-def test_json_has_each_component(cli: Cli) -> None:
+def test_json_has_each_component_and_the_notes(cli: Cli) -> None:
     document = cli("why", QUICKSTART, "--store", RECORDED, "--json").document()
     assert document["run_id"] == QUICKSTART
     assert len(document["sentences"]) == 1
@@ -28,6 +28,9 @@ def test_json_has_each_component(cli: Cli) -> None:
     assert levels[:6] == ["rate"] * 3 + ["service"] * 3
     assert set(levels[6:]) == {"activity"}
     assert {"service", "component", "unit", "value", "low", "high"} <= document["components"][0].keys()
+    printed = cli("why", QUICKSTART, "--store", RECORDED).out
+    assert document["notes"]
+    assert all(note in printed for note in document["notes"])
 
 
 def test_a_cell_that_is_compared_with_nothing_has_its_own_parts(cli: Cli, snapshot: Snapshot) -> None:
