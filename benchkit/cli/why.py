@@ -95,11 +95,14 @@ def why(
 
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
     """Yield the cost of tracing, the missing traces and hardware counters, and the passes that would add data."""
+    from benchkit.comparison.component_costs import TrialCosts
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.models.metrics import RPS
     from benchkit.store.trace_tables import TRACE_NOTES
 
     if data.table is not None:
+        if TrialCosts(data).has_undivided:
+            yield "Some CPU time is not divided by service: cells have several services, and no telemetry of each."
         for cost in profiler_costs(data.trials, RPS, data.pass_exclusions, "trace")[:1]:
             yield cost.sentence
         notes = data.table("notes")

@@ -83,6 +83,12 @@ class TrialCosts:
         rows = of_trials[["trial_id", "cell_id", "block"]].assign(service="", component=REST, value=rest)
         return pd.concat([costs, rows], ignore_index=True)
 
+    @property
+    def has_undivided(self) -> bool:
+        """True if the CPU time of some trial is that of several services together, as their telemetry is missing."""
+        measured = self.trials[self.trials[CPU].notna()]
+        return not measured["trial_id"].isin(self.services["trial_id"]).all()
+
     @cached_property
     def modes(self) -> pd.DataFrame:
         """Parts by service, in user code and in the kernel; a service without that split has one row."""
@@ -234,18 +240,14 @@ class TrialCosts:
         return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
 
     def _trace_rows(self, kind: str, exclusions: Iterable[Exclusion]) -> pd.DataFrame:
-        """Return the rows of `trace` of the usable trials of a kind, with sums per request as `value`.
-
-        Sums of older runs, which traced a part of the window, are scaled to the whole load.
-        """
+        """Return the rows of `trace` of the usable trials of a kind, with sums per request as `value`."""
         trials = self._of_kind(kind)
         rows = pd.DataFrame() if trials.empty else self.run.rows("trace")
         if rows.empty:
             return rows
         usable = _usable(trials, excluded_ids(exclusions, RPS))
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests", "duration_s"]], on="trial_id")
-        parts = (rows["duration_s"].astype("float64") / rows["traced_s"]).clip(lower=1.0)
-        return rows.assign(value=rows["value"] * parts / rows["requests"].astype("float64"))
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
+        return rows.assign(value=rows["value"] / rows["requests"].astype("float64"))
 
     def _of_kind(self, kind: str) -> pd.DataFrame:
         return self.run.trials[self.run.trials["kind"] == kind]

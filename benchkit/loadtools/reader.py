@@ -37,7 +37,7 @@ class Reader(ABC):
     _own: ClassVar[re.Pattern[str]] = re.compile("")
     """Text that each output of the tool has somewhere."""
     _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    """Text removed from the end of a line: none, or `REMARK` where no line of the tool has one."""
+    """Text removed from the end of a line: none, or `TEXT_AFTER_LINE` where no line of the tool has one."""
     _rules: Rules = ()
 
     tool_version: str | None = None

@@ -37,7 +37,7 @@ _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-REMARK = re.compile(
+TEXT_AFTER_LINE = re.compile(
     r"(?<=\S)[ \t]+(?:<[-=]+|\u2190|//|#(?=[\s\u0080-\uffff])).*"
     r"|(?<=\S)[ \t]*(?:\uff08.*|\([^()]*[\u0080-\uffff][^()]*\)$)"
     r"|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$"

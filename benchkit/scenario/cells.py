@@ -340,6 +340,11 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
     services = _filled_in(document.at("stacks", name, "services"), levels)
     load = _load(scenario, document, levels)
     typed, external = typed_services(services, scenario)
+    raise_faults(
+        service.source.fault(("backend",), f"the load goes to this service, and no load tool speaks {service.protocol}")
+        for service in typed
+        if service.name == entry and service.protocol == "fastcgi"
+    )
     return Cell(
         cell_id=cell_id(levels),
         levels=levels,
@@ -427,17 +432,20 @@ def _cell_faults(scenario: Scenario, document: Document) -> Iterator[str]:
 def level_faults(
     levels: Levels, location: Location, document: Document, factors: Factors, scope: str = ""
 ) -> Iterator[str]:
-    """Yield the faults of levels that name a cell: factors that do not exist, or that have no such level in `scope`."""
+    """Yield the faults of levels that name a cell: factors that do not exist, or that have no such level in `scope`.
+
+    Without a scope, the levels are those of cells themselves: text is no number that reads the same.
+    """
     for factor, level in levels.items():
         if factor not in factors:
             yield document.fault((*location, factor), f"no factor {factor!r}; {suggestion(factor, factors)}")
         elif (allowed := factors[factor]) is not None:
-            known = [level_text(other) for other in allowed if isinstance(other, bool | int | float | str)]
-            if level_text(level) not in known:
-                message = (
-                    f"no level {level_text(level)!r}{scope}; {suggestion(level_text(level), dict.fromkeys(known))}"
-                )
-                yield document.fault((*location, factor), message)
+            known = {level_text(other): other for other in allowed if isinstance(other, bool | int | float | str)}
+            text = level_text(level)
+            if text not in known:
+                yield document.fault((*location, factor), f"no level {text!r}{scope}; {suggestion(text, known)}")
+            elif not scope and level != known[text]:
+                yield document.fault((*location, factor), f"found {level!r}; the level is {known[text]!r}")
 
 
 def _references(document: Document) -> Iterator[tuple[Location, str]]:

@@ -312,7 +312,7 @@ def _validate_certificate(path: Path, source: SourceMap) -> None:
         certificate = _load_certificate(path)
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not first <= datetime.now(UTC) <= last:
-        message = f"{path} is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d} only"
+        message = f"{path} is only valid from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
         hint = "renew it, or leave both out: benchkit makes one"
         raise InputError(source.fault(("certificate",), message), hint=hint)
 

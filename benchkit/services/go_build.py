@@ -115,7 +115,8 @@ CACHE_ENVIRONMENT = "XDG_CACHE_HOME"
 FORMAT = 3
 """Part of each key. Increase it when the way of building or the layout of the cache changes."""
 
-RECORD = "size"
+RECORD = ".size"
+"""File beside a program with its size. The dot keeps it apart from a program of a module named `size`."""
 
 _TOOLCHAIN = re.compile(r"^toolchain\s+(go\S+)\s*$\n?", re.MULTILINE)
 _LANGUAGE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)

@@ -51,7 +51,7 @@ PRIVATE_WORDS = {
 
 WORD = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in PRIVATE_WORDS), re.IGNORECASE)
 
-STORED_NAMES = re.compile(r'"(?:foresight|void)"|--void|\bvoid\(|: void\b|void 0')
+STORED_NAMES = re.compile(r'"(?:foresight|void)"|\bvoid\(|: void\b|void 0')
 """Names that users and stored files rely on, and JavaScript's own word."""
 
 NAMES = frozenset(

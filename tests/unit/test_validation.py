@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from enum import Enum
+from typing import Annotated, Any, get_args
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
@@ -111,3 +112,17 @@ def test_the_first_fault_of_json_names_its_field() -> None:
         with pytest.raises(ValidationError) as caught:
             Load.model_validate_json(text)
         assert first_fault(caught.value, Load).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (Enum("Mode", {"ONE": "one", "TWO": "two"}), "x", "found 'x'; allowed: 'one' or 'two'"),
+        (Annotated[int, Field(multiple_of=5)], 7, "found 7; allowed: a multiple of 5"),
+        (set[int], 3, "found 3; allowed: a list"),
+    ],
+)
+def test_options_of_packages_may_have_types_that_benchkit_has_none_of(kind: Any, value: object, message: str) -> None:  # noqa: ANN401
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(value)
+    assert first_fault(caught.value) == message

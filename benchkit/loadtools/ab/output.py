@@ -24,7 +24,7 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
-    REMARK,
+    TEXT_AFTER_LINE,
     excerpt,
     has_line,
     latency_by_name,
@@ -112,7 +112,7 @@ class _AbReader(Reader):
     """Figures of ab's summary; "Kbytes" are 1024."""
 
     tool = "ab"
-    _behind_lines = REMARK
+    _behind_lines = TEXT_AFTER_LINE
 
     server_hostname: str | None = None
     server_port: int | None = None

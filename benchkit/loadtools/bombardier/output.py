@@ -25,8 +25,8 @@ from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    REMARK,
     SECONDS,
+    TEXT_AFTER_LINE,
     Count,
     Figure,
     all_of_unit,
@@ -71,7 +71,7 @@ _OWN = line_with(
 class _BombardierReader(Reader):
     tool = "bombardier"
     _own = _OWN
-    _behind_lines = REMARK
+    _behind_lines = TEXT_AFTER_LINE
 
     row: Latency | None = None
     """Mean, deviation and maximum."""

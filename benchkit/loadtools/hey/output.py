@@ -22,7 +22,7 @@ from benchkit.errors import ParseError
 from benchkit.loadtools.output_format import OutputFormat
 from benchkit.loadtools.reader import TIMES, Rules, SectionReader
 from benchkit.loadtools.text import (
-    REMARK,
+    TEXT_AFTER_LINE,
     count_non_2xx,
     errors_of,
     has_line,
@@ -68,7 +68,7 @@ _is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:
 class _HeyReader(SectionReader):
     tool = "hey"
     _heading = _SECTION
-    _behind_lines = REMARK
+    _behind_lines = TEXT_AFTER_LINE
 
     def section_rules(self) -> Mapping[str, Rules]:
         return {

@@ -20,7 +20,7 @@ from benchkit.loadtools.reader import Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     NOT_A_NUMBER,
-    REMARK,
+    TEXT_AFTER_LINE,
     has_line,
     line_with,
     not_output_of,
@@ -80,7 +80,7 @@ class _SiegeReader(Reader):
     """Figures of one run by siege's own labels; "MB" are 1024²."""
 
     tool = "siege"
-    _behind_lines = REMARK
+    _behind_lines = TEXT_AFTER_LINE
 
     transactions: int | None = None
     availability: float | None = None

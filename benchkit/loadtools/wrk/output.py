@@ -33,8 +33,8 @@ from benchkit.loadtools.reader import Reader, Rules
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     NOT_A_NUMBER,
-    REMARK,
     SECONDS,
+    TEXT_AFTER_LINE,
     has_line,
     line_with,
     parse_count,
@@ -79,7 +79,7 @@ _IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_error
 
 class _WrkReader(Reader):
     tool = "wrk"
-    _behind_lines = REMARK
+    _behind_lines = TEXT_AFTER_LINE
 
     is_wrk2: bool = False
     """True where the text has lines "Thread calibration", or names its distribution ("Recorded Latency")."""

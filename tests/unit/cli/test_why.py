@@ -37,3 +37,9 @@ def test_a_cell_that_is_compared_with_nothing_has_its_own_parts(cli: Cli, snapsh
     result = cli("why", "r20261126-134435-b3c9", "--store", RECORDED)
     assert (result.code, result.err) == (0, "")
     snapshot(result.out)
+
+
+def test_a_run_without_telemetry_of_its_services_says_that_nothing_divides_their_cpu_time(cli: Cli) -> None:
+    result = cli("why", benchkit.find(scenario="nginx-upstream-default", store=RECORDED), "--store", RECORDED)
+    assert "by service\n" not in result.out
+    assert result.out.count("not divided by service: cells have several services, and no telemetry of each.") == 1

@@ -15,7 +15,9 @@ from benchkit.plan.host_capabilities import (
     place_on,
     version_numbers,
 )
+from benchkit.plan.planner import _quotas_not_applied
 from benchkit.services.placement import CpuQuota
+from tests.support.builders import experiment
 
 
 def capabilities(
@@ -105,3 +107,9 @@ def test_a_quota_needs_control_groups() -> None:
     assert place_on(able, PurePosixPath("/f"), "sut", "all", 0.4).quota == CpuQuota("sut", 0.4)
     assert place_on(able, PurePosixPath("/f"), "sut", "all").quota is None
     assert place_on(unable, PurePosixPath("/f"), "sut", "all", 0.4).quota is None
+    halved = experiment(roles={"sut": {"quota": 0.4}, "load": {}})
+    roles = {"sut": ("box",), "load": ("box",)}
+    assert list(_quotas_not_applied(halved, roles, {"box": able})) == []
+    assert list(_quotas_not_applied(halved, roles, {"box": unable})) == [
+        "box: not applied, bench may not create a control group with the CPU controller there: quota 0.4 of role sut"
+    ]

@@ -130,6 +130,7 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: a number above 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: no level 'three'; allowed: one, two"),
+        ("blocks: 2", "blocks: 2\nbaseline: {threads: '1'}", "small.yaml:12: baseline.threads: found '1'; the level is 1"),
         ("blocks: 2", "blocks: 2\nexclude: [{treads: 1}]", "small.yaml:12: exclude.0.treads: no factor 'treads'; did you mean 'threads'?"),
         ("blocks: 2", "blocks: 2\nexclude: [{threads: 3}]", "small.yaml:12: exclude.0.threads: no level '3' at any scale; allowed: 1, all"),
         ("blocks: 2", "blocks: 2\nexclude: [{}]", "small.yaml:12: exclude: no cell remains"),

@@ -143,10 +143,10 @@ def _exchange_keys(folder: Path) -> None:
 
 
 FAULTS: Mapping[str, Callable[[Path], object]] = {
-    r"one\.yaml:1: certificate: .*own\.pem is valid from ": lambda folder: write_pair(
+    r"one\.yaml:1: certificate: .*own\.pem is only valid from ": lambda folder: write_pair(
         folder, from_days=-10, to_days=-3
     ),
-    r"certificate: .*own\.pem is valid from ": lambda folder: write_pair(folder, from_days=3),
+    r"certificate: .*own\.pem is only valid from ": lambda folder: write_pair(folder, from_days=3),
     r"one\.yaml:2: private_key: .*own\.key is not the key of .*own\.pem": _exchange_keys,
     r"own\.key may be used by others than its owner \(mode 644\)": lambda folder: write_pair(folder)[1].chmod(0o644),
     r"private_key: .*own\.key has no private key in PEM": lambda folder: write_pair(folder)[1].write_text("nothing"),

@@ -182,6 +182,7 @@ def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("service", "message"),
     [
+        ("backend: fcgi, listen: 9001", "one.yaml:8: stacks.it.services.app.backend: the load goes to this service, and no load tool speaks fastcgi"),
         ("backend: gnet, listen: 1, work: 'loop:-1'", "one.yaml:8: stacks.it.services.app.work: found 'loop:-1'"),
         ("backend: node, listen: 1, work: heavy", "one.yaml:8: stacks.it.services.app.work: found 'heavy'"),
         ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a full release number"),
