@@ -17,11 +17,11 @@ from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, is_of_pass
 
 
 class ProfileWindows:
-    """The costs of requests in the measured trials of a run, and the length that its profiles have to have.
+    """The CPU time per request in the measured trials of a run, and the window that its profiles need.
 
-    A profile without a duration of its own is as long as its load. It is longer where a tenth of the difference of two
-    cells needs that for its interval (`benchkit.scenario.profile_length`). The pass takes no longer than the measured
-    trials.
+    A profile without a duration of its own is as long as its load. It is longer where the interval of a tenth of two
+    cells' difference needs more samples (`benchkit.scenario.profile_length`). The pass takes no longer than the
+    measured trials.
     """
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
