@@ -158,7 +158,7 @@ def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
     if evidence.shares_unwatched_server:
         server = " and ".join(evidence.record.external)
         return SkippedCheck(
-            why=" is external and on this machine: its CPU time cannot be separated from other programs'"
+            why=f"{server} is external and on this machine: its CPU time cannot be separated from other programs'"
         )
     usages = cpu_usage(evidence)
     if usages is None:
