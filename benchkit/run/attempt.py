@@ -252,4 +252,7 @@ def _add_hint(error: HostError | InputError, hint: str) -> None:
 
 def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
     waited = f"retries failed for {waited_s:g} s; " if waited_s else ""
-    return f"{waited}remove the cause, then repeat the failed trials with `benchkit run --resume {run.run_id} --retry-failed`"
+    return (
+        f"{waited}remove the cause, then repeat the failed trials with "
+        f"`benchkit run --resume {run.run_id} --retry-failed`"
+    )

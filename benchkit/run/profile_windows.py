@@ -69,10 +69,10 @@ class ProfileWindows:
         most_s = math.floor(plan.blocks * fmean(measured_s or [0.0]) / (2 * profile.blocks))
         if needed_s <= max(most_s, *own_s):
             return math.ceil(needed_s), None
-        more = "no time would" if math.isinf(needed_s) else f"{units.duration(needed_s)} would"
+        more = "no time is enough" if math.isinf(needed_s) else f"they need {units.duration(needed_s)}"
         note = (
-            f"Profiles of {units.duration(max(most_s, *own_s))} give no narrow interval of a tenth of each difference, {more}: "
-            "`--set profile.duration_s=…` sets another window."
+            f"Profiles of {units.duration(max(most_s, *own_s))} are too short to narrow the interval to a tenth of "
+            f"each difference: {more}. `--set profile.duration_s=…` sets another window."
         )
         return most_s, note
 

@@ -78,7 +78,7 @@ class RunOutcome:
         self.retries = {trial: list(reasons) for trial, reasons in progress.retries.items()}
 
     def add_restore_outcome(self, restored: RestoreOutcome) -> None:
-        """Add what the hosts reported when they were released, after their agents had tried once more."""
+        """Add what the hosts reported at their release, after their agents had tried once more to restore them."""
         still_unconfirmed = {host: reason for host, reason in self.not_restored.items() if host in restored.unconfirmed}
         self.not_restored = {**still_unconfirmed, **restored.not_restored}
         self.restore_unconfirmed.update(restored.unconfirmed)

@@ -156,7 +156,9 @@ class Testbed:
         if text is not None:
             logger.info("%s", text)
             self.recorder.journal.record("clocks-set", text=text)
-            self.recorder.add_note(f"During the run, {text}. Its times of day are off by that, its durations are not.")
+            self.recorder.add_note(
+                f"During the run, {text}. Times of day after that are off by as much, durations are not."
+            )
             self.observer.notify(text)
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:

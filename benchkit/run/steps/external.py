@@ -88,7 +88,7 @@ def _watch(trial: Trial, server: ExternalService, watch: WatchOptions, name: str
             f"{server.name} has no processes to watch",
             where=name,
             why=error.why or error.what,
-            hint="correct `watch`, or leave it out: results then say what is not known",
+            hint="correct `watch`, or omit it: results then name what is unknown",
         ) from error
     several = len(server.watch) > 1 or len(server.hosts[watch.role]) > 1
     number = 1 + sum(each.service.backend == EXTERNAL for each in trial.running_services)

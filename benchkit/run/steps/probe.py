@@ -92,7 +92,6 @@ def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
 
 
 def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
-    """Send each request once more; add the responses to the trial's rounds."""
     mix = trial.cell.load.request_mix
     try:
         responses = [_send(trial, request, LATER_TIMEOUT_S) for request in mix]
