@@ -25,8 +25,7 @@ SLICE_COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "
 
 EMPTY = 0.5
 """Requests that an empty slice counts as, so that its logarithm is finite (Anscombe, The transformation of Poisson,
-binomial and negative-binomial data, 1948). The logarithm is far below any slice with answers.
-"""
+binomial and negative-binomial data, 1948). The logarithm is far below any slice with answers."""
 
 
 class Balance(NamedTuple):

@@ -24,8 +24,7 @@ from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 STARVED = 0.1
 """Least share of a core that an always runnable process gets beside nine others (sched-design-CFS.rst of Linux: equal
-shares). A process that uses less waits for something other than the CPU.
-"""
+shares). A process that uses less waits for something other than the CPU."""
 FRAME_OVERHEAD_BYTES = 24
 """Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""

@@ -26,8 +26,7 @@ NEAR = 1.1
 
 BACK_OFF = 0.8
 """Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. After the nth
-such probe in a row it applies n times, so that the rate falls to 0.8, 0.51, 0.26, 0.11.
-"""
+such probe in a row it applies n times, so that the rate falls to 0.8, 0.51, 0.26, 0.11."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}

@@ -28,13 +28,11 @@ The first are short, because a disk that another program fills is often empty ag
 
 RUN_PAUSES_S = 180.0
 """Longest sum of all such pauses in a run: three trials that take all of theirs. Somebody has to change a state that
-lasts longer; the run should end soon and say so.
-"""
+lasts longer; the run should end soon and say so."""
 
 MAX_FAILURES_IN_ROW = 3
 """Number of failures of a cell in a row after which its remaining trials are skipped. Two may be chance where a server
-fails now and then. After three, further trials would most likely show nothing new.
-"""
+fails now and then. After three, further trials would most likely show nothing new."""
 
 
 CAUSES: Mapping[type[Exception], FailureCause] = {

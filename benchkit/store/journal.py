@@ -26,8 +26,7 @@ FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-to
 """Cause of a trial's failure. host-lost: the connection to a host. host-state: a state of a host that may pass, such as
 no space. server: a service under test. scenario: the scenario, or an output that cannot be read. load-tool: the tool
 cannot measure the server, and another one can. hang: the load tool did not end, and printed no result. other: all else,
-such as a load tool that failed.
-"""
+such as a load tool that failed."""
 
 _END = b"\n"
 _CHUNK = 1 << 16

@@ -200,8 +200,7 @@ def _shortfall(evidence: Evidence, achieved: float, thresholds: Thresholds) -> I
 
 MOST_LAG = 0.5
 """Lag as a share of a latency, above which the latency is mostly the load tool's delay. Below it, the interval of a
-ratio includes that share (`benchkit.comparison.ratios`).
-"""
+ratio includes that share (`benchkit.comparison.ratios`)."""
 
 
 def _lag(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:

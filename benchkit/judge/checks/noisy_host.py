@@ -16,8 +16,7 @@ from benchkit.stats.samples import log_left
 
 CHARGED_FROM = 0.03
 """If the CPU time of processes exceeds their cores' busy time outside of interrupts by so many cores, the kernel
-charges interrupts to processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller.
-"""
+charges interrupts to processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01

@@ -40,8 +40,7 @@ from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
 """Share of a window, or of the middle slice, at which its server is probed: not at an instant at which connections are
-counted.
-"""
+counted."""
 
 
 def make_shared_folder(block: Block) -> None:

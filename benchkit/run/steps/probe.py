@@ -24,8 +24,7 @@ from benchkit.services.placement import Endpoint
 HTTP_TIMEOUT_S = 10.0
 LATER_TIMEOUT_S = 2.0
 """Time for a response during the load or after it: a server with a queue may take longer, and its response is then
-unknown.
-"""
+unknown."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
 FORBIDDEN = 403
