@@ -1,7 +1,7 @@
 """YAML files validated into models, with errors that name file, line and field.
 
 Files are data: YAML 1.2, no object construction, no duplicate keys. A document keeps the line of every value, also
-after others were merged over it: an error names the line that holds the wrong value.
+after a merge with others: an error names the line that holds the wrong value.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MAX_DEPTH = 50
 """Largest number of mappings and lists in one another; no model has more than ten."""
 
 MAX_INTEGER_BITS = 64
-"""Largest size of an integer; Python refuses to print those of more than 4,300 digits."""
+"""Largest size of an integer; Python refuses to print integers of more than 4,300 digits."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset(_TAG + name for name in ("null", "bool", "int", "float", "str"))
 _KEY = "[key]"
-"""Pydantic's mark, in a location, of the name of a value instead of the value."""
+"""Last part of pydantic's location for a fault in the name of a value, not in the value."""
 _MERGE, _DATE = f"{_TAG}merge", f"{_TAG}timestamp"
 
 
@@ -61,7 +61,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Origins:
-    """The origin of a value, and those of the values in it."""
+    """The origin of a value, and the origins of the values in it."""
 
     origin: Origin
     inner: Mapping[str | int, Origins] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class SourceMap:
     def fault(self, location: Location, message: str) -> str:
         """Return a one-line message about the value at `location`: `file:line: field: what is wrong`.
 
-        The value of an option is named by that alone: whoever gave it has no file with such a field.
+        A value that an option gives is named by the option alone, as no file has it.
         """
         origin = self.origin(location)
         field = "" if origin.is_option else ".".join(str(part) for part in (*self.path, *location))
@@ -250,7 +250,7 @@ class _Conversion:
     def convert(self, node: Node, line: int) -> tuple[Any, Origins]:
         """Return the data of a node and its origins; `line` is where the value, or the alias of it, stands.
 
-        Raises InputError for what is no plain data, _BoundError beyond a limit: an alias repeats all values of its
+        Raises InputError for anything but plain data, _BoundError beyond a limit: an alias repeats all values of its
         anchor.
         """
         self.values += 1
@@ -275,7 +275,7 @@ class _Conversion:
         raise InputError(f"the tag {str(node.tag).replace(_TAG, '!!')} is not allowed", where=str(origin))
 
     def _scalar(self, node: ScalarNode, origin: Origin) -> Any:  # noqa: ANN401
-        """Return text, a number, a truth value or None. Raises InputError for integers that nothing computes with."""
+        """Return text, a number, a truth value or None. Raises InputError for integers beyond `MAX_INTEGER_BITS`."""
         try:
             value = self.constructor.construct_object(node, deep=True)
         except ValueError:  # Python reads no integer of more than 4,300 digits

@@ -34,7 +34,7 @@ EXIT_CODES_HELP = f"Exit codes: {', '.join(f'{code:d} {code.meaning}' for code i
 
 
 MANY_NAMES, MOST_SUGGESTED = 30, 8
-"""Number of names beyond which a message has the most similar ones alone, and the number of these."""
+"""Most names that a message lists in full; of more names, it lists this many of the most similar."""
 
 
 class BenchkitError(Exception):
@@ -52,7 +52,7 @@ class BenchkitError(Exception):
 
     @property
     def summary(self) -> str:
-        """Message without the hint, `where: what: why`, for that of another error."""
+        """Message without the hint, `where: what: why`, for quotation in another message."""
         return ": ".join(part for part in (self.where, self.what, self.why) if part)
 
     def __str__(self) -> str:
@@ -73,7 +73,6 @@ class FieldError(InputError):
     """
 
     def __init__(self, field: str, what: str, *, hint: str | None = None) -> None:
-        """Store the message and the name of the option, `field`."""
         super().__init__(what, hint=hint)
         self.field = field
 
@@ -139,7 +138,7 @@ def raise_faults(faults: Iterable[str]) -> None:
 def suggestion(wanted: str, allowed: Iterable[str]) -> str:
     """Return the allowed names, preceded by `did you mean 'x'?` if one is similar to `wanted`.
 
-    Of many names, only those are returned that are most similar, and the number of the others.
+    Of many names, the most similar are returned, and the number of the others.
     """
     names = list(allowed)
     near = get_close_matches(wanted, names, n=1) or [name for name in names if wanted and f"_{wanted}_" in f"_{name}_"]

@@ -49,7 +49,7 @@ def find(
 ) -> str:
     """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
 
-    With `sound` the latest is that without invalid trials, where there is one. Raises InputError if there is none.
+    With `sound`, the latest run without invalid trials is preferred. Raises InputError if there is none.
     """
     where = open_store(store)
     if scenario is None:
@@ -191,7 +191,7 @@ def percentiles(
     """Return latency percentiles by cell in seconds, from the merged histograms of the trials that are not excluded.
 
     A row for each cell with a histogram, in the order of the plan, with the number of its trials and requests. The
-    columns `p50`, `p99` and so on are the upper end of the bucket with that request. Percentiles of trials are never
+    columns `p50`, `p99` and so on are the upper end of the bucket with that percentile. Percentiles of trials are never
     averaged.
     """
     where = open_store(store)

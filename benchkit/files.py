@@ -1,4 +1,4 @@
-"""Files that are read: those of others within limits, and those that benchkit ships.
+"""Reading of files: of other people's within limits, and of files that benchkit ships.
 
 Only regular files are read, and up to a limit. A name in a store, a scenario or an inventory may lead to a FIFO, which
 blocks, or to a device, which never ends. Shipped scenarios and configs are at the top level of a checkout, and inside

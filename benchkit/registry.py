@@ -1,6 +1,6 @@
 """Commands, backends, load tools, checks, figures and others of plugins, found by their entry points.
 
-A package declares them in its `pyproject.toml`; the name of an entry point is that of the object:
+A package declares them in its `pyproject.toml`; an entry point has the name of its object:
 
     [project.entry-points."benchkit.load_tools"]
     oha = "my_package.oha:TOOL"
@@ -50,7 +50,7 @@ class Registry(Mapping[str, T], Generic[T]):
     ) -> None:
         """Take the group of the entry points, the class of the objects, and the function that returns their names.
 
-        Without that function, the name of an entry point is that of its object.
+        Without that function, an object is named after its entry point.
         """
         self.group = group
         self._shipped = dict(shipped)
@@ -70,7 +70,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All entry points of the group, those that cannot be used too."""
+        """All entry points of the group, also those that cannot be used."""
         return self._loaded[1]
 
     def plugin(self, name: str) -> Plugin | None:
@@ -82,11 +82,11 @@ class Registry(Mapping[str, T], Generic[T]):
     def why_unknown(self, name: str, known: Iterable[str] | None = None) -> str:
         """Return the rest of a message about an unknown name: the broken plugin of that name, or the nearest name.
 
-        `known` are all allowed names where that are more than the registry has.
+        `known` are all allowed names, where there are more than the registry's.
         """
         broken = next((plugin for plugin in self.plugins if plugin.name == name), None)
         if broken is not None:
-            return f"that of {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
+            return f"the one of {broken.package} {broken.version} ({broken.target}) cannot be used: {broken.error}"
         return suggestion(name, self if known is None else known)
 
     @cached_property

@@ -19,7 +19,7 @@ _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 none."""
 
 SHORTEST = 8
-"""Fewest characters of a value that is searched for: a shorter one stands in too much text by chance."""
+"""Fewest characters of a value that is searched for: shorter ones occur in too much text by chance."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
 """Start of a value with an authentication scheme, as in `Bearer abc` (RFC 9110, 11.4): servers log what follows."""
 _known: set[str] = set()
@@ -36,7 +36,7 @@ def legible_json(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, with single spaces and without such characters."""
+    """Return the text on one line, with single spaces and unprintable characters replaced."""
     return legible(" ".join(text.split()))
 
 
@@ -49,7 +49,7 @@ def _substituted(text: str, substitute: Callable[[str], str]) -> str:
 
 
 def redact_from_now_on(value: str) -> None:
-    """Have a value, and its part behind an authentication scheme, redacted for as long as this process runs."""
+    """Redact a value, and its part after an authentication scheme, until this process ends."""
     _known.update(part for part in (value, _SCHEME.sub("", value, count=1)) if len(part) >= SHORTEST)
 
 
@@ -61,7 +61,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_bytes(content: bytes) -> bytes:
-    """Return the content of a file likewise."""
+    """Return the content of a file, redacted in the same way."""
     for value in sorted(_known, key=len, reverse=True):
         content = content.replace(value.encode(), b"*" * len(value))
     return content
@@ -71,5 +71,5 @@ class RedactingFormatter(logging.Formatter):
     """A log formatter whose lines have no known value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line of a record, redacted."""
         return redacted(super().format(record))

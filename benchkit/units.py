@@ -144,7 +144,7 @@ def interval(low: float | None, high: float | None, text: Callable[[float | None
 
 
 def decimals_apart(low: float, high: float) -> int:
-    """Return with how many decimals the ends of an interval differ: two, or more for a narrow one."""
+    """Return the number of decimals at which the ends of an interval differ: two, or more for a narrow one."""
     return next((n for n in range(2, MAX_DECIMALS) if f"{low:.{n}f}" != f"{high:.{n}f}"), MAX_DECIMALS)
 
 

@@ -92,7 +92,7 @@ def cores_spent(evidence: Evidence, host: str, cpus: Collection[int], metrics: t
 
 
 def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
-    """Return the CPU usage of all processes of the trial, and of benchkit's; None if that of a service is unknown."""
+    """Return the CPU usage of all processes of the trial, and of benchkit's; None if a service's is unknown."""
     record, window_s = evidence.record, evidence.window_s
     usages: list[CpuUsage] = []
     for service in record.services:

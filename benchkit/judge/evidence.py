@@ -58,17 +58,17 @@ class Evidence:
 
     @property
     def disturbance(self) -> Severity:
-        """Severity of a disturbance from outside, which does not know which cell is under load.
+        """Severity of a disturbance from outside, which is independent of the cell under load.
 
-        In a random order it is noise, which the interval of a ratio includes. It makes a trial unusable where the order
-        is not random. So it does where a value is judged by itself, as against the objective of a capacity.
+        In a random order it is noise, which the interval of a ratio includes. It invalidates a trial where the order is
+        not random, or where a value is judged by itself, as against the objective of a capacity.
         """
         searches = self.record.capacity is not None or self.record.kind in SEARCH_KINDS
         return "invalid" if searches or design_of(self.scenario) == "sequential" else "suspect"
 
     @cached_property
     def entry(self) -> str | None:
-        """Name of the service that the load is sent to; None: of a trial elsewhere, not known."""
+        """Name of the service that the load is sent to; None: unknown, as for a trial measured elsewhere."""
         stack = stack_of(self.scenario, self.record.levels)
         names = [*self.record.external, *(service.name for service in self.record.services)]
         return str(stack["entry"]) if stack else names[-1] if names else None
@@ -92,7 +92,7 @@ class Evidence:
     def shares_unwatched_server(self) -> bool:
         """True if the load goes to a server on the machine of a load host that the trial did not start.
 
-        Its work there cannot be told from that of strangers.
+        Its CPU time there cannot be separated from other programs'.
         """
         if not self.record.external:
             return False
@@ -118,7 +118,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class RunEvidence:
-    """The tables of a run that checks compare its trials by."""
+    """The tables by which checks compare the trials of a run."""
 
     manifest: Manifest
     trials: pd.DataFrame
@@ -130,7 +130,7 @@ class RunEvidence:
 
 
 def requested_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:
-    """Return the metrics that a stored scenario asks about: those of its claims and of its rule for ending early."""
+    """Return the metrics that the claims of a stored scenario and its rule for ending early ask about."""
     claims = (claim.get("metric", "rps") for claim in scenario.get("claims") or ())
     until = scenario.get("until") or {}
     return frozenset({"rps", *claims, *(until.get("metrics") or ())})

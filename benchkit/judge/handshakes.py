@@ -49,7 +49,7 @@ def resumed_share(evidence: Evidence) -> float | None:
 def handshakes_per_s(evidence: Evidence) -> float | None:
     """Return the handshakes per second; None without TLS.
 
-    In slices the server counts those of the load tool's own time, which may be longer than the window
+    In slices the server counts handshakes over the load tool's own time, which may be longer than the window
     (`Tool.overrun_s`).
     """
     found, load_s = handshakes(evidence), evidence.window_s

@@ -35,7 +35,7 @@ _SHOWN = 3
 """Number of values from which a range is shown instead."""
 
 SHORT_BYTES = 40
-"""Difference that bodies of one kind may have whatever its factor: a UUID has 36 characters, a date up to 35."""
+"""Difference in bytes that bodies of one kind may always have: a UUID has 36 characters, a date up to 35."""
 
 Answers = Mapping[Trait, frozenset[str]]
 """All values of each trait in the answers to a cell's probes; empty for an unknown trait."""
@@ -60,7 +60,8 @@ class ResponseKind:
     def differences(self, other: ResponseKind, factor: float, declared: Collection[Trait]) -> Iterator[str]:
         """Yield each difference of the kinds as a clause with both values, apart from traits that are declared.
 
-        `factor` is that of sizes. Equal bodies, and those that are declared to differ, have no media type to compare.
+        Sizes may differ by `factor`. Media types and sizes of equal bodies, and of bodies declared to differ, are not
+        compared.
         """
         if self.status != other.status and "status" not in declared:
             yield f"status {self.status} against {other.status}"
@@ -102,7 +103,7 @@ class ResponseMismatch(Frozen):
 
     @property
     def is_serious(self) -> bool:
-        """False where it is declared, and where the bodies of both cells vary by themselves, with a common length."""
+        """False where the scenario declares it, or where bodies with a common length vary within both cells."""
         both_vary = len(self.seen) > 1 and len(self.baseline_seen) > 1
         is_alike = self.trait == "body" or (
             self.trait == "body_bytes" and not set(self.seen).isdisjoint(self.baseline_seen)
@@ -111,7 +112,7 @@ class ResponseMismatch(Frozen):
 
     @property
     def comment(self) -> str:
-        """Reason that is declared, or how to declare one, in brackets after a blank; empty where neither applies."""
+        """Declared reason, or how to declare one, in brackets after a blank; empty where neither is needed."""
         if self.declared_reason is not None:
             return f" (declared by the scenario: {self.declared_reason})"
         return f" ({UNDECLARED})" if self.is_serious else ""
@@ -149,8 +150,8 @@ def response_mismatches(
 ) -> tuple[ResponseMismatch, ...]:
     """Return the traits in which the answers of two cells differ, including traits that vary within one of them.
 
-    Bodies of different length are not reported as different bodies, too. `baseline_answers` are those of another run,
-    if the baseline is a cell of that. Cells that were never probed have no mismatch.
+    Bodies of different length are reported by their length alone. `baseline_answers` are of another run, if the
+    baseline is a cell there. Cells that were never probed have no mismatch.
     """
     of_cell, of_baseline = answers.get(cell_id, {}), baseline_answers.get(baseline, {})
     found: list[ResponseMismatch] = []

@@ -170,7 +170,7 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the relevant facts; those of an interface under its name instead of its position in a list."""
+    """Return the relevant facts; an interface's facts are under its name instead of its position in a list."""
 
     def named(position: re.Match[str]) -> str:
         return f"interfaces.{facts.get(f'{position[0]}name', position[1])}."

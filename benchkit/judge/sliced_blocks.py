@@ -1,7 +1,8 @@
 """Sliced blocks: the balance of a disturbance between their cells, and their slices in order.
 
-The cells of a block share all of its seconds. What takes CPU time from all of them alike leaves their ratio as it is.
-The CPU time left to one cell, over what was left to the others, is the change of the ratio that it can have caused.
+The cells of a block share all of its seconds. A disturbance that takes CPU time from all of them alike does not change
+their ratio. Otherwise the ratio can change by the CPU time left to one cell, divided by the CPU time left to the
+others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from benchkit.stats.samples import Reals, is_comparable, log_left
 SLICE_COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "started_s")
 
 EMPTY = 0.5
-"""Requests for which the logarithm of an empty slice stands, as in tables of counts (Anscombe, The transformation of
-Poisson, binomial and negative-binomial data, 1948). It is finite, and far below any slice with answers."""
+"""Requests that an empty slice counts as, so that its logarithm is finite (Anscombe, The transformation of Poisson,
+binomial and negative-binomial data, 1948). The logarithm is far below any slice with answers."""
 
 
 class Balance(NamedTuple):
@@ -36,7 +37,7 @@ class Balance(NamedTuple):
     log_ratio: float
     """Logarithm of the CPU time that it left to the trial, over the median of the others; 0 for a trial alone."""
     others: frozenset[str]
-    """The cells that it is compared with: not those of every block, where cells are in groups or trials failed."""
+    """The cells that it is compared with; they differ between blocks where cells are in groups or trials failed."""
 
     @property
     def inequality(self) -> float:
@@ -72,7 +73,7 @@ def log_speed(times: Reals) -> Reals:
 
 
 def balances(trials: pd.DataFrame, column: str, log: Callable[[Reals], Reals]) -> Iterator[Balance]:
-    """Yield the balance of a column within sliced blocks; `log` gives the logarithm of what each value left."""
+    """Yield the balance of a column within sliced blocks; `log` gives the log of the CPU time that values left."""
     sliced = sliced_trials(trials)
     values: Reals = sliced[column].to_numpy(dtype=np.float64, na_value=np.nan)
     logs = log(values)

@@ -54,7 +54,7 @@ class MetricSeries(NamedTuple):
     def increase(self, window_s: float) -> CounterIncrease | None:
         """Return the increase of a counter over the part of the window that samples cover, interpolated linearly.
 
-        None if that is less than half of it.
+        None if samples cover less than half of the window.
         """
         t_s = self.aligned_times(window_s)
         start, end = max(0.0, t_s[0]), min(window_s, t_s[-1])

@@ -23,8 +23,8 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 STARVED = 0.1
-"""Share of a core that a process which can always run gets at least, beside nine others (sched-design-CFS.rst of Linux:
-equal shares). One that uses less waits for something else than the CPU."""
+"""Least share of a core that an always runnable process gets beside nine others (sched-design-CFS.rst of Linux: equal
+shares). A process that uses less waits for something other than the CPU."""
 FRAME_OVERHEAD_BYTES = 24
 """Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
@@ -68,10 +68,9 @@ def generator_use(evidence: Evidence) -> Use | None:
 
 
 def crowded_use(evidence: Evidence, thresholds: Thresholds) -> float | None:
-    """Return the share of its cores that the load tool used, with all its packets, while others filled them.
+    """Return the share of its cores that the load tool used, with all its packets, while other programs used the rest.
 
-    None where it was at its own limit or the cores were not full. None also where the CPUs of a generator are not
-    recorded: nobody knows who filled them.
+    None where the load tool was at its own limit, the cores were not full, or the CPUs of a generator are not recorded.
     """
     if any(not each.cpus for each in evidence.record.generators):
         return None
@@ -116,7 +115,7 @@ def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[Use
 def _load_host_use(evidence: Evidence, host: str) -> Iterator[Use]:
     """Yield the use of a load host: of its cores by anyone, of its quota by the generators.
 
-    A server of this machine that was there already may run on the cores of the load tool: nothing binds it.
+    A server that the trial did not start may run on the cores of the load tool: nothing binds it to others.
     """
     busy = None if evidence.shares_unwatched_server else generator_cores_busy(evidence, host)
     if busy is not None:
@@ -130,9 +129,9 @@ def _load_host_use(evidence: Evidence, host: str) -> Iterator[Use]:
 def server_use(evidence: Evidence, *, deducts_others: bool = True) -> Use | None:
     """Return the use of its CPU by the busiest part of the stack.
 
-    The parts are each service, the services that share a quota, and all services of a host together. What other
-    processes took of the cores was not available (`deducts_others`), unless that makes the trial unusable by itself.
-    None where the CPU time or the CPUs of a service are not recorded, and where none is watched.
+    The parts are each service, the services that share a quota, and all services of a host together. With
+    `deducts_others`, CPU time that other processes took counts as unavailable, unless that alone makes the trial
+    unusable. None where the CPU time or the CPUs of a service are not recorded, and where none is watched.
     """
     services = evidence.record.services
     used = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
@@ -288,8 +287,8 @@ def port_use(evidence: Evidence, host: str) -> tuple[float, int] | None:
 def _counted_states(evidence: Evidence, host: str) -> tuple[str, ...] | None:
     """Return the states of sockets whose ports the load tool could not use; None if only failed connects could tell.
 
-    Without a failed connect, TIME_WAIT proves nothing where its ports are reused. Sockets prove nothing where those of
-    a server are counted with the client's.
+    Without a failed connect, TIME_WAIT proves nothing where its ports are reused. Sockets prove nothing where a
+    server's are counted with the client's.
     """
     failed = evidence.number("errors_connect")
     if failed:

@@ -1,4 +1,4 @@
-"""The base of all models, and what every model speaks of: names, factors, levels, scales and CPUs."""
+"""The base of all models, and the types that they share: names, factors, levels and CPUs."""
 
 from __future__ import annotations
 

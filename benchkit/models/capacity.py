@@ -83,7 +83,8 @@ class CapacityEstimate(Frozen):
     """The result of a search, with a 95 % interval."""
 
     rps: float = Field(
-        description="median of what is likely; without `high`, the highest rate of a probe that held the objective"
+        description="median of the likely capacities; without `high`, the highest rate of a probe that held the "
+        "objective"
     )
     low: float | None = Field(description="None: no probe held the objective, and none failed by the server")
     high: float | None = Field(

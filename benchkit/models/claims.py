@@ -79,8 +79,8 @@ class Claim(Frozen):
     )
     relative_to: CellPair | None = Field(
         default=None,
-        description="two further cells whose ratio this one is divided by. The claim is then about the ratio of both "
-        "ratios within a block, as of the leads over short and over kept connections",
+        description="two further cells. The claim is then about `ratio` divided by the ratio of these, within a "
+        "block. An example is the lead over short connections, divided by the lead over kept ones",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
     whose: Literal["author", "ours"] = Field(

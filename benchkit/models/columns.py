@@ -21,7 +21,7 @@ class Column:
     name: str = ""
     """Name of the field; the row model fills it in."""
     unit: str | None = None
-    """Unit of its values, as benchmark formats write it after a number; None for what has none."""
+    """Unit of its values, as benchmark formats write it after a number; None: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,7 @@ class StopCondition(Frozen):
     )
     excludes: PositiveFloat | None = Field(
         default=None,
-        description="ratio that tells two answers apart: the run also ends once every interval excludes it",
+        description="threshold between two answers: the run also ends once every interval excludes this ratio",
         examples=[0.95],
     )
     alpha: float = Field(
@@ -115,7 +115,7 @@ class ResponsePart(StrEnum):
 
     @property
     def traits(self) -> tuple[Trait, ...]:
-        """Traits that may differ where the part does."""
+        """Traits that may differ where the part differs."""
         match self:
             case ResponsePart.BODY:
                 return ("body_bytes", "body")
@@ -145,8 +145,8 @@ class Difference(Frozen):
     )
     varies: bool = Field(
         default=False,
-        description="also from one response to the next of the same cell, so that responses under load are not compared "
-        "with the probe",
+        description="true: they also vary between responses of one cell, so that responses under load are not "
+        "compared with the probe",
     )
 
 

@@ -57,7 +57,7 @@ class EngineFact(Frozen):
     cgroup_version: str | None = None
     rootless: bool = False
     userland_proxy: bool | None = Field(
-        default=None, description="a process of docker's passes connections to published ports on; null: not docker"
+        default=None, description="true: a process of docker forwards connections to published ports; null: not docker"
     )
 
 
@@ -126,7 +126,7 @@ class RecordedFacts(Frozen):
         description="mean power before the load of a block, by zone of RAPL or power meter, in watts",
     )
     energy_missing: str | None = Field(
-        default=None, description="reason why no energy of the host is known; None: not asked, or it is"
+        default=None, description="reason why the host's energy is unknown; None: it is known, or was not asked for"
     )
     executables: Mapping[str, str | None] = Field(
         default_factory=dict, description="size and time of change of programs, by name; None: missing"

@@ -24,7 +24,8 @@ _UNITS_PER_S = NS_PER_S // NS_PER_UNIT
 
 MIN_DIGITS, MAX_DIGITS = 1, 5
 MAX_VALUE = 1 << 52
-"""Largest value, in microseconds: 142 years. Up to here doubles, which find the bucket, represent integers exactly."""
+"""Largest value, in microseconds: 142 years. Buckets are computed with doubles, which represent integers exactly up to
+here."""
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Percentiles in tables and reports."""

@@ -39,7 +39,7 @@ RATE_SHARES = ("share_of_slowest", "share_of_capacity")
 MAX_CLASSES = 50
 """Most classes of requests that have figures of their own."""
 MAX_SHARE = 10
-"""Largest share of a capacity: more overload than that shows nothing else."""
+"""Largest share of a capacity: higher overload shows nothing new."""
 
 
 class RateStage(Frozen):
@@ -59,7 +59,7 @@ class Shape(Frozen):
 
     form: Literal["step", "ramp", "spike"] = Field(
         description="step: at the target rate for the whole time. ramp: rises to it in a line, then falls at once. "
-        "spike: rises to it in a line and falls again likewise"
+        "spike: rises to it in a line and falls again in a line"
     )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="share of the target rate before and after", examples=[0.4]
@@ -163,8 +163,8 @@ class Load(Frozen):
     )
     pace: Literal["recorded", "constant", "poisson"] | None = Field(
         default=None,
-        description="instants of traffic's requests: as in its log, or at its mean rate with these arrivals; absent: "
-        "as fast as possible, or at `rate`",
+        description="instants of traffic's requests: as recorded, or at its mean rate with constant or random "
+        "intervals; absent: as fast as possible, or at `rate`",
     )
     speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
     script: Annotated[str, Field(min_length=1)] | None = Field(
@@ -297,7 +297,7 @@ class Load(Frozen):
         return self._script_files
 
     def with_script_files(self, files: Mapping[str, bytes]) -> Self:
-        """Return the same load with the content of its `script`, and of what that imports."""
+        """Return the same load with the content of its `script`, and of the files that it imports."""
         copied = self.model_copy()
         copied._script_files = files  # noqa: SLF001 - of the same class
         return copied

@@ -21,7 +21,7 @@ class Merge(Enum):
     SUM = auto()
     """The sum: counts, also by kind or status."""
     TOGETHER = auto()
-    """The sum over generators; slices have the same."""
+    """The sum over generators; all slices have the same value."""
     RATE = auto()
     """The sum over generators; over slices the mean, weighted by their durations."""
     MEAN = auto()

@@ -49,7 +49,7 @@ def metric_column(name: str) -> str:
 
 RPS, CPU = "rps", "server_cpu_s_per_request"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
-"""The metrics with which comparisons open, by what their load leaves free."""
+"""The metrics of capacity searches and of overload: comparisons show them first, where a run has them."""
 
 COST = "cost_per_million"
 ENERGY, ACTIVE_ENERGY = "energy_j_per_request", "active_energy_j_per_request"
@@ -104,7 +104,7 @@ _COMPONENT = re.compile(r"cpu/(?P<service>[a-z][a-z0-9_-]{0,63})(?:/(?P<part>[a-
 
 
 def metric_named(name: str) -> Metric:
-    """Return the description of a column or profile metric; of an unknown one only that it has numbers."""
+    """Return the description of a column or profile metric; an unknown name gets a description without a direction."""
     unknown = Metric(name=name, description=name, unit=name, title=name, better=None, format=units.rate)
     component = component_metric(name)
     if component is not None:

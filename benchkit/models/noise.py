@@ -1,4 +1,4 @@
-"""Slow and broken clients beside the measured load: what is wanted of them, and what they did."""
+"""Slow and broken clients beside the measured load: their options, and what they did."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchkit.models.request import RequestPath
 NOISE_SERVICE = "noise"
 """Name of the program of slow and broken clients in the telemetry."""
 NOISE_FILE = "noise.jsonl"
-"""Raw file of a trial with its reports: what it held and had done, twice a second."""
+"""Raw file of a trial with the reports that this program prints twice a second."""
 MOST_CLIENTS = 10_000
 MOST_MALFORMED_PER_S = 1000
 _PER_SECOND = re.compile(r"\s*([0-9.]+)\s*/\s*s\s*\Z")
@@ -53,7 +53,7 @@ class Noise(Frozen):
 
     @property
     def connections(self) -> int:
-        """Connections that it holds open."""
+        """Number of connections that the clients hold open."""
         return self.slow_readers + self.half_open
 
     @property

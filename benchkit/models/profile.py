@@ -158,8 +158,7 @@ class Profile:
     def has_kernel(self) -> bool:
         """True if kernel functions were recorded; pprof counts kernel time under the function that called the kernel.
 
-        A stack that was unwound wrongly ends at any address; the kernel's own functions are in a module that perf
-        names.
+        Only frames with a module count: a wrongly unwound stack may end at any address.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)
 
@@ -186,4 +185,4 @@ PROFILE_METRICS: Mapping[str, Metric] = MappingProxyType(
         )
     }
 )
-"""All of them, by name: `profile_share/waiting`, `profile_share/gc`, `profile_cumulative/mcall`."""
+"""All profile metrics, by name: `profile_share/waiting`, `profile_share/gc`, `profile_cumulative/mcall`."""

@@ -36,7 +36,7 @@ TextValue = Annotated[str, StringConstraints(pattern=VALUE)]
 """Header names and values of RFC 9110, 5.1 and 5.5: tokens, and visible characters with blanks between them."""
 
 NOT_STORED = "(not stored)"
-"""Stands for the value of a secret header of a response."""
+"""Placeholder for the value of a secret header of a response."""
 
 _SECRET_NAME = re.compile(
     r"auth(enti|ori[sz]|\b)|cookie|token|secret|passw|credential|session|signature|(api|access|private)[-_]?key",
@@ -242,8 +242,8 @@ class Expectation(Frozen):
     )
     size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
         default=None,
-        description="fewest and most bytes of the body, compared with every answer within the window, by openloop; others "
-        "are counted by class, of up to 50",
+        description="fewest and most bytes of the body. openloop compares every answer within the window with them, "
+        "and counts those of other sizes by class (up to 50 classes)",
         examples=[[100, 5000]],
     )
 

@@ -89,8 +89,8 @@ class TrialRow(Row):
         float | None,
         duration(
             "recovery time",
-            "time from the end of the shape until `load.capacity` keeps its objective, to the end of the first such "
-            "second; null: not within the window",
+            "time from the end of the shape to the end of the first second that keeps the objective of "
+            "`load.capacity`; null: none within the window",
         ),
     ] = None
     requests: Annotated[
@@ -133,7 +133,7 @@ class TrialRow(Row):
     latency_covers: Annotated[str | None, Column("request, or connect+request where times include connecting")] = None
     latency_corrected: Annotated[bool | None, Column("true: times are corrected for coordinated omission")] = None
     latency_from: Annotated[
-        str | None, Column("instant from which times count: sent, or due: when the target rate wanted the request sent")
+        str | None, Column("instant from which times count: sent, or due (when the target rate has the request sent)")
     ] = None
     latency_resolution_s: Annotated[float | None, Column("step in which the tool states times", unit="sec")] = None
     errors_connect: Annotated[int | None, failures("failed connects", "connections that failed")] = None
@@ -177,7 +177,7 @@ class TrialRow(Row):
     active_energy_j_per_request: Annotated[
         float | None,
         Metric(
-            "the same without what the machines took before the block, without load",
+            "the same less the energy that the machines use without load, as measured before the block",
             unit="J/req",
             title="energy per request over idle",
             better="lower",
@@ -187,7 +187,7 @@ class TrialRow(Row):
     energy_covers: Annotated[
         str | None,
         Column(
-            "parts whose energy that is: package, package + DRAM, or whole host; `with the load tool` where that "
+            "parts whose energy is counted: package, package + DRAM, or whole host; `with the load tool` where that "
             "runs on the same machine"
         ),
     ] = None
@@ -237,7 +237,7 @@ class TrialRow(Row):
         str | None, Column("media type of its body; of several, each; null: not all state one")
     ] = None
     probe_again_sha256: Annotated[
-        str | None, Column("SHA-256 of the body likewise, of the second probe before the load")
+        str | None, Column("SHA-256 of the body in the second probe before the load; of several, of their digests")
     ] = None
     probe_during_sha256: Annotated[
         str | None, Column("the same, of the probe in the middle of the window; null: none, or another status")
@@ -307,7 +307,7 @@ class TrialRow(Row):
     start_uncertainty_s: Annotated[
         float | None,
         Column(
-            "largest error of start_spread_s, by the comparison of the load hosts' clocks; null: one host", unit="sec"
+            "largest error of start_spread_s, from the comparison of the load hosts' clocks; null: one host", unit="sec"
         ),
     ] = None
     foreign_share: Annotated[float | None, Column("share of the CPU time of its cores that other processes used")] = (
@@ -422,7 +422,9 @@ class TraceRow(Row):
     service: Annotated[str, Column("service")]
     level: Annotated[str, Column("system calls, waiting, or counters")]
     name: Annotated[str, Column("name of the system call or the counter, or what threads wait for")]
-    value: Annotated[float, Column("count, or seconds off the CPU of all threads (clock: on it), in the traced time")]
+    value: Annotated[
+        float, Column("count, or seconds that all threads spent off the CPU (clock: on the CPU), in the traced time")
+    ]
     traced_s: Annotated[float, Column("traced time", unit="sec")]
 
 
@@ -452,7 +454,8 @@ class ClassRow(Row):
     requests: Annotated[int, Column("requests with a response", unit="requests")]
     errors: Annotated[int, Column("requests without one", unit="requests")]
     other_statuses: Annotated[
-        int, Column("responses with another status than expected; without one: other than 2xx", unit="requests")
+        int,
+        Column("responses with another status than expected; without an expectation: other than 2xx", unit="requests"),
     ]
     other_sizes: Annotated[
         int | None, Column("responses with another size than expected; null: any is", unit="requests")
@@ -505,7 +508,7 @@ class SeriesRow(Row):
     errors: Annotated[
         int,
         Column(
-            "failed requests and answers with a status below 200 or above 399 in it; hey has no row of the former",
+            "failed requests and answers with a status below 200 or above 399 in it; from hey, only such answers",
             unit="requests",
         ),
     ]
@@ -547,9 +550,9 @@ class ComponentRow(Row):
     level: Annotated[
         str,
         Column(
-            "rate, cores, counters: logarithms, which add up to the logarithm of the ratio of rates, of cores used, or "
-            "of CPU time per request by hardware counters. service, mode, category, function: parts of the CPU time "
-            "per request. system calls, waiting: of traced trials. activity: what adds up to nothing"
+            "rate, cores, counters: logarithms that add up to the log ratio of rates, of cores used, or of CPU time "
+            "per request by hardware counters. service, mode, category, function: parts of the CPU time per request. "
+            "system calls, waiting: of traced trials. activity: figures that do not add up"
         ),
     ]
     service: Annotated[str | None, Column("service, or host; null: all of them")]

@@ -144,7 +144,8 @@ class HostRecord(Frozen):
     roles: tuple[str, ...]
     testbed: str | None = Field(
         default=None,
-        description="group of hosts among which blocks are divided that it belongs to; None: there are none",
+        description="testbed that it belongs to: one of the groups of hosts that share the blocks; None: there are no "
+        "testbeds",
     )
     price_per_hour: float | None = Field(default=None, description="price in the inventory; None: it has none")
     currency: str | None = Field(default=None, description="currency of the price (ISO 4217)")

@@ -27,13 +27,13 @@ class Thresholds(Frozen):
         default=0.90,
         description="share of the CPU time available to a load tool or its host. At 90 % use, a queue is ten times as "
         "long as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the "
-        "generator's. At 1 it is never exceeded: for load tools that only start work which their host does and the run "
-        "measures",
+        "generator's. 1 is never exceeded: set it for load tools whose own host does the work that is measured",
     )
     start_spread: Share = Field(
         default=0.02,
-        description="time from the first to the last start of a load tool, as a share of the window (or slice). For so "
-        "long the load is smaller than requested. Less than the differences that runs are meant to show",
+        description="time from the first to the last start of a load tool, as a share of the window (or slice). Until "
+        "the last start the load is smaller than requested. The default is below the differences that runs are meant "
+        "to show",
     )
     load_host_rate: Share = Field(
         default=0.50,
@@ -53,13 +53,13 @@ class Thresholds(Frozen):
     )
     errors: Share = Field(
         default=0.001,
-        description="share of failed requests that makes figures unusable; any failure makes them suspect. A service level "
-        "of three nines (Beyer et al., Site Reliability Engineering, 2016, ch. 4)",
+        description="share of failed requests that makes figures unusable; any failure makes them suspect. The "
+        "default is a service level of three nines (Beyer et al., Site Reliability Engineering, 2016, ch. 4)",
     )
     bytes_per_request: Share = Field(
         default=0.01,
-        description="relative difference in bytes between a response under load and the probe's. Smaller than the "
-        "effects on a rate that six blocks on a lab can show",
+        description="relative difference in bytes between a response under load and the probe's. The default is below "
+        "the effects on a rate that six blocks on a lab can show",
     )
     answer_size: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         default=2.0,
@@ -69,8 +69,8 @@ class Thresholds(Frozen):
     )
     other_sizes: Share = Field(
         default=0.01,
-        description="share of the answers to a class of requests that may have another size than the scenario expects, "
-        "such as the size in its log. Less than the differences that runs are meant to show",
+        description="share of the answers to a class of requests that may have another size than the scenario "
+        "expects, such as the size in its log. The default is below the differences that runs are meant to show",
     )
     resumed_handshakes: Share = Field(
         default=0.01,
@@ -82,8 +82,9 @@ class Thresholds(Frozen):
     )
     littles_law: Share = Field(
         default=0.20,
-        description="relative difference between rate times mean latency and the number of connections (Little, A proof "
-        "for the queuing formula L = λW, Operations Research 9, 1961). Leaves room for the tool's own work between requests",
+        description="relative difference between rate times mean latency and the number of connections (Little, A "
+        "proof for the queuing formula L = λW, Operations Research 9, 1961). The default leaves room for the tool's "
+        "own work between requests",
     )
     rate_held: Share = Field(
         default=0.99, description="share of the target rate that must be achieved: within 1 % it is the rate asked for"
@@ -110,7 +111,8 @@ class Thresholds(Frozen):
     )
     steal: Share = Field(
         default=0.02,
-        description="share of the CPU time taken by the hypervisor. Less than the differences that runs are meant to show",
+        description="share of the CPU time taken by the hypervisor. The default is below the differences that runs "
+        "are meant to show",
     )
     throttled: Share = Field(
         default=0.02,
@@ -143,28 +145,28 @@ class Thresholds(Frozen):
     unequal: Positive = Field(
         default=0.10,
         description="CPU time that a disturbance left to a cell of a sliced block, relative to the others. A larger "
-        "difference is reported. Random order cancels such differences over blocks: simulated with recorded noise, "
-        "intervals cover with all of them",
+        "difference is reported. Random order cancels such differences over blocks: in simulations with recorded "
+        "noise, intervals keep their coverage",
     )
     neighbour_cpu: Share = Field(
         default=0.01,
-        description="share of the CPU time of a cell's servers that idle servers of its sliced block use in its slices, and "
-        "its difference between cells. Half of the 2 % that the design is meant to show",
+        description="share of the CPU time of a cell's servers that idle servers of its sliced block use in its "
+        "slices, and its difference between cells. The default is half of the 2 % that the design is meant to show",
     )
     carry_over: Share = Field(
         default=0.05,
-        description="change of a cell's rate after a slice of another cell, against one after its own. After its own come a "
-        "quarter of the slices of two cells at most, so that half of this reaches the ratio",
+        description="change of a cell's rate after a slice of another cell, compared with after a slice of its own. "
+        "At most a quarter of the slices of two cells follow their own, so that half of this reaches the ratio",
     )
     slice_answers: Positive = Field(
         default=20,
-        description="answers in a slice, for each connection in closed loops. With fewer, the first answers come after the "
-        "time in which connections open, which is up to a tenth of a slice",
+        description="answers in a slice, for each connection in closed loops. Connections open within a tenth of a "
+        "slice: with fewer answers, the first ones come later than that",
     )
     slice_effect: Share = Field(
         default=0.02,
-        description="part of a trial's requests that a single slice lacks, by the trial's other slices and by the other cells "
-        "in the same round. Less than the differences that runs are meant to show",
+        description="share of a trial's requests that a single slice lacks, compared with the trial's other slices "
+        "and the other cells in its round. The default is below the differences that runs are meant to show",
     )
     spread: Positive = Field(
         default=0.10,

@@ -65,7 +65,7 @@ class Traffic(Frozen):
     times: tuple[Annotated[float, Field(ge=0)], ...] = Field(
         default=(), description="instant of each of these in seconds from the first; empty: unknown"
     )
-    notes: tuple[str, ...] = Field(default=(), description="what the source cannot tell, and what was left out")
+    notes: tuple[str, ...] = Field(default=(), description="what the source does not state, and what was omitted")
 
     @model_validator(mode="after")
     def _order_fits(self) -> Self:

@@ -76,7 +76,8 @@ class GeneratorRecord(Frozen):
     )
     overruns: int = Field(
         default=0,
-        description="times that it did not end by itself after its window and was ended: in a sliced block, of its slices",
+        description="number of its windows (in a sliced block: slices) after which it did not end by itself and was "
+        "terminated",
     )
     result: LoadResult | None = Field(default=None, description="its own result; None: its output could not be parsed")
 
@@ -122,7 +123,7 @@ class ProbeRecord(Frozen):
 
 
 class ProbeRound(Frozen):
-    """Each request of the load sent once more than before it."""
+    """One further round of probes: each request of the load is sent once."""
 
     moment: ProbeMoment
     responses: tuple[ProbeRecord, ...] = Field(
@@ -290,7 +291,7 @@ class TrialRecord(Frozen):
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     traces: tuple[TraceRecord, ...] = Field(default=(), description="traces of services, in a trace trial")
     capacity: CapacityEstimate | None = Field(
-        default=None, description="search for its capacity that it followed, at whose result it ran"
+        default=None, description="search for its capacity that ran before it, and found its rate"
     )
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
     price: ServerPrice | None = Field(
@@ -303,7 +304,7 @@ class TrialRecord(Frozen):
         default=None, description="what slow and broken clients did beside the load; None: there were none"
     )
     other_programs: tuple[OtherProgram, ...] = Field(
-        default=(), description="programs that used CPU time of its hosts besides, the busiest first"
+        default=(), description="other programs that used CPU time of its hosts, the busiest first"
     )
     killed: tuple[str, ...] = Field(
         default=(), description="services that did not end when they were stopped, each as a sentence"

@@ -1,4 +1,4 @@
-"""The attempts at a block: retries where a host was lost or a state of it has to pass, each recorded."""
+"""The attempts at a block, each recorded: retried where a host was lost or is in a state that may pass."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class AttemptResult:
 def attempt_block(planned_trials: Sequence[PlannedTrial], testbed: Testbed) -> dict[PlannedTrial, AttemptResult]:
     """Run trials together and record the result of each; `benchkit.run.retries` decides whether they are retried.
 
-    A trial that fails by its own fault is not retried. Where a host was lost, a state of it has to pass, or a load tool
-    hung, all are.
+    A trial that fails by its own fault is not retried. All trials are retried where a host was lost or is in a state
+    that may pass, or a load tool hung.
     """
     results: dict[PlannedTrial, AttemptResult] = {}
     attempts = TrialAttempts(testbed.retries.pauses())
@@ -142,7 +142,7 @@ def _attempt(
 
 
 def _make_trial(planned_trial: PlannedTrial, attempt: int, testbed: Testbed) -> Trial:
-    """Return the state of a trial before its first step; one at its capacity follows the search for that.
+    """Return the state of a trial before its first step; search for its capacity first, where it runs at that.
 
     Raises HostError or InputError where there is no target rate, or no capacity.
     """
@@ -251,7 +251,8 @@ def _add_hint(error: HostError | InputError, hint: str) -> None:
 
 
 def _how_to_repeat(run: RunFolder, waited_s: float) -> str:
-    waited = f"it did not pass within {waited_s:g} s; " if waited_s else ""
+    waited = f"retries failed for {waited_s:g} s; " if waited_s else ""
     return (
-        f"{waited}change that, then repeat the failed trials with `benchkit run --resume {run.run_id} --retry-failed`"
+        f"{waited}remove the cause, then repeat the failed trials with "
+        f"`benchkit run --resume {run.run_id} --retry-failed`"
     )

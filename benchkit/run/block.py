@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 TrialStep = Callable[[Trial], None]
 BlockStep = Callable[[Block], None]
-"""One thing that a trial or a block does. Raises HostError where it cannot."""
+"""One step of a trial or a block. Raises HostError where it fails."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ TRIAL_CLEANUP: tuple[TrialStep, ...] = (
 def run_block(block: Block) -> dict[str, TrialRecord]:
     """Run the steps of a block; return the records of the trials that ended, by their ids.
 
-    A trial that fails by its own fault is in `block.failures`, and the others go on without it. Raises HostError where
-    a host is lost, or in a state that may pass. The trials of a block must be measured at the same time. The logs of
-    services are in the files of each failed trial. The services are stopped in any case.
+    A trial that fails by its own fault is in `block.failures`, with the logs of its services, and the others go on.
+    Raises HostError where a host is lost or in a state that may pass, as all trials must be measured at the same time.
+    The services are stopped in any case.
     """
     try:
         _run_steps(block)
@@ -123,7 +123,7 @@ def _run_steps(block: Block) -> None:
 def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
     """Run these steps of every trial; one that fails by its own fault leaves the block.
 
-    So does one whose server has the port of another trial, which is prepared once more.
+    A trial whose server holds the port of another trial leaves too; the other one is prepared once more.
     """
     remaining = list(block.trials)
     while remaining:
@@ -162,9 +162,9 @@ def _find_fault(error: HostError | InputError, trial: Trial, block: Block) -> tu
 
 
 def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:
-    """Return the state of a host that explains a failure which does not name it, if there is one right now.
+    """Return the present state of a host that explains a failure whose message does not name it, if any.
 
-    A server or a load tool on a full disk fails with words of its own, or none.
+    A server or a load tool on a full disk fails with a message of its own, or with none.
     """
     if not isinstance(error, HostError) or isinstance(error, LostError | HostStateError):
         return None
@@ -173,7 +173,7 @@ def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:
     except HostStateError as state:
         no_room = ": ".join(filter(None, (f"{state.where} has no room", state.what, state.why)))
         return HostStateError(error.what, where=error.where, why="; ".join(filter(None, (error.why, no_room))))
-    except HostError:  # a lost host, which the next step meets too
+    except HostError:  # a lost host: the next step raises it too
         return None
     return None
 
@@ -181,7 +181,7 @@ def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:
 def _clean_up(block: Block, *, with_logs: bool = False) -> list[HostError]:
     """Stop everything that runs for a block, and remove its files; return the errors.
 
-    The ports of its trials are checked when none of their services is left.
+    The ports of its trials are checked after all services have stopped.
     """
     steps = (collect_logs, *TRIAL_CLEANUP) if with_logs else TRIAL_CLEANUP
     errors = collect_errors([partial(unwatch_hosts, block)])

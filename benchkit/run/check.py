@@ -18,9 +18,7 @@ from benchkit.units import counted
 logger = logging.getLogger(__name__)
 
 
-_LEFTOVER_ADVICE = (
-    "an interrupted pull left it, which another one continues, or an interrupted removal: delete the folder"
-)
+_LEFTOVER_ADVICE = "an interrupted pull or removal left it: pull the run again, or delete the folder"
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def _repair(store: Store, run: RunFolder) -> None:
     try:
         restore_journal(run)
         rebuilt = rebuild_tables(store, run, keep_damaged=True)
-    except InputError as error:  # such as a damaged manifest: the check after this one names it
+    except InputError as error:  # such as a damaged manifest: the verification below names it
         logger.info("%s: not repaired: %s", run.run_id, error)
         return
     for trial_id, damage in rebuilt.damaged.items():

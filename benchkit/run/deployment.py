@@ -24,7 +24,7 @@ Notify = Callable[[str], None]
 """Function that reports each step to the user."""
 
 LISTENING_TIMEOUT_S = 0.5
-"""A running service accepts a connection at once."""
+"""Timeout of a connection to a service: a running one accepts it at once."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +189,10 @@ def _is_listening(service: Service, host: Host) -> bool:
 
 
 def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
-    """Take down what is kept on hosts under this name, and restore them; return the hosts on which it was up.
+    """Take down the stack of this name on hosts, and restore them; return the hosts on which it was up.
 
-    It is also found where the watchdog that kept it was killed: by the records of its processes, which nobody owns
-    then. Raises HostError, naming the host, where something cannot be ended or restored.
+    Processes that a killed watchdog left are found by their records. Raises HostError, naming the host, where something
+    cannot be ended or restored.
     """
     results = hosts.map(lambda host: (host.name, *_take_down(host, name)))
     failures = [f"{host}: {failure}" for host, _, failures in results for failure in failures]
@@ -206,7 +206,7 @@ def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
 
 
 def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
-    """End what a host keeps under this name, and what a killed watchdog left; return if there was any, and failures."""
+    """Stop a stack on a host, also after its watchdog was killed; return True if it was up, and the failures."""
     holder = host.changes.state().holder
     is_held = holder is not None and holder.run == name
     if is_held:

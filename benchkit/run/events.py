@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the help of a command with a display of its own must not wait for them
+if TYPE_CHECKING:  # slow to import: `--help` must not wait for them
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
@@ -30,7 +30,7 @@ class RunObserver:
         """Show the trials that finished before the run was resumed, each with its verdict, or `failed`."""
 
     def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
-        """Show that a trial starts on a testbed; None: all hosts are one."""
+        """Show that a trial starts on a testbed; None: the hosts are not divided into testbeds."""
 
     def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
         """Show that a trial ended with this rate and the verdict `valid`, `suspect` or `invalid`.
@@ -39,13 +39,13 @@ class RunObserver:
         """
 
     def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Show that a trial failed or was skipped; None: for the reason that an earlier one showed."""
+        """Show that a trial failed or was skipped; `reason` is None where an earlier trial showed the same one."""
 
     def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
         """Show that a trial failed and is about to be retried after this pause."""
 
     def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
-        """Show that a block was added, with these trials, in place of one that invalid trials lost."""
+        """Show that a block with these trials was added in place of the block `lost`, which has invalid trials."""
 
     def block_interrupted(self, block: int) -> None:
         """Show that a pause interrupted a block: all of its trials are repeated."""

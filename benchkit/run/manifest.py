@@ -92,8 +92,8 @@ def code_of(plan: RunPlan) -> CodeState | None:
 def header_digests(plan: RunPlan) -> Mapping[str, str]:
     """Return digests of the secret header values of a plan, by header and source, as far as they are known.
 
-    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller. A plain or salted hash of a short
-    secret is found by trying.
+    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller. A short secret could be guessed from a
+    plain or salted hash.
     """
     secrets = dict.fromkeys(
         (f"{name} from {secret}", secret.reveal())

@@ -62,7 +62,7 @@ def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
 def run_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts, observer: RunObserver) -> RunData:
     """Run a pilot for a planned run, in a temporary store, and return its data.
 
-    Raises HostError, and as `pilot_experiment` and `open_run` do.
+    Raises HostError, and the errors of `pilot_experiment` and `open_run`.
     """
     pilot = pilot_experiment(experiment, planned)
     with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:

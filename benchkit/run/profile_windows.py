@@ -17,11 +17,11 @@ from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, is_of_pass
 
 
 class ProfileWindows:
-    """The costs of requests in the measured trials of a run, and the length that its profiles have to have.
+    """The CPU time per request in the measured trials of a run, and the window that its profiles need.
 
-    A profile without a duration of its own is as long as its load. It is longer where a tenth of the difference of two
-    cells needs that for its interval (`benchkit.scenario.profile_length`). The pass takes no longer than the measured
-    trials.
+    A profile without a duration of its own is as long as its load. It is longer where the interval of a tenth of two
+    cells' difference needs more samples (`benchkit.scenario.profile_length`). The pass takes no longer than the
+    measured trials.
     """
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
@@ -69,10 +69,10 @@ class ProfileWindows:
         most_s = math.floor(plan.blocks * fmean(measured_s or [0.0]) / (2 * profile.blocks))
         if needed_s <= max(most_s, *own_s):
             return math.ceil(needed_s), None
-        more = "no time would" if math.isinf(needed_s) else f"{units.duration(needed_s)} would"
+        more = "no time is enough" if math.isinf(needed_s) else f"they need {units.duration(needed_s)}"
         note = (
-            f"Profiles of {units.duration(max(most_s, *own_s))} give no narrow interval of a tenth of each difference, {more}: "
-            "`--set profile.duration_s=…` sets another window."
+            f"Profiles of {units.duration(max(most_s, *own_s))} are too short to narrow the interval to a tenth of "
+            f"each difference: {more}. `--set profile.duration_s=…` sets another window."
         )
         return most_s, note
 

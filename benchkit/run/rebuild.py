@@ -1,4 +1,4 @@
-"""All tables of a run rebuilt from its raw files alone. Nothing good is replaced by less."""
+"""All tables of a run, rebuilt from its raw files alone; where these are damaged, undamaged rows stay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RebuiltRun:
     trials: int
     """Number of trials whose rows were built from raw files."""
     damaged: Mapping[str, InputError]
-    """Trials whose raw files are damaged, each with the damage: undamaged rows of theirs stay as they were."""
+    """Trials whose raw files are damaged, each with the damage; their undamaged rows stay as they were."""
 
 
 def rebuild_run(store: Store, run: RunFolder) -> int:
@@ -50,7 +50,7 @@ def rebuild_tables(
     """Rebuild all tables of a run from its raw files alone, verdicts included. The run must be locked.
 
     All trials with complete raw files are read, whatever the journal says of them, except those that failed. Readers
-    see the old tables until all trials are judged. A given `judge` has judged all of the trials afterwards.
+    see the old tables until all trials are judged. A given `judge` judges all of the trials.
 
     Raises InputError, and replaces nothing, where raw files are missing or damaged; with `keep_damaged`, the rows of
     such trials stay as they are.
@@ -145,7 +145,7 @@ def _host_rows(manifest: Manifest, history: Iterable[JournalEvent], stored: pa.T
 
 
 def _stored_rows(tables: RunTables, table: str) -> pa.Table | None:
-    """Return the stored rows of a table; None where a file of it is damaged: it is what the raw files are read for."""
+    """Return the stored rows of a table; None where a file of it is damaged."""
     try:
         return tables.rows(table)
     except InputError:

@@ -63,7 +63,7 @@ class RunOutcome:
     retries: dict[str, list[str]] = field(default_factory=dict)
     """Reasons of the retries of each trial, by trial id."""
     adaptation: Adaptation | None = None
-    """Other load or design that the first block of a comparison asked for, for which it ended."""
+    """The other load or design for which a comparison ended after its first block."""
     not_restored: dict[str, str] = field(default_factory=dict)
     """Hosts that could not be restored, each with the reason; their records are kept there."""
     restore_unconfirmed: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class RunOutcome:
         self.retries = {trial: list(reasons) for trial, reasons in progress.retries.items()}
 
     def add_restore_outcome(self, restored: RestoreOutcome) -> None:
-        """Add what the hosts reported when they were released, after their agents had tried once more."""
+        """Add what the hosts reported at their release, after their agents had tried once more to restore them."""
         still_unconfirmed = {host: reason for host, reason in self.not_restored.items() if host in restored.unconfirmed}
         self.not_restored = {**still_unconfirmed, **restored.not_restored}
         self.restore_unconfirmed.update(restored.unconfirmed)
@@ -132,8 +132,8 @@ class RunRecorder:
     def write_host_facts(self) -> None:
         """Write the table `hosts` from the journal.
 
-        That is done when the hosts are tuned and at the end: it reads the whole journal, and would cost more with each
-        block. Readers of an unfinished run see the facts so far, but for the facts of single blocks.
+        It is written when the hosts are tuned and at the end, not after each block, because that reads the whole
+        journal. Readers of an unfinished run do not see the facts of single blocks.
         """
         self.tables.replace("hosts", host_rows_of(self.run.history()))
 
@@ -168,7 +168,7 @@ class RunRecorder:
             return True
 
     def record_pulled_image(self, cell_id: str, service: str, build: BuildRecord) -> None:
-        """Record the image that a host pulled in the manifest; a note names it where it was another one before."""
+        """Record in the manifest which image a host pulled; a note names both ids where the image has changed."""
         with self._lock:
             manifest = self.run.manifest()
             cells = {cell.cell_id: cell for cell in manifest.cells}
@@ -251,9 +251,9 @@ class RunRecorder:
 
     def record_added_block(self, added: AddedBlock) -> None:
         """Record a block in place of a lost one, also as a note for readers of the results."""
-        logger.info("block %d: added, as invalid trials lost block %d", added.block, added.lost)
+        logger.info("block %d: added in place of block %d, which has invalid trials", added.block, added.lost)
         self.journal.append(BlockAdded(block=added.block, lost=added.lost))
-        self.add_note(f"Block {added.block} was added, as invalid trials lost block {added.lost}.")
+        self.add_note(f"Block {added.block} was added in place of block {added.lost}, which has invalid trials.")
 
     def record_decision(self, decision: StopDecision | None) -> None:
         """Record the decision after a block, where one was made."""
@@ -345,7 +345,7 @@ def _store_lost(outcome: RunOutcome) -> BenchkitError:
     return BenchkitError(
         "the run stopped: its folder in the store was deleted or moved",
         where=str(outcome.run.path),
-        why="what follows could not be stored" + ("; services are stopped and hosts restored" if is_restored else ""),
+        why="later trials could not be stored" + ("; services are stopped and hosts restored" if is_restored else ""),
         hint=f"put the folder back and resume the run with `benchkit run --resume {outcome.run.run_id}`, or start a new run",
     )
 

@@ -48,7 +48,7 @@ class Resumption:
 def require_unfinished(run: RunFolder, *, retry_failed: bool = False) -> None:
     """Raise InputError where nothing of a run is left to do, as far as its journal alone says.
 
-    That needs no hosts, and so comes before anything that may have changed since.
+    This check comes first: it needs no hosts, and changes since the start do not matter to it.
     """
     progress = read_progress(run.history())
     if progress.status == "done":
@@ -60,9 +60,9 @@ def check_resumption(
 ) -> Resumption:
     """Check that a run, which must be locked, can be resumed by this plan on these hosts.
 
-    The hosts must be held for the run: until its lease ends, an abandoned one is still tuned. Raises InputError where
-    the run is finished or the plan has another order. Unless `accept_changes`, it does so where scenario, versions or
-    hosts have changed: the error lists the changes. With `retry_failed` a run with failed trials is not finished.
+    The hosts must be held for the run: an abandoned host stays tuned until its lease ends. Raises InputError where the
+    run is finished or the plan has another order. Without `accept_changes`, it also raises InputError where scenario,
+    versions or hosts have changed, and lists the changes. With `retry_failed` a run with failed trials is not finished.
     """
     before, progress = run.manifest(), read_progress(run.history())
     require_unfinished(run, retry_failed=retry_failed)
@@ -132,7 +132,7 @@ def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
             recorder.journal.append(TrialFailed(trial_id=trial_id, cell_id=record.cell_id, why=str(error)))
         else:
             recorder.journal.append(TrialEnded(trial_id=trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
-        logger.info("trial %s: its raw files are complete, the crash came before the journal said so", trial_id)
+        logger.info("trial %s: its raw files are complete, and the journal lacks its end", trial_id)
 
 
 def _repeat_blocks(planned_trials: Sequence[PlannedTrial], recorder: RunRecorder, *, retry_failed: bool) -> None:

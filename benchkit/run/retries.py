@@ -1,8 +1,8 @@
 """Decisions about failed trials: retries and the pauses before them, and the end of a cell that keeps failing. Pure.
 
 A failure of the server or of the scenario is a result. It is not retried, so that a cell that fails now and then is
-noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool that
-hangs may tell of a crowded host, which gave it no CPU time in a short slice. Its block is repeated once.
+noticed. A lost host and a passing state of a host say nothing about the cell: such trials are retried. A load tool may
+hang because a crowded host gave it no CPU time in a short slice: its block is repeated once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ The first are short, because a disk that another program fills is often empty ag
 """
 
 RUN_PAUSES_S = 180.0
-"""Longest sum of all such pauses in a run: three trials that use up theirs. A state that lasts longer needs somebody to
-change it; then the run should end soon and say so."""
+"""Longest sum of all such pauses in a run: three trials that take all of theirs. Somebody has to change a state that
+lasts longer; the run should end soon and say so."""
 
 MAX_FAILURES_IN_ROW = 3
-"""Trials of one cell that fail one after the other; the rest of the cell is skipped then. Two may be chance where a
-server fails now and then. After three the next ones would most likely tell nothing new, and take their time."""
+"""Number of failures of a cell in a row after which its remaining trials are skipped. Two may be chance where a server
+fails now and then. After three, further trials would most likely show nothing new."""
 
 
 CAUSES: Mapping[type[Exception], FailureCause] = {
@@ -84,7 +84,7 @@ class TrialAttempts:
 
 
 class RetryPolicy:
-    """Decides in one run which pauses its trials may take, and which cells are given up."""
+    """The decisions of one run: which pauses its trials may take, and which cells it gives up."""
 
     def __init__(self) -> None:
         self._remaining_s = RUN_PAUSES_S
@@ -108,7 +108,7 @@ class RetryPolicy:
         self._failures.setdefault(cell_id, []).append(reason)
 
     def is_new(self, reason: str) -> bool:
-        """Return True for a reason to skip trials at its first time: one line says it for the rest of a cell."""
+        """Return True for a new reason to skip trials: it is shown once for all remaining trials of a cell."""
         is_new = reason not in self._reported
         self._reported.add(reason)
         return is_new

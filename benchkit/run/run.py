@@ -11,7 +11,7 @@
     print_run_summary(...)                                     benchkit.cli.run_summary
 
 `run_experiment` is this from `connect_all` to `judge_stored_run`; commands read before it, compare and show after it. A
-run that is resumed takes the same way.
+resumed run takes the same steps.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RunOptions:
     names_other_programs: bool = False
     """True to report before the first block what else uses the CPUs of the hosts; this may take a second."""
     adapts: ServerComparison | None = None
-    """Comparison with a rule for its end, which ends after its first block where that asks for another load."""
+    """Comparison that ends after its first block where this one shows the need for another load."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def run_experiment(
 ) -> RunOutcome:
     """Run an experiment on the hosts of an inventory, store its trials and judge them.
 
-    Raises InputError for what cannot be run, and as `open_run` and `execute` do.
+    Raises InputError for what cannot be run, and the errors of `open_run` and `execute`.
     """
     raise_first(missing_secrets(experiment))
     with connect_all(inventory, lease_s=options.lease_s) as hosts:
@@ -261,7 +261,7 @@ def _run_blocks(queue: TrialQueue, testbed: Testbed) -> None:
 
 
 def _add_block(queue: TrialQueue, recorder: RunRecorder, observer: RunObserver) -> None:
-    """Add a block in place of one that invalid trials lost, where the queue allows it."""
+    """Add a block in place of one that has invalid trials, where the queue allows it."""
     added = queue.add_block(recorder.judge.exclusions)
     if added is not None:
         recorder.record_added_block(added)

@@ -47,8 +47,8 @@ class TargetRates:
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
         """Return the cell of a trial with its target rate, and a note about a rate that the run found.
 
-        Raises InputError where no cell has answered at full speed or the capacity is unknown. It does so too for a rate
-        that is too low to be divided.
+        Raises InputError where no cell has answered at full speed, the capacity is unknown, or the rate is too low to
+        be divided.
         """
         cell = plan.cell_of(trial)
         if cell.load.share_of_capacity is not None:

@@ -83,8 +83,8 @@ class Testbed:
     def ready(self) -> Iterator[None]:
         """Tune the hosts and deploy the services; at the end restore all hosts, verified.
 
-        Raises HostError where anything fails before the trials are over. What cannot be restored afterwards, or is not
-        seen restored, goes into the outcome: the results of the trials stand.
+        Raises HostError where anything fails before the trials are over. A host that cannot be restored afterwards, or
+        is not seen restored, is named in the outcome: the trials' results are usable.
         """
         for host in self.hosts:
             self._report_leftovers(host.name)
@@ -127,8 +127,8 @@ class Testbed:
     def recover(self) -> float:
         """Reconnect to the lost hosts and make them ready again; return how long the run was interrupted, in seconds.
 
-        That counts from the last moment when all hosts answered, and includes a time in which this machine was
-        suspended. A host that cannot be reconnected is dropped.
+        The interruption starts when all hosts last answered, and includes time in which this machine was suspended. A
+        host that cannot be reconnected is dropped.
         """
         started_s = time.monotonic()
         lost = self.hosts.unreachable()
@@ -156,7 +156,9 @@ class Testbed:
         if text is not None:
             logger.info("%s", text)
             self.recorder.journal.record("clocks-set", text=text)
-            self.recorder.add_note(f"During the run, {text}. Its times of day are off by that, its durations are not.")
+            self.recorder.add_note(
+                f"During the run, {text}. Times of day after that are off by as much, durations are not."
+            )
             self.observer.notify(text)
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:

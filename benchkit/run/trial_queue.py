@@ -1,8 +1,9 @@
-"""The trials of a run that are still to run, in their order, given the outcome of those before.
+"""The trials of a run that are still to run, in an order that depends on the outcome of earlier ones.
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, and invalid trials may have a block added. A pause or a lost testbed may repeat one, and a resumed run skips what
-has finished. What concurrent testbeds share is here too, under one lock; `run_concurrently` runs each in a thread.
+early, and invalid trials may have a block added. A block is repeated after a pause or the loss of a testbed, and a
+resumed run skips finished trials. What concurrent testbeds share is here too, under one lock; `run_concurrently` runs
+each in a thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
 
 @dataclass(frozen=True)
 class AddedBlock:
-    """A block that was added in place of one that invalid trials had lost."""
+    """A block that was added in place of the block `lost`, which has invalid trials."""
 
     block: int
     lost: int
@@ -65,8 +66,8 @@ class TrialQueue:
         """Take the planned order, the rule by which the measured blocks may end early, and the testbeds.
 
         With `together` all measured trials of a block run at the same time, as in a sliced design. A block with a
-        testbed in `homes` runs on no other one. `spare` is the rule for blocks in place of lost ones; None: there are
-        none. `added` has such blocks that are among the planned trials already, each with the lost one.
+        testbed in `homes` runs on no other one. `spare` is the rule for blocks that replace lost ones; None: none is
+        added. `added` has the lost block of each added block whose trials are planned already.
         """
         self._together = together
         self._planned = tuple(planned_trials)
@@ -94,14 +95,13 @@ class TrialQueue:
     def batches(self, testbed: str | None = None) -> Iterator[tuple[PlannedTrial, ...]]:
         """Yield the trials that a testbed runs next, together; ask for more when all of them have finished.
 
-        A profile pass runs however early the measured blocks before it ended. While other testbeds have trials that may
-        come back, this waits for them.
+        A profile pass runs even if the measured blocks before it ended early. The iterator waits while trials of other
+        testbeds may return to the queue.
         """
         while batch := self._take(testbed):
             yield batch
 
     def _take(self, testbed: str | None) -> tuple[PlannedTrial, ...]:
-        """Take the next trials for a testbed; none where nothing is left for it."""
         with self._changed:
             while not self._is_stopped:
                 if (first := self._first_free(testbed)) is not None:
@@ -188,7 +188,7 @@ class TrialQueue:
         return decision
 
     def add_block(self, exclusions: Iterable[Exclusion]) -> AddedBlock | None:
-        """Add a block in place of one that invalid trials lost, once all measured ones have finished.
+        """Add a block in place of one that has invalid trials, once all measured ones have finished.
 
         `exclusions` covers all trials so far. Returns None where no block is lost, or no further one is allowed.
         """
@@ -239,7 +239,7 @@ class TrialQueue:
             return tuple(sorted(of_block, key=lambda each: each.position))
 
     def interrupt(self, trial: PlannedTrial) -> tuple[PlannedTrial, ...] | None:
-        """Queue the block of a trial that was interrupted again, whole; return its finished trials.
+        """Queue the whole block of an interrupted trial once more; return the block's finished trials.
 
         Returns None where the block is not contiguous: then only the trial returns to the queue.
         """
@@ -304,9 +304,9 @@ signals restart system calls (SA_RESTART in sigaction(2))."""
 def run_concurrently(
     works: Sequence[Callable[[], None]], *, stop: Callable[[], None], abort: Callable[[], None]
 ) -> None:
-    """Do all of these works at the same time, and return when all have ended; a single one in this thread.
+    """Run these functions in threads of their own and return when all have ended; run a single one in this thread.
 
-    After an error of one, `stop` has the others end after their present trial; the first error is raised then. At an
+    After an error in one, `stop` makes the others end after their present trial; then the first error is raised. At an
     interruption, which reaches this thread alone, `abort` makes the others fail at once.
     """
     if len(works) == 1:

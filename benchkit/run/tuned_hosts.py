@@ -69,7 +69,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
 
 
 class CellTuning:
-    """The tuning of cells over the run's: one cell's is applied at a time."""
+    """The kernel settings of cells, which override the run's; one cell's are applied at a time."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts, journal: Journal) -> None:
         self._plan = plan

@@ -1,10 +1,9 @@
 """Estimates of the runs of a scenario: ratios to the baseline within each run, and the values themselves.
 
 They are computed once for each run and kept in the store; a run whose trials or manifest were written since is computed
-again. `results rm` and deleting the file lose nothing.
+again. The file can be deleted at any time: it is computed again.
 
-Each comes with the conditions of its run: hosts and settings, which are all that can change its results but the code
-under test.
+Each comes with the conditions of its run: hosts and settings, which can change its results beside the code under test.
 """
 
 from __future__ import annotations

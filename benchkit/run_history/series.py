@@ -141,9 +141,9 @@ def history(
 ) -> History:
     """Return the history of a scenario: its series over all runs with a finished trial, and their shifts.
 
-    Each series is of one scale and cell. Ratios to the baseline within each run survive a change of hosts: their series
-    go on over it. With `values`, and where runs have no baseline, the series are of the values themselves, one for all
-    runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
+    Each series is of one scale and cell. Ratios to the baseline within each run are comparable over a change of hosts:
+    their series go on. With `values`, and where runs have no baseline, the series are of the values themselves, one for
+    all runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
     (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
     """
     where = open_store(store, must_exist=True)
@@ -192,7 +192,8 @@ def make_history(
         notes.append(
             "Values of runs differ with the state of their hosts; ratios to a baseline within each run do not."
             if has_ratios
-            else "These runs have one cell, and so no ratio that would survive a change of the hosts: only values."
+            else "These runs have one cell, so they have no ratio, and their values differ with the state of their "
+            "hosts."
         )
     if imported:
         notes.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")

@@ -116,14 +116,14 @@ def _raw_prefix(run: RunFolder) -> str:
 
 
 def read_all_but_raw(store: Store, run: RunFolder) -> Mapping[str, bytes]:
-    """Return the contents of the files of a run, its checksums too, without raw files."""
+    """Return the contents of all files of a run, checksums included, except raw files."""
     paths = [path for path in files_of_run(store.path, run.run_id) if not path.startswith(_raw_prefix(run))]
     recorded = [checksums_path(run.run_id)] if (run.path / CHECKSUMS).exists() else []
     return {path: read_regular(store.path / path) for path in (*paths, *recorded)}
 
 
 def restore_all_but_raw(store: Store, run: RunFolder, contents: Mapping[str, bytes]) -> None:
-    """Restore these files of a run, and remove its others but raw ones; on a full disk they fit again."""
+    """Restore these files of a run, and remove all others except raw files, so that they fit on a full disk."""
     for path in read_all_but_raw(store, run):
         if path not in contents or path.startswith("tables/"):
             (store.path / path).unlink()

@@ -21,10 +21,10 @@ PARTIAL = ".partial"
 """Suffix of files and folders that are not complete yet; their names start with a dot, so that no reader takes them."""
 
 BY_UMASK, PRIVATE = 0o666, 0o600
-"""Modes of new files: what the umask leaves, and those with requests, which may hold what nobody else may know."""
+"""Modes of new files: as the umask allows, and for files with requests, which may hold secrets."""
 
 FOLDER_MODE = 0o775
-"""Mode of new folders, where not everybody may write; the umask takes more of it."""
+"""Mode of new folders: not writable for everybody; the umask may restrict it further."""
 
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
 
@@ -35,8 +35,7 @@ _CHUNK = 1 << 20
 def atomic_file(path: Path, mode: int = BY_UMASK) -> Iterator[BinaryIO]:
     """Yield a file that is synced and takes the name `path` when the block ends; if the block fails, it is removed.
 
-    Another file of that name is replaced in one step: readers see the old content or the new, and so they do after a
-    crash.
+    Another file of that name is replaced in one step: readers see the old content or the new, also after a crash.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
@@ -66,7 +65,7 @@ def write_synced(path: Path, content: bytes, mode: int = BY_UMASK) -> None:
 
 
 def _created(path: Path, mode: int) -> BinaryIO:
-    """Open a file for writing; a new one has this mode, without what the umask takes."""
+    """Open a file for writing; a new one has this mode, less the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb")
 
 
@@ -103,7 +102,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 def is_locked(path: Path) -> bool:
     """Return True while a process holds the lock file. Nothing is written, so that readers of others' stores can ask.
 
-    A lock file that this user may not read counts as held: nobody else can tell.
+    A lock file that this user may not read counts as held.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -163,7 +162,7 @@ def decompress(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
                             "the raw file is too large",
                             where=str(path),
                             why=f"its content exceeds {size(max_bytes)}",
-                            hint="benchkit stores no such file: restore it from a backup, or remove the run",
+                            hint="benchkit stores no file of this size: restore it from a backup, or remove the run",
                         )
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content

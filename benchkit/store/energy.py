@@ -27,9 +27,9 @@ class _Source(NamedTuple):
 def energy_columns(record: TrialRecord, telemetry: Columns[TelemetryRow], requests: float | None) -> dict[str, Any]:
     """Return the columns of `trials` about energy; none where a machine of the servers has no counter.
 
-    All machines count as far as each of them is known: as whole hosts, else packages with their DRAM, else packages.
-    Energy between two samples is interpolated; power is integrated by trapezoids. The energy of a time without load is
-    that of the block's idle baseline.
+    All machines are counted alike, by what each of them can measure: whole host, else package and DRAM, else package.
+    Energy between two samples is interpolated; power is integrated by trapezoids. The energy without load is the idle
+    power before the block times the window.
     """
     hosts = {service.host for service in record.services}
     watches = {each.machine or each.host: each for each in record.watched if each.host in hosts}

@@ -24,7 +24,7 @@ from benchkit.validation import first_fault
 
 FailureCause = Literal["host-lost", "host-state", "server", "scenario", "load-tool", "hang", "other"]
 """Cause of a trial's failure. host-lost: the connection to a host. host-state: a state of a host that may pass, such as
-no space. server: a service under test. scenario: the scenario, or a text that cannot be read. load-tool: the tool
+no space. server: a service under test. scenario: the scenario, or an output that cannot be read. load-tool: the tool
 cannot measure the server, and another one can. hang: the load tool did not end, and printed no result. other: all else,
 such as a load tool that failed."""
 
@@ -132,7 +132,7 @@ class TrialSkipped(JournalEvent):
 
 
 class BlockInterrupted(JournalEvent):
-    """A block that a pause interrupted, or whose failed trials are repeated, as `round`; its `trials` are excluded."""
+    """A block that is repeated as `round`, after a pause or for failed trials; its finished `trials` are excluded."""
 
     event: Literal["block-split"] = "block-split"
     block: int
@@ -142,7 +142,7 @@ class BlockInterrupted(JournalEvent):
 
 
 class BlockAdded(JournalEvent):
-    """A block that runs in place of one that invalid trials had lost."""
+    """A block that runs in place of the block `lost`, which has invalid trials."""
 
     event: Literal["block-added"] = "block-added"
     block: int
@@ -168,7 +168,7 @@ _KINDS: dict[str, type[JournalEvent]] = {
 
 
 def parse_event(document: Mapping[str, object]) -> JournalEvent:
-    """Return a line of the journal as an event. Raises pydantic's ValidationError for a line that is none."""
+    """Return a line of the journal as an event. Raises pydantic's ValidationError for any other line."""
     return _KINDS.get(str(document.get("event")), OtherEvent).model_validate(document)
 
 
@@ -183,7 +183,7 @@ class Journal:
         os.lseek(self._file, 0, os.SEEK_END)
 
     def append(self, event: JournalEvent) -> None:
-        """Write an event as one line. Raises OSError, and then nothing of it stays in the file."""
+        """Write an event as one line. Raises OSError; then no part of the line stays in the file."""
         line = event.model_dump_json(exclude_none=True)
         content = memoryview(line.encode() + _END)
         with self._lock:

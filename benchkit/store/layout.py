@@ -38,12 +38,12 @@ def manifest_path(run_id: str) -> str:
 
 
 def table_path(table: str, scenario: str | None) -> str:
-    """Return the beginning of the paths of a table from the folder of the store, of one scenario or of all (None)."""
+    """Return the prefix of a table's paths from the folder of the store, for one scenario or for all (None)."""
     return f"tables/{table}/" + (f"scenario={scenario}/" if scenario is not None else "")
 
 
 def part_of(path: str) -> Partition:
-    """Return scenario and run of the path of a table's file from the folder of the store."""
+    """Return the scenario and run of a table's file, given its path from the folder of the store."""
     _, _, scenario, run_id, _ = path.split("/")
     return scenario.removeprefix("scenario="), run_id.removeprefix("run_id=")
 
@@ -87,7 +87,7 @@ def table_folders(store: Path, table: str, run_id: str) -> list[Path]:
 
 
 def _entries(store: Path, run_id: str) -> Iterator[Path]:
-    """Yield the folders of a run and all that is in them, but its report. Links are not followed."""
+    """Yield the folders of a run and all that is in them, except its report. Links are not followed."""
     run = store / "runs" / run_id
     yield run
     yield from _below(run)

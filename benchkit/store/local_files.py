@@ -71,13 +71,13 @@ class LocalFiles:
         return found
 
     def fetch_listed_manifests(self, _beginning: str) -> None:
-        """Do nothing: the manifests of runs that begin so are here."""
+        """Do nothing: these manifests are in the folder already."""
 
     def fetch_manifests(self, _runs: Iterable[str]) -> None:
-        """Do nothing: the manifests of these runs are here if they exist."""
+        """Do nothing: existing manifests are in the folder already."""
 
     def fetch(self, _runs: Iterable[str], _is_wanted: Callable[[str], bool]) -> None:
-        """Do nothing: the wanted files of these runs are here."""
+        """Do nothing: the files are in the folder already."""
 
     @contextlib.contextmanager
     def unverified(self, _run_id: str) -> Iterator[Path]:
@@ -88,8 +88,8 @@ class LocalFiles:
 def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
     """Return the Parquet files of a run's part of a table, sorted.
 
-    The merged file takes its name before the files that it replaces are deleted. If that happened during the listing,
-    the listing may lack files of both kinds, and is repeated.
+    The merged file takes its name before the files that it replaces are deleted. A listing made during a merge may lack
+    files of both kinds, and is repeated.
     """
     files = sorted(folder.glob("*.parquet"))
     merged = folder / f"{table}.parquet"
@@ -97,7 +97,7 @@ def _parquet_files(folder: Path, table: str) -> tuple[Path, ...]:
 
 
 def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Path]:
-    """Return the folders of a partition key: those of the values, or all of them where these are None."""
+    """Return the folders of a partition key for these values, or for all (None)."""
     if values is not None:
         return [folder for folder in (path / f"{key}={value}" for value in values) if folder.is_dir()]
     if not path.is_dir():
@@ -106,11 +106,11 @@ def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Pa
 
 
 def _partition(folder: Path, key: str, kind: Any) -> str:  # noqa: ANN401 - an annotated type
-    """Return the value of a partition key in the name of a folder. Raises InputError where benchkit gives none such."""
+    """Return the value of a partition key in the name of a folder. Raises InputError for an invalid name."""
     value = folder.name.removeprefix(f"{key}=")
     if not is_valid_name(value, kind):
         raise InputError(
-            f"the folder of a table has a name that benchkit gives to none: {value!r} as {key}",
+            f"the folder of a table has a name that benchkit never gives: {value!r} as {key}",
             where=str(folder),
             hint="remove the folder from the store, or give it its name back",
         )

@@ -15,7 +15,7 @@ from benchkit.models.noise import NoiseRecord
 
 
 class NoiseReport(Frozen):
-    """One line: the connections held at an instant, and all that was done since the start."""
+    """One line: the connections open at an instant, and totals since the start."""
 
     t_ns: int
     """Instant on the monotonic clock of the load host."""
@@ -24,7 +24,7 @@ class NoiseReport(Frozen):
     done: Mapping[str, int]
     """Totals: `read_bytes`, `responses`, `malformed`, `refused`, `closed`."""
     answers: Mapping[str, int]
-    """Answers to malformed requests by status, or by how there was none."""
+    """Answers to malformed requests, by status; without an answer, by `closed` or `none`."""
     cpu_s: float
 
     @property
@@ -34,7 +34,7 @@ class NoiseReport(Frozen):
 
 
 def read_noise(content: bytes) -> list[NoiseReport]:
-    """Read the complete lines of the program. Raises ParseError."""
+    """Read the complete lines that the program printed. Raises ParseError."""
     try:
         return [NoiseReport.model_validate_json(line) for line in content.split(b"\n")[:-1]]
     except ValidationError as error:
@@ -46,7 +46,7 @@ def noise_record(
 ) -> NoiseRecord:
     """Return what was done in a window, from the last report before it to the first one after it.
 
-    Raises ParseError where no two reports are around a part of it.
+    Raises ParseError where no two reports enclose a part of it.
     """
     start_ns, end_ns = window_ns
     times = [each.t_ns for each in reports]

@@ -141,7 +141,7 @@ def refuse_newer(version: int, where: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; all errors during the block become an InputError, but that of a missing file."""
+    """Open a Parquet file; errors during the block become an InputError, except FileNotFoundError."""
     try:
         with open_regular(path) as file:
             yield pq.ParquetFile(file, page_checksum_verification=True)

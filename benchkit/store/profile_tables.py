@@ -28,8 +28,8 @@ class ProfileTables:
 def read_profiles(record: TrialRecord, raw: Callable[[str], bytes]) -> ProfileTables:
     """Return the rows of a trial's profiles; `raw` returns the content of a raw file by its name.
 
-    Kernel time within a system call counts as that call: programs whose own profiler does not record the kernel then
-    compare with those under perf.
+    Kernel time within a system call counts as that call: profiles that do not record the kernel are then comparable
+    with perf's.
     """
     functions: list[ProfileRow] = []
     shares: list[ProfileShareRow] = []

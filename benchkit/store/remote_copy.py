@@ -1,8 +1,8 @@
 """A local copy of those files of a store below a URL that a command needs, which `Store` then reads like any folder.
 
 The copy is a temporary folder with the layout of a store. It is filled as files are needed, each verified against its
-checksum, and is removed with the copy. A run is there once it has its manifest, which `benchkit.store.transfer` writes
-last. Its checksums name all its files: one run is read without listing any folder.
+checksum, and removed when its `RemoteCopy` is deleted. A run is there once it has its manifest, which
+`benchkit.store.transfer` writes last. Its checksums name all its files: one run is read without listing any folder.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RemoteCopy:
         return f"{self.location}/{path.relative_to(self.path).as_posix()}"
 
     def fetch_listed_manifests(self, beginning: str) -> None:
-        """Fetch the manifests of all runs that begin so. Raises InputError for an empty store."""
+        """Fetch the manifests of all runs whose ids have this prefix. Raises InputError for an empty store."""
         self.fetch_manifests(self._run_names(beginning))
 
     def _run_names(self, beginning: str = "") -> list[str]:
@@ -102,7 +102,7 @@ class RemoteCopy:
         return dict(sorted(found.items()))
 
     def fetch_manifests(self, runs: Iterable[str]) -> None:
-        """Fetch the manifests of those of these runs that are there."""
+        """Fetch the manifests of these runs, as far as they exist."""
         paths = (manifest_path(run_id) for run_id in runs if is_valid_name(run_id, RunId))
         for path, content in self.remote.read(path for path in paths if not self._has(path)).items():
             target = self.path / path
@@ -110,7 +110,7 @@ class RemoteCopy:
             target.write_bytes(content)
 
     def fetch(self, runs: Iterable[str], is_wanted: Callable[[str], bool]) -> None:
-        """Fetch those files of runs that are wanted and not here yet; `is_wanted` gets paths from the store's folder.
+        """Fetch the wanted files of runs that the copy lacks; `is_wanted` gets paths from the store's folder.
 
         Raises InputError for a missing file, and for one that differs from its checksum.
         """
@@ -149,7 +149,7 @@ class RemoteCopy:
 
     @contextlib.contextmanager
     def unverified(self, run_id: str) -> Iterator[Path]:
-        """Yield a folder of its own with the files of a run as they are there: unverified, and without missing ones."""
+        """Yield a separate folder with the existing files of a run, unverified."""
         paths = {*self.checksums([run_id])[run_id], checksums_path(run_id)}
         folders = {path.rpartition("/")[0] for path in paths if path.startswith("tables/")}
         there = [path for folder in (f"runs/{run_id}", *sorted(folders)) for path in self.remote.listing(folder)]

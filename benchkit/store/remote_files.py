@@ -1,7 +1,7 @@
-"""Files below a URL, by way of fsspec: the only module that knows it.
+"""Files below a URL, by way of fsspec, which no other module uses.
 
 Credentials come from where the client library of each service looks for them: its environment variables and its config
-files. A URL has none, so that they get into no artifact.
+files. A URL has none, so that no stored file contains them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXTRAS: Mapping[str, str] = {"s3": "s3", "s3a": "s3", "http": "http", "https": 
 _READ_ONLY = frozenset({"http", "https"})
 _OPTIONS: Mapping[str, Mapping[str, object]] = {
     "file": {"auto_mkdir": True},
-    "s3": {"max_concurrency": 1},  # of the parts of one file, for which it asks for the size first
+    "s3": {"max_concurrency": 1},  # more parts of a file at once would cost a request for its size
 }
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -50,8 +50,7 @@ class RemoteFile:
 class RemoteFiles:
     """The files below a URL, by their paths from there.
 
-    Methods raise InputError for what the user can change, and BenchkitError for failures of the service and the way to
-    it.
+    Methods raise InputError for what the user can change, and BenchkitError for failures of the service or the network.
     """
 
     def __init__(self, url: str) -> None:
@@ -126,7 +125,7 @@ class RemoteFiles:
             ) from None
 
     def digests(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the SHA-256 of files by path, which are read for it."""
+        """Read files and return their SHA-256 by path."""
         with tempfile.TemporaryDirectory(prefix="benchkit-") as folder:
             copies = {path: Path(folder, path) for path in paths}
             self.fetch(copies)
@@ -140,7 +139,7 @@ class RemoteFiles:
     def create(self, path: str, source: Path) -> bool:
         """Copy a file there unless there is one; return False where there was.
 
-        S3 decides this in one step, also between two who write at once; other services look first.
+        On S3 this is atomic, also between two writers; on other services, existence is checked first.
         """
         with self._writing():
             try:

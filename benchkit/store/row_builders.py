@@ -122,7 +122,7 @@ def _cost_per_million(record: TrialRecord, result: LoadResult) -> float | None:
 
 
 def _processing_mean_s(result: LoadResult) -> float | None:
-    """Return the mean response time without that of connecting; None where it does not include that."""
+    """Return the mean response time less the mean connect time; None where times do not include connecting."""
     mean_s, connect_s = result.latency.mean_s, result.connect_mean_s
     if result.latency.covers != "connect+request" or mean_s is None or connect_s is None:
         return None
@@ -130,14 +130,14 @@ def _processing_mean_s(result: LoadResult) -> float | None:
 
 
 def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measurement | None) -> float | None:
-    """Return the rate achieved under a target rate: that of the measured requests, else the tool's own."""
+    """Return the rate achieved under a target rate: from the measured requests, else as the tool states it."""
     if record.load.rate is None:
         return None
     return result.rps if measurement is None else measurement.achieved_rate
 
 
 def _latency_from(load: Load, measurement: Measurement | None) -> LatencyFrom:
-    """Return the instant from which latencies count: for percentiles alone, as the tool holds rates."""
+    """Return the instant from which latencies count; without a measurement, as the tool holds rates."""
     if measurement is not None:
         return measurement.latency_from
     rate = TOOLS[load.tool].rate if load.tool in TOOLS else None
@@ -164,9 +164,9 @@ def _probe_columns(record: TrialRecord) -> dict[str, Any]:
 
 
 def _cipher(record: TrialRecord, result: LoadResult) -> str | None:
-    """Return the cipher suite of the load: the tool's word, else that of the probe where the server allows no other.
+    """Return the cipher suite of the load as the tool states it, else the probe's where the server allows no other.
 
-    Tool and server choose it from both their lists, so that the probe, with a list of its own, may have another.
+    It is negotiated: the probe offers another list than the tool, and may get another cipher suite.
     """
     if result.negotiated is not None and result.negotiated.cipher is not None:
         return result.negotiated.cipher
@@ -191,7 +191,7 @@ def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:
-    """Return the SHA-256 of a body, or for several that of their digests."""
+    """Return the SHA-256 of a single body, or of the digests of several."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
@@ -341,7 +341,8 @@ def flatten_facts(value: object, name: str = "") -> Iterable[tuple[str, str | No
 def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
     """Return the number of requests while the hosts were sampled.
 
-    In slices that is the window, beyond which a tool may go on (`Tool.overrun_s`): its requests are taken by time.
+    In slices, hosts are sampled in the window only, and a tool may overrun it (`Tool.overrun_s`). Its requests are then
+    counted in proportion to time.
     """
     if not record.slices or not result.duration_s or result.requests is None:
         return result.requests

@@ -58,7 +58,6 @@ class RunFolder:
     """The folder of one run: its manifest, its journal and the raw files of its trials."""
 
     def __init__(self, files: StoreFiles, run_id: str) -> None:
-        """Use the existing folder of a run among the files of its store."""
         self.run_id = run_id
         """Id of the run."""
         self.path = files.path / "runs" / run_id
@@ -114,7 +113,7 @@ class RunFolder:
             ) from None
         if manifest.run_id != self.run_id:
             raise InputError(
-                f"the manifest is that of another run, {manifest.run_id}",
+                f"the manifest belongs to another run, {manifest.run_id}",
                 where=path,
                 why="the folder of a run has its id as name",
                 hint="give the folder its name back, or restore the file from a backup",
@@ -149,9 +148,9 @@ class RunFolder:
         self._commit(record.trial_id, {**files, RECORD: record.model_dump_json(indent=2).encode() + b"\n"})
 
     def commit_failed_trial(self, trial_id: str, files: Mapping[str, bytes]) -> Path | None:
-        """Store the raw files of a failed trial, instead of those of an earlier attempt; return their folder.
+        """Store the raw files of a failed trial in place of an earlier attempt's; return their folder, if any.
 
-        There is no record, so that no table is built of them. None where there are no files.
+        They have no record, so that no table is built from them.
         """
         if not files:
             return None
@@ -182,7 +181,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the run during the block, as its only writer.
 
-        Raises InputError where another process does.
+        Raises InputError where another process holds it.
         """
         with self.try_lock() as is_ours:
             if not is_ours:
@@ -235,7 +234,7 @@ class RunFolder:
             ) from None
         if record.trial_id != trial_id:
             raise InputError(
-                f"the record is that of another trial, {record.trial_id}",
+                f"the record belongs to another trial, {record.trial_id}",
                 where=where,
                 hint="restore the file from a backup",
             )
@@ -269,7 +268,7 @@ class RunFolder:
         self._fetch(lambda name: name.endswith(f"/{RECORD}"))
 
     def _fetch(self, is_wanted: Callable[[str], bool]) -> None:
-        """Fetch the files of the run that are wanted and not here yet; `is_wanted` gets paths from `path`."""
+        """Fetch the wanted files of the run that are missing locally; `is_wanted` gets paths from `path`."""
         beginning = f"runs/{self.run_id}/"
         self._files.fetch(
             [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))

@@ -20,7 +20,7 @@ from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 
 FEW_JOBS = 20
-"""Jobs below which this process has done them before workers have started, which takes some seconds."""
+"""Number of jobs below which this process runs them itself: workers take some seconds to start."""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

@@ -188,7 +188,7 @@ class Store:
         return self.path / "tables" / table
 
     def table_folder(self, table: str, scenario: str, run_id: str) -> Path:
-        """Return the folder of a run's rows of a table. Raises InputError for names that benchkit gives to none."""
+        """Return the folder of a run's rows of a table. Raises InputError for names that benchkit never gives."""
         for key, value, kind in (("scenario", scenario, Name), ("run_id", run_id, RunId)):
             if not is_valid_name(value, kind):
                 raise InputError(
@@ -213,9 +213,9 @@ class Store:
     def part_locations(
         self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
     ) -> dict[Partition, tuple[str, ...]]:
-        """Return the paths or URLs of the same files, without those whose rows a merged file has.
+        """Return the paths or URLs of the same files, except those whose rows a merged file has.
 
-        Nothing is fetched of a run with one file.
+        Fetches nothing for a run with a single file.
         """
         found = self.files.table_files(table, runs, scenario)
         self._fetch_parts(table, (part for part, files in found.items() if len(files) > 1))
@@ -237,8 +237,8 @@ class Store:
 def open_store(option: str | Path | Store | None = None, *, must_exist: bool = False) -> Store:
     """Return the store to read: the option, else BENCHKIT_STORE, else ./results.
 
-    Raises InputError for what is neither a folder nor a usable URL, and with `must_exist` for a missing folder. A
-    store below a URL is asked when something of it is read.
+    Raises InputError for what is neither a folder nor a usable URL, and with `must_exist` for a missing folder. A store
+    below a URL is accessed at the first read.
     """
     if isinstance(option, Store):
         return option
@@ -251,7 +251,7 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
 def _require_run_id(run: RunFolder) -> None:
     if not is_valid_name(run.run_id, RunId):
         raise InputError(
-            f"the folder is no run: {run.run_id!r} is no id of one",
+            f"the folder is no run: {run.run_id!r} is no run id",
             where=run.location,
             why="ids have letters, digits, dots, dashes and underscores, and begin with a letter",
             hint="remove the folder from the store, or give it its name back",

@@ -4,7 +4,7 @@ There is one file per trial, so that every reader of the store sees the trials o
 The end of a run then does not read all raw files again.
 
 Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
-(`benchkit.replaces` in its metadata), and these are deleted after it has its name. A crash between the two loses no
+(`benchkit.replaces` in its metadata), and these are deleted after it has its name. A crash between these steps loses no
 row: benchkit's readers skip the files that are replaced, and the next merge, resume or `reparse` deletes them.
 
 The small tables of all runs can be copied into one compact file each, so that a thousand runs are read as fast as one.
@@ -103,7 +103,7 @@ def compact(store: Store) -> Compaction:
 
 
 def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table | None, frozenset[Partition]]:
-    """Return those rows of a compact file whose runs have not changed since, and these runs.
+    """Return the rows of a compact file of the runs that have not changed since, and these runs.
 
     The rows are None where there is no compact file, or one of another version.
     """
@@ -161,7 +161,6 @@ class RunTables:
     """The tables of one run, for its only writer."""
 
     def __init__(self, store: Store, scenario: str, run_id: str) -> None:
-        """Write to the partition of this run."""
         self._store = store
         self._key = scenario, run_id
 
@@ -219,7 +218,7 @@ class RunTables:
         return rows_from_arrow(TrialRow, self.rows(TrialRow.TABLE))
 
     def folder(self, table: str) -> Path:
-        """Return the folder of the run's rows of a table. Raises InputError for names that benchkit gives to none."""
+        """Return the folder of the run's rows of a table. Raises InputError for names that benchkit never gives."""
         return self._store.table_folder(table, *self._key)
 
     def _files(self, table: str) -> tuple[Path, ...]:
@@ -311,7 +310,7 @@ def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:
 
 
 def unknown_cells(manifest: Manifest, cell_ids: Iterable[str]) -> list[str]:
-    """Return those of the cells that the manifest lacks, sorted."""
+    """Return the cells that the manifest lacks, sorted."""
     return sorted(set(cell_ids) - {cell.cell_id for cell in manifest.cells})
 
 

@@ -13,7 +13,7 @@ from benchkit.models.trial import TraceRecord
 NO_TRACE = "no-trace"
 """Code of the note on services without a trace."""
 NO_COUNTERS = "no-counters"
-"""The same of hardware counters."""
+"""Code of the note on services without hardware counters."""
 TRACE_NOTES = (NO_TRACE, NO_COUNTERS)
 CALLS, WAITING, COUNTERS = "system calls", "waiting", "counters"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
@@ -103,7 +103,7 @@ def read_sums(text: str, machine: str) -> dict[tuple[int, str, str], float]:
 
 
 def read_calls(text: str) -> dict[str, float]:
-    """Return the calls by name that `perf stat -j` counted; those of no name that it knows are `others`."""
+    """Return the calls by name that `perf stat -j` counted; calls whose name it does not know are `others`."""
     counts = _counts(text)
     calls = {match[1]: calls for event, calls in counts if (match := _ENTERED.fullmatch(event)) and calls}
     rest = sum(calls or 0.0 for event, calls in counts if event == "raw_syscalls:sys_enter") - sum(calls.values())
@@ -111,9 +111,9 @@ def read_calls(text: str) -> dict[str, float]:
 
 
 def read_counters(text: str) -> dict[str, float]:
-    """Return instructions, cycles, and the CPU seconds that they are of, as `perf stat -j` counted them.
+    """Return instructions, cycles, and the CPU seconds in which `perf stat -j` counted them.
 
-    perf scales counts that shared a counter. Raises ParseError where one is not counted.
+    perf scales events that shared a counter. Raises ParseError where an event is not counted.
     """
     counts = _counts(text)
     found: dict[str, float] = {}
@@ -126,7 +126,7 @@ def read_counters(text: str) -> dict[str, float]:
 
 
 def _counts(text: str) -> list[tuple[str, float | None]]:
-    """Return the events of `perf stat -j` with their counts, in milliseconds of a clock; None: not counted.
+    """Return the events of `perf stat -j` with their counts (clocks in milliseconds); None: not counted.
 
     Its lines are documented in perf-stat(1), JSON FORMAT; lines without an event are metrics and comments.
     """

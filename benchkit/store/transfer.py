@@ -1,10 +1,10 @@
-"""Runs published to a store away from this machine, and brought from there.
+"""Runs published to a remote store, and fetched from it.
 
-The checksums of a run are written first: they claim its id for this content, so that nobody else publishes another one
-under it. A claim without a manifest does not count: a full disk or a crash may have left it, and it is replaced. Then
-come raw files and journal, then tables, and the manifest last: readers see the run complete or not at all. Nothing is
-deleted, and files that are there already with the same content stay. An interrupted transfer is continued by another
-one, and two of the same run write the same.
+The checksums of a run are written first: they claim its id for this content, so that nobody else publishes another run
+under this id. A claim without a manifest does not count: a full disk or a crash may have left it, and it is replaced.
+Then come raw files and journal, then tables, and the manifest last: readers see the run complete or not at all. Nothing
+is deleted, and files that are there already with the same content stay. The next transfer continues an interrupted one,
+and two transfers of one run write the same files.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class Transfer:
 def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = False) -> Transfer:
     """Publish a run. Its lock is held meanwhile.
 
-    Of a run that is there already, missing and damaged files are written again; with `only_new` none is looked at.
+    Of a run that is published already, missing and damaged files are written again; with `only_new` it is skipped.
 
-    Raises InputError for a run that has not ended or is damaged, and where its id is there with another content.
+    Raises InputError for a run that has not ended or is damaged, and where the remote store has its id with another
+    content.
     """
     with run.locked():
         _require_ended(run)
@@ -190,7 +191,7 @@ def _require_same(checksums: Checksums, others: Checksums, where: str) -> None:
     if checksums != others:
         different = sorted(path for path, _ in set(checksums.items()) ^ set(others.items()))
         raise InputError(
-            "this run id is there with another content, and nothing is overwritten",
+            "the store has this run id with another content, and nothing is overwritten",
             where=f"{where}/{different[0]}",
             why=f"{len(set(different))} of its files differ",
             hint="the run was judged again or changed after it was copied; keep both under different stores",
@@ -198,7 +199,7 @@ def _require_same(checksums: Checksums, others: Checksums, where: str) -> None:
 
 
 def _missing(store: Store, run: RunFolder, checksums: Checksums, remote: RemoteFiles) -> list[str]:
-    """Return the files that are not there with the content of these checksums."""
+    """Return the files that the remote store lacks, or has with another checksum."""
     folders = {path.rpartition("/")[0] for path in checksums if not path.startswith(f"runs/{run.run_id}/")}
     there: dict[str, RemoteFile] = {}
     for folder in (f"runs/{run.run_id}", *sorted(folders)):
@@ -227,7 +228,7 @@ def _is_in_place(path: Path, checksum: str) -> bool:
     found = _sha256(path)
     if found not in {None, checksum}:
         raise InputError(
-            "a file of this run is there with another content, and nothing is overwritten",
+            "your store has a file of this run with another content, and nothing is overwritten",
             where=str(path),
             hint="move it away, then pull the run again",
         )

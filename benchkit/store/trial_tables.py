@@ -66,7 +66,7 @@ _MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
 
 @dataclass(frozen=True, eq=False)
 class TrialTables:
-    """All rows of one trial; those of a table are the field of its name, but for `trials`."""
+    """All rows of one trial: `trial` for the table `trials`, and for each other table the field of its name."""
 
     trial: TrialRow
     notes: tuple[NoteRow, ...]

@@ -68,7 +68,7 @@ def _no_limit(found: CapacityEstimate) -> Finding:
 
 
 def of_run(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    """Find the trials at a share of a capacity that is only known to be at least something."""
+    """Find the trials at a share of a capacity of which only a lower bound is known."""
     factor = _share_factor(evidence.manifest.scenario.get("load") or {})
     if factor is None:
         return {}
@@ -101,7 +101,7 @@ def _unknown_share(low: float) -> Finding:
         metrics=AT_SHARES,
         seen=f"the capacity, of which the target rate is a share, is at least {units.requests_per_s(low)}",
         threshold="limit: a capacity with an interval",
-        means="The figures are those of this rate, which may be a smaller share of the capacity than asked for.",
+        means="The figures hold at this rate, which may be a smaller share of the capacity than asked for.",
         advice="Read them by their rate, or give the load tool more cores, threads or processes, or add a load host.",
     )
 

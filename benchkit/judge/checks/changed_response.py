@@ -26,7 +26,7 @@ ADVICE = (
 
 
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the kind of the later responses with that of the first, and the later ones with those expected.
+    """Compare the later responses with the first one by kind, and with the expected ones.
 
     Bodies of the same kind are compared over all trials of a cell, which show whether they vary by themselves.
     """
@@ -81,7 +81,7 @@ def _changes(later: ProbeRound, evidence: Evidence, thresholds: Thresholds) -> I
 def _changed(trials: pd.DataFrame, column: str) -> Sequence[str]:
     """Return the trials of a cell whose later body is not the first one; none where bodies vary by themselves.
 
-    They do where the two probes before a load differ, or where both the first and the later bodies differ between
+    Bodies vary where the two probes before a load differ, or where both the first and the later bodies differ between
     blocks. A server that breaks in the same way in every block ends in the same body.
     """
     compared = trials[trials[FIRST].notna() & trials[column].notna()]
@@ -98,6 +98,6 @@ def _finding(seen: str, limit: str) -> Finding:
         metrics=ALL,
         seen=seen,
         threshold=f"limit: {limit}",
-        means="The figures are those of other work than the responses that were compared.",
+        means="The load measured other work than the responses that were compared show.",
         advice=ADVICE,
     )

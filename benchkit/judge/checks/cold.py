@@ -36,7 +36,7 @@ that is 0.81. Three trials whose rates vary by 30 % each are so by chance in 1 %
 
 
 def first_over_last(evidence: Evidence) -> float | None:
-    """Return the entry server's rate in the first third of the window over that in the last, at equal core speed.
+    """Return the entry server's rate in the first third of the window over its rate in the last, at equal core speed.
 
     The rate is counted by the server itself. At full speed it is proportional to the speed of the server's cores. The
     ratio is divided by the ratio of their speeds, where these were sampled. In a sliced block it is the rate of the
@@ -74,10 +74,10 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
     makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
     trials up it must also be below one by a one-sided t test, by Holm over the cells. The test is not needed where
-    every ratio is clearly below the threshold (`CLEAR_EXPONENT`). A third that is a tenth of another varies so much
-    that three trials fail it. All trials of such a cell are cold, or none: excluding only those in which the rate rose
-    would select trials by value. In a sliced block the ratio of a trial is relative to those of the block's other
-    cells, which share its seconds.
+    every ratio is clearly below the threshold (`CLEAR_EXPONENT`). With a first third at a tenth of the rate, ratios
+    vary so much that three trials would not pass the test. All trials of such a cell are cold, or none: excluding only
+    those in which the rate rose would select trials by value. In a sliced block the ratio of a trial is relative to
+    those of the block's other cells, which share its seconds.
     """
     trials = evidence.trials[is_comparable(evidence.trials)]
     ratios = relative_to_block(trials, "rate_first_over_last")

@@ -16,7 +16,7 @@ _OBSERVERS = {
     "profile": ("profiler", "uses CPU time itself", "profiled"),
     "trace": ("tracer", "uses CPU time at each system call", "traced"),
 }
-"""By the kind of a trial: what observes its servers, how that costs time, and what they are then."""
+"""By kind of trial: the observer of its servers, how it costs time, and the adjective for its servers."""
 
 
 def _observer(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
@@ -31,7 +31,7 @@ def _observer(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
             metrics=ALL,
             seen=f"the trial ran under a {name}",
             threshold=f"limit: no {name}",
-            means=f"A {name} {cost}: the figures are those of a {observed} server.",
+            means=f"A {name} {cost}: the figures hold for a {observed} server only.",
             advice=f"Read its {kind}, and take figures from the measured trials.",
         )
     ]
@@ -43,7 +43,7 @@ OBSERVED = Check("observed", "the profiler was on", of_trial=_observer)
 def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Compare the processes of each service just before and just after the window; a reused pid is another process.
 
-    Processes that only came in addition change nothing: servers that fork per request still answer the last ones.
+    Additional processes do not matter: servers that fork per request still answer the last requests.
     """
     services = evidence.record.services
     if any(not service.pids_before or not service.pids_after for service in services):
@@ -75,7 +75,7 @@ SERVICE_RESTARTED = Check(
 
 
 def _escaped_children(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Name the services whose CPU time may lack that of their children: no control group counts them."""
+    """Name the services whose CPU time may lack their children's: no control group counts them."""
     seen = [f"service {each.name}: {each.escape}" for each in evidence.record.services if each.escape is not None]
     if not seen:
         return ()
@@ -85,7 +85,7 @@ def _escaped_children(evidence: Evidence, _thresholds: Thresholds) -> CheckResul
             metrics=SERVER_CPU,
             seen="; ".join(seen),
             threshold="limit: none",
-            means="The CPU time is that of its process tree, and may be many times too small.",
+            means="The CPU time covers its process tree only, and may be many times too small.",
             advice="Use a host where benchkit may create control groups (root, or a delegated group), which count all.",
         )
     ]
@@ -123,7 +123,7 @@ def _shared_cpus(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
             metrics=ALL,
             seen=f"the server and {' and '.join(shared)} may run on the same CPU: {numbers}",
             threshold="limit: no common CPU",
-            means="Each can take time from the other, so the rate is that of both together.",
+            means="Each can take time from the other, so the rate measures both together.",
             advice="Use a machine for each, or give the roles CPUs of their own.",
         )
     ]
@@ -157,7 +157,7 @@ def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckRe
             metrics=ALL,
             seen="; ".join(seen),
             threshold="limit: the same",
-            means="The figures are those of another protocol than the cell is named after.",
+            means="Another protocol was measured than the one that the cell names.",
             advice="Read the server's configuration: what it offers decides.",
         )
     ]

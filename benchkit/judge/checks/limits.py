@@ -1,7 +1,7 @@
 """Checks that compare one value of a trial with one threshold: rows of a table, and the functions that read the values.
 
 A row says on which side of its limit a value is wrong, and what that means. Its function reads the value from the
-evidence, and words both.
+evidence, and states value and limit as clauses.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Reading(NamedTuple):
     allowed: str
     """The limit as a clause."""
     consequence: Consequence | None = None
-    """Consequence of this value where it is not that of the row."""
+    """Consequence of this value where it differs from the row's."""
 
     @classmethod
     def of_any(cls, count: float, total: float, limit: float, seen: str, consequence: Consequence) -> Reading:
-        """Return a count of which any is suspect, and a share of the total above the limit invalid."""
+        """Return the reading of a count: any is suspect, and a share of the total above the limit is invalid."""
         allowed = f"none, else suspect; above {100 * limit:.3g} % invalid"
         is_invalid = count > limit * total
         return cls(count, 0, seen, allowed, consequence._replace(severity="invalid") if is_invalid else None)
@@ -107,8 +107,8 @@ def _finding(reading: Reading, consequence: Consequence, evidence: Evidence) -> 
 def _overruns(evidence: Evidence, _thresholds: Thresholds) -> Readings:
     """Read how often a load tool had to be ended.
 
-    What it did in its window is known all the same. Where its load ended before the window did, or not all connections
-    had load, `littles-law` and `missing-connections` say so.
+    Its figures for the window are known all the same. Where its load ended before the window did, or not all
+    connections had load, `littles-law` and `missing-connections` say so.
     """
     record = evidence.record
     overruns = sum(each.overruns for each in record.generators)
@@ -133,7 +133,7 @@ FAILED = Consequence(
 
 
 def _failures(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read socket errors, timeouts and error statuses, beside all attempts.
+    """Read socket errors, timeouts and error statuses, relative to all attempts.
 
     Answers that differ only in length are no errors, although ab counts them as failed.
     """
@@ -241,8 +241,9 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     It applies only to kept connections at full speed. Some short connections are always being opened, and a tool with a
     target rate opens only those that it needs. In a window that ends after a number of requests, samples in its last
-    tenth do not count. It may be too short for more than one. Connections of slow and broken clients are deducted.
-    Connections of QUIC are in no table of the kernel: a server may state them, at each reading of its page.
+    tenth do not count. Such a window may be too short for more than one sample. Connections of slow and broken clients
+    are deducted. The kernel has no table of QUIC connections: a server may state them on its page, which is read with
+    each sample.
     """
     record, limit = evidence.record, thresholds.connections
     if not record.keeps_connections or not evidence.closed_loop:
@@ -278,7 +279,7 @@ def _fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 def _least_noise(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read what slow and broken clients held and sent, each beside what the cell asks for."""
+    """Read what slow and broken clients held and sent, each relative to what the cell asks for."""
     wanted, limit = evidence.record.load.noise, thresholds.connections
     if wanted is None or not wanted.is_any or evidence.record.imported is not None:
         return
@@ -307,9 +308,9 @@ def _port(target: str) -> str:
 def _ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the sockets of the load host that has the fewest local ports left for connections to one address.
 
-    A tool that finds no port gets EADDRNOTAVAIL, which it counts as a failed connect if it counts any. Kept
-    connections that were opened without a failure need no more ports: their TIME_WAIT sockets are of earlier trials.
-    QUIC is none of TCP's: a connection of it leaves no socket.
+    A tool that finds no port gets EADDRNOTAVAIL, which it counts as a failed connect if it counts any. Kept connections
+    that were opened without a failure need no more ports: their TIME_WAIT sockets are of earlier trials. A connection
+    of QUIC leaves no socket.
     """
     failed, limit = evidence.number("errors_connect"), thresholds.ports
     if evidence.record.protocol == "h3" or (evidence.record.keeps_connections and not failed):
@@ -382,7 +383,7 @@ UDP_DROPS = ("udp_receive_buffer_errors_total", "udp_send_buffer_errors_total")
 DROPS_SUSPECT = Consequence(
     "suspect",
     LOAD,
-    "A full buffer of a socket dropped packets of QUIC, which were sent again: their requests waited for that.",
+    "A full socket buffer dropped packets of QUIC: their requests waited until the packets were sent again.",
     "Raise net.core.rmem_max and net.core.wmem_max (tuning udp-buffers), or give the reader of the socket more CPU time.",
 )
 
@@ -421,7 +422,8 @@ GENERATOR_CROWDED = Consequence(
 SERVER_CROWDED = Consequence(
     "disturbance",
     RATES,
-    "Others took CPU time from it or from the load tool: with that time, something else may have been the limit.",
+    "Others took CPU time from the server or from the load tool: with that time, something else may have been the "
+    "limit.",
     STOP_OTHERS,
 )
 
@@ -430,8 +432,8 @@ def _generator_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the CPU use of the busiest generator, thread or load host.
 
     A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
-    busy thread delays no request. Where others filled its cores that is a disturbance, which brings a ratio closer to
-    one and cannot cause a difference. A limit of one is never exceeded.
+    busy thread delays no request. Where other programs filled its cores, the finding is a disturbance: it brings a
+    ratio closer to one and cannot cause a difference. A limit of one is never exceeded.
     """
     use, limit = generator_use(evidence), thresholds.generator_cpu
     if use is None:
@@ -449,8 +451,8 @@ def _server_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the CPU use of the busiest part of the stack.
 
     One full part is enough: a proxy waits while the server behind it works. Only for closed loops at full speed: at a
-    target rate a server may well be idle. It may have waited for others, where it used most of what they left of its
-    cores. It may also where they filled the cores of the load tool, unless that waited, too.
+    target rate a server may well be idle. Other programs may have slowed it where it used most of what they left of its
+    cores. They may also where they filled the cores of the load tool, unless the load tool itself waited.
     """
     if not evidence.closed_loop:
         return
@@ -490,9 +492,8 @@ def _requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to the
     resolution of the tool. Where connecting is not part of the latency, short connections spend an unknown part of
-    their cycle on it. Requests that the end of a window cuts off have no latency, though they were in flight. They were
-    so for half of the mean latency at least, the mean age of what a renewal process has begun (Cox, Renewal Theory,
-    1962, 5.2).
+    their cycle on it. Requests that the end of a window interrupts have no latency. They had been in flight for at
+    least half of the mean latency: the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2).
     """
     if not evidence.closed_loop:
         return
@@ -522,7 +523,7 @@ def _requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 def _gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read the longest gap between samples of each host, beside its sampling interval.
+    """Read the longest gap between samples of each host, relative to its sampling interval.
 
     Slices are sampled at their edges alone, so that a longer slice is the interval.
     """
@@ -561,7 +562,7 @@ EMPTY_SLICES = Consequence(
 
 
 def _answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read the mean answers in a slice, beside those that each connection, or stream of one, needs; and empty slices.
+    """Read the mean number of answers in a slice, relative to its connections or streams, and the empty slices.
 
     A slice begins with new connections. Their first answers must come before its clock starts. Otherwise it counts
     fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
@@ -620,7 +621,7 @@ LIMITS = (
         Consequence(
             "invalid",
             ALL,
-            "A resumed handshake costs a part of a full one, so these figures are not those of full handshakes.",
+            "A resumed handshake costs a part of a full one, so these figures do not hold for full handshakes.",
             "Turn session tickets and the cache of sessions off in the server's configuration.",
         ),
         reads="servers",
@@ -698,7 +699,7 @@ LIMITS = (
         Consequence(
             "invalid",
             LOAD,
-            "The network was the limit, so the rate is that of the link and the latencies are those of its queue.",
+            "The network was the limit, so the rate is the link's and the latencies are its queue's.",
             "Use a faster link or smaller answers; CPU per request stays comparable.",
         ),
         reads="hosts",

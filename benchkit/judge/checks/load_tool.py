@@ -120,7 +120,7 @@ def _slow_host(rates: Mapping[str, float], thresholds: Thresholds) -> Iterator[F
         seen=f"{slowest} had {units.share(rates[slowest] / others)} of the median rate of the other load hosts, for its "
         "share of the load",
         threshold=f"limit: {units.share(thresholds.load_host_rate)}",
-        means="Its connections waited longer than the others, so that rates and latencies are those of unlike load hosts.",
+        means="Its connections waited longer than the others, so that rates and latencies mix unlike load hosts.",
         advice=f"Find what slows {slowest}: a busy core, its link, its way to the server; or remove it from the inventory.",
     )
 
@@ -162,14 +162,14 @@ TOO_FEW_SAMPLES = Check(
 
 
 FULL = 0.90
-"""Share of its CPU at which a load tool or a server was the limit, as `generator_cpu` has it by default."""
+"""Share of its CPU at which a load tool or a server was the limit: the default of `generator_cpu`."""
 
 
 def _rate_held(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the rate achieved with the target rate, and the lag of sending with the latency.
 
-    Who was at fault follows from when the load tool sent, and from which of tool, server and link had nothing left. A
-    rate with a shape has no shortfall: the trial is to show whether a server can follow it.
+    The fault follows from when the load tool sent, and from which of tool, server and link was saturated. A rate with a
+    shape has no shortfall: the trial is to show whether a server can follow it.
     """
     if evidence.closed_loop:
         return ()
@@ -199,7 +199,7 @@ def _shortfall(evidence: Evidence, achieved: float, thresholds: Thresholds) -> I
 
 
 MOST_LAG = 0.5
-"""Share of a latency from which on it is the load tool's delay more than anything else. Below it, the interval of a
+"""Lag as a share of a latency, above which the latency is mostly the load tool's delay. Below it, the interval of a
 ratio includes that share (`benchkit.comparison.ratios`)."""
 
 
@@ -233,9 +233,10 @@ def _late_requests(evidence: Evidence) -> str:
 def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
     """Return who could not hold the rate, and what to do about it: two sentences.
 
-    A load tool that sent in time is not at fault, however busy its cores were, unless a quota stopped it. Then it also
-    receives late. A tool that states no lag is at fault if it had no CPU left. The tool comes first: a server cannot
-    answer in time what was sent late. A full link comes before the server, which works on what waits behind the link.
+    A load tool that sent in time is not at fault, however busy its cores were. If a quota stopped it, it also received
+    late, and is at fault. A tool that states no lag is at fault if it had no CPU left. The tool comes first: a server
+    cannot answer in time what was sent late. A full link comes before the server, which works on what waits behind the
+    link.
     """
     withheld, host = max(
         ((quota_withheld(evidence, host) or 0.0, host) for host in evidence.load_hosts), default=(0.0, "")

@@ -15,9 +15,8 @@ from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
 CHARGED_FROM = 0.03
-"""CPU time of the processes, less the busy time of their cores outside of interrupts, in cores. From here on, the
-kernel charges interrupts to the running process. Most are built so (CONFIG_IRQ_TIME_ACCOUNTING is off). It is more than
-any reading error."""
+"""If the CPU time of processes exceeds their cores' busy time outside of interrupts by so many cores, the kernel
+charges interrupts to processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
 STEP_S = 0.01
@@ -70,8 +69,8 @@ class _GroupUsage(NamedTuple):
     def foreign(self, *, charges_interrupts: bool) -> float:
         """Return the least usage by other processes; `charges_interrupts` is a property of the kernel.
 
-        Such a kernel includes in the processes' time the interrupts that came while they ran. These are all of them on
-        a core that was never idle, and possibly all on others. Benchkit's agent may have run here or elsewhere.
+        Such a kernel adds to a process's time the interrupts that came while it ran. These are all on a core that was
+        never idle, and up to all on others. Benchkit's agent may have run here or elsewhere.
         """
         separate = self.interrupts - self.interrupts_while_busy if charges_interrupts else self.interrupts
         return self.busy - self.own - self.shared - separate
@@ -154,10 +153,12 @@ def _busiest(program: str, cores: float) -> str:
 
 
 def _processes(evidence: Evidence) -> Sequence[CpuUsage] | SkippedCheck:
-    """Return the processes of the trial, with benchkit's; those of a server that was there already are not known."""
+    """Return the processes of the trial and of benchkit; skip where those of a server or their CPUs are unknown."""
     if evidence.shares_unwatched_server:
         server = " and ".join(evidence.record.external)
-        return SkippedCheck(why=f"{server} is external and on this machine: its work is not told from that of others")
+        return SkippedCheck(
+            why=f"{server} is external and on this machine: its CPU time cannot be separated from other programs'"
+        )
     usages = cpu_usage(evidence)
     if usages is None:
         return SkippedCheck(why="the CPU time of its own processes is unknown")

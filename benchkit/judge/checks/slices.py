@@ -60,7 +60,7 @@ def _neighbour_finding(share: float, limit: float, *, is_unequal: bool) -> Findi
         seen=f"servers of the block's other cells, which had no load, used {units.share(share)} of the CPU time of this "
         "cell's servers in its slices",
         threshold=f"limit: {units.share(limit)}{', and as much between cells' if is_unequal else ''}",
-        means="They took CPU time from it that it did not take from them: the interval of a ratio includes as much."
+        means="They took CPU time from it, and it took less from them: the interval of a ratio includes the difference."
         if is_unequal
         else "The cells of the block took CPU time from each other alike: their ratio holds, while each rate is lower.",
         advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
@@ -75,7 +75,7 @@ class CarryOver(NamedTuple):
     """First-order carry-over to a cell."""
 
     log_effect: float
-    """Change of its log rate after a slice of another cell, against one after its own."""
+    """Change of its log rate after a slice of another cell, compared with after a slice of its own."""
     p: float
     """Two-sided p of Student's t, by Holm over the cells."""
 
@@ -84,7 +84,7 @@ def _carry_over_of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunChec
     """Estimate for each cell how a slice of another cell before its own changes its rate, from the random order.
 
     A slice may leave behind connections that wait for their end (TIME_WAIT), full caches and unfinished work. The rate
-    of the next one then depends on whose slice that was. Only an effect that the test shows and that is above the
+    of the next slice then depends on the cell before it. Only an effect that the test shows and that is above the
     threshold counts.
     """
     slices = ordered_slices(evidence)
@@ -109,9 +109,9 @@ def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
     """Return the first-order carry-over to each cell; empty with too few slices.
 
     It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block.
-    Neither differences between cells nor the drift of the host count (Jones & Kenward, Design and Analysis of
-    Cross-Over Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would
-    outweigh all others.
+    So neither differences between cells nor the host's drift matter (Jones & Kenward, Design and Analysis of Cross-Over
+    Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would outweigh
+    all others.
     """
     known = slices[slices["log_rps"].notna() & (slices["requests"] > 0) & slices["before"].notna()]
     cells = sorted(set(known["cell_id"]))
@@ -159,7 +159,7 @@ MAD_TO_SD = 1.4826
 def _disturbed_slices(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Look for slices far below the others of their trial, in comparison with the block's other cells in their round.
 
-    What slowed the whole round is no finding. No slice is ever removed: a value is no reason to.
+    A slowdown of the whole round is no finding. No slice is removed, as a low value alone is no reason.
     """
     slices = ordered_slices(evidence)
     results: dict[str, CheckResult] = {}

@@ -23,7 +23,7 @@ MOSTLY_BUSY = 0.5
 def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Look for time of each host that a hypervisor or a control group withheld, and for a clock below its nominal rate.
 
-    A trial of a sliced block is judged by `of_run` for the first two.
+    `of_run` judges the withheld time of trials in sliced blocks.
     """
     findings = [finding for host in evidence.hosts for finding in _host_findings(evidence, host, thresholds)]
     unknown: dict[str, list[str]] = {}
@@ -119,7 +119,7 @@ def _nominal_hz(evidence: Evidence, host: str) -> float | None:
 
 
 def _busy_cpus(evidence: Evidence, host: str, cpus: set[int]) -> set[int]:
-    """Return those of the cores that had work for most of the window."""
+    """Return the cores that had work for most of the window."""
     return {cpu for cpu in cpus if (cores_busy(evidence, host, [cpu]) or 0.0) > MOSTLY_BUSY}
 
 

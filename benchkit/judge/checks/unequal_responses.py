@@ -74,7 +74,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Compare the kind of each trial's response with the usual one of its baseline cell, or of its own if that is it.
+    """Compare the kind of each trial's response with the usual kind of its baseline cell (a baseline is its own).
 
     How responses of one kind differ is stated with their ratio (`benchkit.judge.responses`), and is no finding.
     """
@@ -136,7 +136,7 @@ def _finding(seen: str, baseline: str, thresholds: Thresholds) -> Finding:
 
 
 def _as_sent(evidence: Evidence) -> TrialRecord:
-    """Return the record with the weights that its classes had: a window has a part of a log, with other shares."""
+    """Return the record with the weights that its classes had in the window, which has only a part of the log."""
     record = evidence.record
     factors = {each.request_class: each.requests / each.weight for each in evidence.classes}
     if not any(factors.values()):
@@ -148,7 +148,7 @@ def _as_sent(evidence: Evidence) -> TrialRecord:
 
 
 def _varies(record: TrialRecord) -> bool:
-    """Return True where the probes before and after the load saw different bodies: those of an idle server."""
+    """Return True where the bodies that the idle server sent before and after the load differ."""
     digests = [[probe.body_sha256 for probe in probes] for probes in _answered(record, ("before", "after"))]
     return any(each != digests[0] for each in digests)
 
@@ -163,8 +163,8 @@ def _answered(record: TrialRecord, moments: Collection[ProbeMoment]) -> list[tup
 def _accepted_sizes(record: TrialRecord, tool: str | None, factor: float) -> Iterator[tuple[float, float]]:
     """Yield ranges of sizes that tools may count for an answer; of several requests, means by weight.
 
-    These are its body, all of it, and all of an answer to HTTP/1.0; chunk frames may be counted too. Where bodies vary
-    they are all sizes of one kind with those of the probes.
+    A tool counts the body, the whole answer, or the whole answer to HTTP/1.0, each perhaps with its chunk frames. Where
+    bodies vary, all sizes of the same kind as the probes' are accepted.
     """
     frames = _mean(record, map(_chunk_frames, record.probes))
     if _varies(record):

@@ -27,9 +27,9 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
-    same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks
-    the log-ratio of a cell's rate to that of the others counts, around its mean over blocks with the same others: all
-    cells share the rest. It has the noise of two cells.
+    same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks,
+    the log-ratio of a cell's rate to the other cells' counts, around its mean over blocks with the same others. It has
+    the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
@@ -84,7 +84,7 @@ def _half_width(blocks: int) -> float:
 
 
 def _finding(spread: float, limit: float, rates: Reals, loop_s: Reals | None) -> Finding:
-    """Return the finding; without `loop_s`, the spread is that of the rates relative to the block's other cells."""
+    """Return the finding; without `loop_s`, rates are relative to the block's other cells."""
     ratio_half_width = math.expm1(math.sqrt(2) * spread * _half_width(len(rates)))  # a ratio has the noise of two cells
     r_squared = None if loop_s is None else _explained_by_core_speed(rates, loop_s)
     means = f"Ratio of two such cells \N{PLUS-MINUS SIGN} {units.share(ratio_half_width)}: smaller differences cannot be shown."

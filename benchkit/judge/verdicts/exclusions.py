@@ -30,9 +30,9 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
 def trials_so_far(
     rows: Sequence[TrialRow], manifest: Manifest, of_trials: Iterable[Exclusion]
 ) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
-    """Return the trials of a run that goes on, and their exclusions: those of checks on single trials are given.
+    """Return the trials of a run that goes on, and their exclusions; checks on single trials gave `of_trials`.
 
-    Added are those that need all trials of the run, and percentiles of too few requests.
+    To these it adds exclusions by checks on all trials of the run, and percentiles of too few requests.
     """
     trials = arrow_table(TrialRow.TABLE, rows).to_pandas()
     of_run = exclusions_from_findings(judge_run(RunEvidence(manifest, trials, empty_frame("hosts"))).invalid)

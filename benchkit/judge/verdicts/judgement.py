@@ -79,9 +79,9 @@ def judge_trial(evidence: Evidence, thresholds: Thresholds) -> Judgement:
 
 
 def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Run a check; without findings it is skipped where it needs the host of a server that was not watched.
+    """Run a check; without findings it counts as skipped where it needs a host that was not watched.
 
-    Of a trial that ran elsewhere, no host was watched.
+    No host of a trial that ran elsewhere was watched.
     """
     if evidence.record.imported is not None and check.reads != "load":
         return SkippedCheck(why="it was measured elsewhere: its hosts were not watched")

@@ -32,7 +32,7 @@ OUTPUT_BYTES = 1 << 20
 
 
 def deploy_external(trial: Trial) -> None:
-    """Run the hooks `deploy` and `ready` of each server that others deploy; its cleanup is on record before."""
+    """Run the hooks `deploy` and `ready` of each server that others deploy; its cleanup is recorded first."""
     for server in trial.cell.spec.external:
         trial.deployed.append(server)
         cleanup = server.hooks.get("cleanup")
@@ -63,7 +63,7 @@ def clean_up_external(trial: Trial) -> None:
 
 
 def hook_environment(trial: Trial, server: ExternalService) -> dict[str, str]:
-    """Return the variables that the hooks of a server find: its URL, cell, block and levels."""
+    """Return the environment variables of a server's hooks: its URL, cell, block and levels."""
     levels = trial.cell.spec.levels.items()
     return {
         "BENCHKIT_URL": server.url,
@@ -88,7 +88,7 @@ def _watch(trial: Trial, server: ExternalService, watch: WatchOptions, name: str
             f"{server.name} has no processes to watch",
             where=name,
             why=error.why or error.what,
-            hint="correct `watch`, or leave it out: results then say what is not known",
+            hint="correct `watch`, or omit it: results then name what is unknown",
         ) from error
     several = len(server.watch) > 1 or len(server.hosts[watch.role]) > 1
     number = 1 + sum(each.service.backend == EXTERNAL for each in trial.running_services)

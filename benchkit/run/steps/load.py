@@ -39,7 +39,8 @@ from benchkit.run.steps.traces import start_traces
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4
-"""Share of a window, or of the middle slice, at which its server is probed: apart from when connections are counted."""
+"""Share of a window, or of the middle slice, at which its server is probed: not at an instant at which connections are
+counted."""
 
 
 def make_shared_folder(block: Block) -> None:
@@ -60,9 +61,9 @@ def remove_shared_folder(block: Block) -> None:
 
 @contextmanager
 def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]], None]]:
-    """Yield a function that has a call made at an instant of `time.monotonic()`, from a thread of its own.
+    """Yield a function that schedules a call at an instant of `time.monotonic()`, in a thread of its own.
 
-    Calls that are not due when the context ends are not made. The first error of the others is raised then.
+    When the context ends, calls that are not yet due are dropped, and the first error of the others is raised.
     """
     ended = Event()
     calls: list[Future[None]] = []
@@ -143,7 +144,7 @@ def measure(block: Block) -> None:
 def _plan_slices(block: Block) -> list[PlannedSlice]:
     """Make the timetable of a block, and return its slices: a single one, of the only trial, for a window in one piece.
 
-    The window of a trial that a number of requests ends has no end in the timetable.
+    A window that ends after a number of requests has no end in the timetable.
     """
     cells = {trial.cell.cell_id: trial.cell for trial in block.trials}
     generators = {cell_id: cell.generators for cell_id, cell in cells.items()}

@@ -19,11 +19,11 @@ from benchkit.store.noise_reports import noise_record, read_noise
 
 PROGRAM, ERRORS = "noise.py", "noise.stderr.txt"
 READY_S = 3.0
-"""Longest time for all connections to be open before the load; a check says if fewer are."""
+"""Longest time for all connections to be open before the load; a check reports fewer connections."""
 POLL_S = 0.1
 STOP_GRACE_S = 2.0
 SPARE_S = 60.0
-"""Time beyond the load after which the program ends by itself, whatever becomes of the controller."""
+"""Time beyond the load after which the program ends by itself, even if the controller is lost."""
 
 
 def start_noise(trial: Trial) -> None:

@@ -1,7 +1,7 @@
 """Probes: each request of the load sent twice before it, once in its middle and once after it.
 
-The first responses are compared with those expected, and a trial whose server answers otherwise fails. The others are
-stored and judged: they show if bodies vary by themselves, and if the server does under load what it did before.
+The first responses are compared with those expected, and a trial whose server answers otherwise fails. The later ones
+are stored and judged: they show whether bodies vary by themselves, and whether the server answers under load as before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from benchkit.services.placement import Endpoint
 
 HTTP_TIMEOUT_S = 10.0
 LATER_TIMEOUT_S = 2.0
-"""Time for a response during the load or after it: a server with a queue may take longer, and nothing is known then."""
+"""Time for a response during the load or after it: a server with a queue may take longer, and its response is then
+unknown."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
 FORBIDDEN = 403
@@ -48,7 +49,7 @@ def probe_after(trial: Trial) -> None:
 
 
 def probe_during(trial: Trial) -> None:
-    """Send each request once within the load, among thousands that make its figures."""
+    """Send each request once within the load, whose figures come from thousands."""
     _probe_again(trial, "during")
 
 
@@ -90,11 +91,10 @@ def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
 
 
 def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
-    """Send each request once more; add what came to the trial's rounds."""
     mix = trial.cell.load.request_mix
     try:
         responses = [_send(trial, request, LATER_TIMEOUT_S) for request in mix]
-    except HostError as error:  # a lost host, too: the next step meets it
+    except HostError as error:  # a lost host, too: the next step raises it
         round_ = ProbeRound(moment=moment, failure=str(error))
     else:
         pairs = zip(mix, responses, strict=True)
@@ -155,8 +155,8 @@ def response_faults(request: Request, response: HttpAnswer) -> list[str]:
 def probe_headers(load: Load, request: Request, host_header: str) -> list[tuple[str, str]]:
     """Return the headers that a request is sent with: Host, the length of its body, and its own.
 
-    It has exactly one Host, the target's where it states none (RFC 9112, 3.2). The response states whether the
-    connection is closed, which changes its length, so the probe asks as the load does.
+    It has exactly one Host, the target's where it states none (RFC 9112, 3.2). The probe asks to keep or close the
+    connection as the load does, because the answer to that changes the header's length.
     """
     host = [] if has_header(request.headers, "host") else [("Host", host_header)]
     close = [] if load.keepalive or has_header(request.headers, "connection") else [("Connection", "close")]

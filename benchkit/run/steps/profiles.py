@@ -20,7 +20,7 @@ from benchkit.services.service import PPROF_PATH, Service, call_graph_of, perf_m
 logger = logging.getLogger(__name__)
 
 TAIL_S: dict[Profiler, float] = {"pprof": 0.3, "perf": 0.1}
-"""Time between the end of a capture and that of the window: Go needs up to 0.2 s to collect its last samples."""
+"""Time from the end of a capture to the end of the window: Go needs up to 0.2 s to collect its last samples."""
 
 GO_NOTE, GO_NOTE_BYTES = b"\x04\0\0\0Go\0\0", 32 << 10
 """Type and name of the note with a Go program's build id, and the part of the file that it is in (cmd/link of Go)."""

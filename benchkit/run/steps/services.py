@@ -81,7 +81,7 @@ def start_services(trial: Trial) -> None:
 def find_port_taker(
     error: BaseException, trial: Trial, others: Sequence[Trial] = ()
 ) -> tuple[Trial, ServiceError] | None:
-    """Return the trial one of whose servers has a port that a server of `trial` needs, and what it does wrong.
+    """Return the trial with a server on a port that a server of `trial` needs, and the error of that server.
 
     None where another program has the port, which may pass. `others` are the trials whose servers are up too.
     """
@@ -116,7 +116,7 @@ def explain_port_in_use(error: BaseException, trial: Trial, others: Iterable[Tri
         return
     up = [(each.service, up_trial) for up_trial in (trial, *others) for each in up_trial.running_services]
     ports = [
-        f"port {service.endpoint.port} is that of {service.name}"
+        f"port {service.endpoint.port} belongs to {service.name}"
         + (f" of {up_trial.cell.cell_id}" if up_trial is not trial else "")
         for service, up_trial in up
         if service.host == error.where and service.endpoint.port is not None
@@ -133,7 +133,7 @@ def _own_port_hint(service: Service, *, is_beside: bool) -> str:
 
 
 def cause_outages(trial: Trial) -> None:
-    """Stop the services that the cell has an outage of in the measured window."""
+    """Stop the services for which the cell plans an outage in the measured window."""
     for host, services in trial.services_by_host():
         failing = [each for each in services if each.service.outage]
         if failing:
@@ -143,7 +143,7 @@ def cause_outages(trial: Trial) -> None:
 
 @contextmanager
 def blame_ended_service(trial: Trial) -> Iterator[None]:
-    """Replace an error of the load by that of a service that has ended, which caused it."""
+    """Replace an error of the load by the error of the service whose end caused it."""
     try:
         yield
     except (LostError, HostStateError):
@@ -154,7 +154,7 @@ def blame_ended_service(trial: Trial) -> Iterator[None]:
 
 
 def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
-    """Check that no service has ended during the trial, unless the cell has an outage of it.
+    """Check that no service has ended during the trial, unless the cell plans its outage.
 
     Waits `wait_s` seconds for one that is just ending. Raises ServiceError with the end of its log, or HostStateError
     where it ended on a full disk.

@@ -24,7 +24,7 @@ Windows = Sequence[tuple[int, int]]
 def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
 
-    The CPU time of a server that was there already is unknown, and cannot be told from other programs'.
+    The CPU time of a server that the trial did not start is unknown, and with it the CPU time of other programs.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
 
@@ -84,7 +84,7 @@ def _foreign(
 ) -> list[float | None]:
     """Return the CPU time in each slice on the trial's CPUs that no process of the run took; negative by rounding.
 
-    Most kernels charge processes with the interrupts that come while they run; others count them here.
+    Most kernels charge interrupts to the running process; with other kernels this figure includes them.
     """
     busy = _on_cpus(trial, hosts, blocks, windows, BUSY)
     taken = np.sum(known, axis=0) if known else np.zeros(len(busy))

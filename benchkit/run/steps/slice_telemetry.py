@@ -1,8 +1,7 @@
 """The telemetry of one trial of a sliced block, as if the trial had run in one piece. Pure.
 
-Hosts are sampled once for the whole block, at the edges of every slice above all. Of these samples the file of a trial
-keeps its own slices, one after the other. Time runs from 0 to the sum of their lengths, and a counter grows only within
-them.
+Hosts are sampled once for the whole block, mainly at the edges of slices. The file of a trial keeps the samples of its
+own slices, one after the other. Time runs from 0 to the sum of their lengths, and a counter grows only within them.
 """
 
 from __future__ import annotations

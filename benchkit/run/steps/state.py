@@ -72,7 +72,7 @@ class Trial:
     testbed: str | None = None
     """Testbed of the inventory that it runs on; None where all hosts are one."""
     capacity: CapacityEstimate | None = None
-    """Search for its capacity that it follows."""
+    """The search for its capacity, which ran before it."""
     profile: ProfilePass | None = None
     """Options of its profile; None for other kinds of trials."""
     trace: TracePass | None = None
@@ -109,7 +109,7 @@ class Trial:
     load_failures: tuple[HostError, ...] = ()
     """Reasons why output of the load tool cannot be used, each with its host, and its slice if there are several."""
     has_hung: bool = False
-    """True where a load tool was ended and had printed no result."""
+    """True where a load tool had to be terminated without a result."""
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service just before the load; empty without telemetry."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Trial:
     folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Disk space of the services' own folders, by service and the folder's name."""
     other_programs: tuple[OtherProgram, ...] = ()
-    """Programs that used CPU time of its hosts besides, the busiest first."""
+    """Other programs that used CPU time of its hosts, the busiest first."""
     noise: HostProcess | None = None
     """Running program of slow and broken clients."""
     noise_record: NoiseRecord | None = None
@@ -130,7 +130,7 @@ class Trial:
 
     @property
     def overran(self) -> bool:
-        """True where a generator did not end by itself: the CPU time of its services is of a longer time."""
+        """True where a generator did not end by itself: the CPU time of its services covers more than its window."""
         return any(run.overran for runs in self.runs for run in runs)
 
     @property

@@ -65,10 +65,10 @@ def snapshot_hosts(block: Block) -> HostsSnapshot:
 
 
 def schedule_samples(block: Block) -> None:
-    """Have generators sampled from their starts, hosts at both edges of every slice, and a little at some instants.
+    """Schedule samples of generators from their starts, and of hosts at both edges of every slice and at some instants.
 
-    In slices, the generators of all cells with one number are sampled as one, as they take turns. What is expensive is
-    sampled three times in each trial.
+    In slices, the generators with the same number in all cells are sampled as one, as they take turns. Expensive
+    metrics are sampled three times in each trial.
     """
     generators = [each for trial in block.trials for each in trial.cell.generators]
     expensive_s = [seconds for trial in block.trials for seconds in _expensive_s(block, trial)]
@@ -165,7 +165,7 @@ def watched_service(running: RunningService, name: str) -> SampledService:
     return SampledService(
         name=name,
         process=running.process.id,
-        # Its port may be that of a proxy in front. A UDP socket has neither a queue of connections nor their table.
+        # Its port may belong to a proxy in front. A UDP socket has neither an accept queue nor a table of connections.
         listeners=[] if service.backend == EXTERNAL or isinstance(at, Udp) else [socket_address(at)],
         counters=counters,
     )

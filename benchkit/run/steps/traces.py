@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def start_traces(trial: Trial) -> None:
-    """Start to trace the services, and wait until the probes are attached: all of the load that starts then is traced.
+    """Start to trace the services, and wait until the probes are attached, so that the whole load is traced.
 
     A profile trial has hardware counters instead, where its hosts have some. A tracer that cannot start keeps the
     reason, and the trial continues.
@@ -47,7 +47,7 @@ def start_traces(trial: Trial) -> None:
 
 
 def collect_traces(trial: Trial) -> None:
-    """Wait for the tracers and fetch their sums: those of the whole load, which all of its requests share."""
+    """Wait for the tracers and fetch their sums, which cover the whole load and all of its requests."""
     window_s = min((run.started_s for of_slice in trial.runs for run in of_slice), default=0.0)
     ended_s = max((run.measured_until_s for of_slice in trial.runs for run in of_slice), default=0.0)
     records = []

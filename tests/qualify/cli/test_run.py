@@ -149,7 +149,7 @@ def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab)
     (why,) = result.document()["failures"].values()
     assert why.startswith("sut: a port is taken: port 8080 by ")
     assert f"(pid {squatter.pid})" in why
-    assert "it did not pass within 0.2 s" in why
+    assert "retries failed for 0.2 s" in why
     assert "--retry-failed`" in why
     repeated = cli("run", "--resume", "latest", "--retry-failed", "-i", inventory(), "--json")
     assert repeated.code == 0, repeated.err

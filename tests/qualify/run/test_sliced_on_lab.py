@@ -229,7 +229,7 @@ def test_a_server_that_takes_the_port_of_another_cell_fails_alone_and_at_once(
         )
     else:
         assert "Address already in use" in failure
-        assert "→ port 18081 is that of app of stack=go; let app listen on " in failure
+        assert "→ port 18081 belongs to app of stack=go; let app listen on " in failure
     assert "or set `design: blocks`" in failure
     (cell,) = _table(store, "trials")["cell_id"]
     assert cell == "stack=go"
@@ -252,7 +252,7 @@ def test_a_server_that_takes_the_port_of_another_service_of_its_stack_fails_at_o
         assert failure.startswith("sut: app (command) has port 18090, which front needs: python3 (")
     else:
         assert "Address already in use" in failure
-        assert "→ port 18090 is that of front; let app listen on " in failure
+        assert "→ port 18090 belongs to front; let app listen on " in failure
     assert "design: blocks" not in failure
     assert outcome.retries == {}
 

@@ -201,7 +201,7 @@ def test_another_content_under_the_same_id_is_refused_and_named(s3: S3, url: str
     refused = benchkit_command("results", "push", "--all", url, "--store", str(other.path))
     assert refused.code == 1
     assert f"{url}/runs/r1/" in refused.err
-    assert "this run id is there with another content" in refused.err
+    assert "the store has this run id with another content" in refused.err
     with pytest.raises(InputError, match="another content"):
         pull(RemoteCopy(url), "r1", other)
     assert s3.objects(tmp_path.name) == before

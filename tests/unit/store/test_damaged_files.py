@@ -138,7 +138,7 @@ def test_a_manifest_with_another_run_id_is_refused(store: Store, name: str) -> N
 
 def test_a_folder_with_a_pattern_as_name_is_no_run(store: Store) -> None:
     store.run("r1").path.rename(store.path / "runs" / "[a-z]*")
-    with pytest.raises(InputError, match="is no id"):
+    with pytest.raises(InputError, match="is no run id"):
         store.run("[a-z]*")
     assert [run.run_id for run in store.runs()] == ["r2"]
     assert [*store.survey()[1]] == ["[a-z]*"]
@@ -157,7 +157,7 @@ def test_names_in_a_record_are_those_that_benchkit_gives(store: Store, old: str,
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(
-        InputError, match=r"r1\.b01\.p01/trial\.json: the record is|r1\.b01\.p01/trial\.json: the record of"
+        InputError, match=r"r1\.b01\.p01/trial\.json: the record belongs|r1\.b01\.p01/trial\.json: the record of"
     ):
         store.run("r1").record("r1.b01.p01")
 
