@@ -241,7 +241,7 @@ def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentL
 
 @pytest.mark.parametrize(
     ("program", "own_group", "expected"),
-    [(WORKERS, True, None), (WORKERS, False, "ignores SIGCHLD"), (REPARENTED, False, "sessions of their own")],
+    [(WORKERS, True, None), (WORKERS, False, "ignores SIGCHLD"), (REPARENTED, False, "left their sessions")],
 )
 def test_children_that_escape_their_tree_are_reported(
     agent: AgentLink, program: str, *, own_group: bool, expected: str | None

@@ -65,7 +65,7 @@ def test_outputs_of_every_tool_become_a_cell_whether_or_not_they_state_a_duratio
 
 def test_two_runs_in_one_file_are_refused_with_what_to_give() -> None:
     twice = (TESTS / "fixtures/load/wrk/v410-plain.txt").read_bytes() * 2
-    with pytest.raises(ParseError, match="never mixed, give each in a file of its own"):
+    with pytest.raises(ParseError, match="give each in a file of its own; figures of two runs are never mixed"):
         read_cell("auto", [OutputFile("out.txt", twice, AT)], {}, {})
 
 
