@@ -119,9 +119,9 @@ class Document:
         """Return the part of the document below `location`; the data of an absent part is None."""
         data = self.data
         for key in location:
-            data = data.get(key) if isinstance(data, dict) else data[int(key)]
             if data is None:
                 break
+            data = data.get(key) if isinstance(data, dict) else data[int(key)]
         return Document(data, self.source.at(*location))
 
     def without(self, *keys: str) -> Document:

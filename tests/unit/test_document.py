@@ -30,6 +30,14 @@ def test_values_keep_their_line() -> None:
     assert document.validated(Car).engines[0].power == 3
 
 
+def test_an_absent_part_has_no_data_and_absent_parts_of_its_own() -> None:
+    document = parse_document("name: a\nengines:\n  - kind: diesel\n", "car.yaml")
+    assert document.at("engines", 0, "kind").data == "diesel"
+    for absent in (document.at("seats", 0, "name"), document.at("seats", 0).at("name")):
+        assert absent.data is None
+        assert str(absent.source.origin(())) == "car.yaml:1"
+
+
 def test_faults_name_file_line_field_and_allowed_values() -> None:
     document = parse_document(
         "name: a\nengines:\n  - kind: diesel\n    power: -1\n  - knid: x\n    power: 1\n", "car.yaml"
