@@ -1,7 +1,7 @@
 """Accounting by control group: CPU time, throttling, memory and processes of a group with all groups below it.
 
-No process can leave this count: its children stay in the group, and their CPU time counts even if no parent waits for
-them. Version 1: cgroup-v1/cpuacct.rst and memory.rst of Linux; version 2: admin-guide/cgroup-v2.rst.
+No process escapes this count: processes stay in their group whatever they do, and their CPU time counts even if no
+parent waits for them. Version 1: cgroup-v1/cpuacct.rst and memory.rst of Linux; version 2: admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations

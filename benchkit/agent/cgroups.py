@@ -132,9 +132,8 @@ class Cgroups:
             return None
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
         stop = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
-        record = self._records.note(
-            "group", {"path": str(folder), **stop}, synced=False
-        )  # a reboot removes the group too
+        # Not synced: a power cut removes the group too.
+        record = self._records.note("group", {"path": str(folder), **stop}, synced=False)
         try:
             folder.mkdir()
         except OSError:  # a limit of groups, or a security module

@@ -109,9 +109,8 @@ class HttpResponse:
         self.head.reason = words[2] if len(words) > STATUS_LINE_WORDS else ""
         self.head.headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
         options = {each.strip() for each in (self._header("connection") or "").lower().split(",")}
-        self.head.closes = "close" in options or (
-            words[0] == "HTTP/1.0" and "keep-alive" not in options
-        )  # RFC 9112, 9.3
+        # See RFC 9112, 9.3.
+        self.head.closes = "close" in options or (words[0] == "HTTP/1.0" and "keep-alive" not in options)
 
     def _header(self, name: str) -> Optional[str]:
         values = [value for each, value in self.head.headers if each.lower() == name]
@@ -201,7 +200,7 @@ class Http2Stream:
         return self._is_ending or kind == RST_STREAM
 
     def _fill(self, size: int) -> bool:
-        """Read until `size` bytes have arrived; return False where the server closes the connection before."""
+        """Read until `size` bytes have arrived; return False where the server closes the connection first."""
         while len(self.received) < size:
             piece = receive(self._connection, self._deadline)
             if not piece:

@@ -175,9 +175,7 @@ class SynFloodWarnings(Collector):
                 record = os.read(self._fd, RECORD_BYTES)
             except BlockingIOError:
                 return {("syn_flood_warnings_total", None): self._warnings}
-            except (
-                BrokenPipeError
-            ):  # the kernel has overwritten the oldest unread records: the next read continues after them
+            except BrokenPipeError:  # the kernel has overwritten unread records: the next read continues after them
                 continue
             self._warnings += self._is_about_service(warned_socket(record))
 

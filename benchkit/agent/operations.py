@@ -69,7 +69,7 @@ class ReadClocks(Operation[Clocks]):
 
 @dataclass
 class Goodbye(Operation[None]):
-    """Announce an orderly end of the connection: the watchdog then writes no report."""
+    """Announce an orderly end of the connection: the watchdog then reports only failures to restore."""
 
 
 @dataclass
@@ -252,7 +252,7 @@ class OutputSize:
     size: int
     dropped: int
     error: Optional[str]
-    """Error of the last write, such as a full disk."""
+    """Error that ended the writing, such as a full disk; later output is dropped."""
     is_host_state: bool = False
     """True where `error` is a state of the host that may pass."""
 
@@ -306,7 +306,7 @@ class NamedProcess:
     pid: int
     name: str
     why: Optional[str] = None
-    """Reason why it could not be ended, if known."""
+    """Reason why it could not be ended; None where this was not tried, or the reason is unknown."""
 
 
 @dataclass
@@ -371,7 +371,7 @@ class StopProcesses(Operation[StoppedProcesses]):
 
 @dataclass
 class CountByCgroup(Operation[None]):
-    """Count the processes and the CPU time of an existing control group for a started process."""
+    """Count the processes and the CPU time of a control group for a started process."""
 
     id: int
     path: str
@@ -380,7 +380,7 @@ class CountByCgroup(Operation[None]):
 
 @dataclass
 class WatchProcesses(Operation[ProcessReport]):
-    """Watch processes that other programs started as one process, and never signal them. Give exactly one field."""
+    """Watch processes of other programs together, like one process, and never signal them. Give exactly one field."""
 
     cgroup: Optional[str] = None
     """Path of their control group, as `path` of `CountByCgroup`."""
@@ -877,7 +877,7 @@ class CounterSource:
     at: SocketAddress
     path: str
     handshake_logs: Dict[str, str] = field(default_factory=dict)
-    """Logs by kind of TLS handshake, with a line of two bytes for each handshake."""
+    """Logs by kind of TLS handshake, a line of two bytes for each; empty where the page has them, or without TLS."""
 
 
 @dataclass

@@ -260,9 +260,8 @@ def _climb(
     current = process
     while current.pid not in by_pid:
         parent = everything.get(current.parent)
-        if (
-            parent is None or current.parent == agent or parent.start > current.start
-        ):  # the pid of the last ancestor was reused
+        # A parent that started later has reused the pid of the real one.
+        if parent is None or current.parent == agent or parent.start > current.start:
             return None, current
         current = parent
     return by_pid[current.pid], current

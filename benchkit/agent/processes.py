@@ -44,7 +44,7 @@ class ProcessTable:
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
     DAEMON_PAUSES_S = (0.1, 0.4, 1.5)
-    """Pauses between searches for processes that left their session, as servers do soon after their start."""
+    """Pauses after a start, one before each search for processes that left their session as daemons do."""
 
     def __init__(self, workdir: Workdir, records: Records, cgroups: Cgroups) -> None:
         self._workdir = workdir
@@ -135,7 +135,7 @@ class ProcessTable:
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
     def watch(self, wanted: ops.WatchProcesses) -> ops.ProcessReport:
-        """Watch processes of other programs as one, never signalled. Raises OperationError where there are none."""
+        """Watch processes of other programs together, like one process. Raises OperationError where there are none."""
         try:
             if wanted.pattern is not None:
                 group: Cgroup = ProcessPattern(wanted.pattern)
@@ -204,7 +204,7 @@ class ProcessTable:
         return self.child(number).ended is not None
 
     def close(self) -> Tuple[List[str], List[str]]:
-        """Stop all processes, each by its own signal, and start no more; return the stopped ones and the failures."""
+        """Stop all processes, each by its own signal, and start no more; return the ones that ran, and failures."""
         with self._changed:
             self._closing = True
             signals = [(child, child.command.stop_signum) for child in self._children.values()]
@@ -323,7 +323,7 @@ class ProcessTable:
     def _record_end(self, pid: int) -> None:
         """Reap a child and record its end.
 
-        The pid cannot be reused before, so no signal reaches another process.
+        Until it is reaped, its pid cannot be reused, so no signal reaches another process.
         """
         full_disk = self._full_disk()
         with self._changed:  # held during a start, so that a process that ends at once is registered
@@ -383,13 +383,11 @@ class ProcessTable:
                     except OSError as error:
                         refused[child.pid] = error.strerror
         for child, signum in signals:
-            others = (
-                set() if child.foreign_group is None else set(child.foreign_group.pids())
-            )  # other programs started these
+            # Other programs started the processes of this group.
+            others = set() if child.foreign_group is None else set(child.foreign_group.pids())
             for each in trees.get(child.id, ()):
-                if (
-                    each.session not in signalled and each.pid not in others
-                ):  # it left the session, or its leader has ended
+                # It left the session, or its leader has ended.
+                if each.session not in signalled and each.pid not in others:
                     refused[each.pid] = signal_exactly(each, signum)
         return refused
 
@@ -437,9 +435,8 @@ class ProcessTable:
             child = self._children.get(number)
             if child is None or child.record is None:
                 continue
-            own = (
-                set() if child.own_group is None else set(child.own_group.pids())
-            )  # the group's record covers its pids
+            # The record of the group covers these pids.
+            own = set() if child.own_group is None else set(child.own_group.pids())
             escaped = {(each.pid, each.start) for each in tree if each.session != child.pid and each.pid not in own}
             if escaped != child.escaped:
                 child.escaped = escaped

@@ -148,7 +148,7 @@ class Records:
         return sorted(self._folder.glob("report-*.json"))
 
     def orphans(self) -> List[ProcStat]:
-        """Return the processes that agents of this work directory started and left when they were killed."""
+        """Return running processes that agents of this work directory started, and whose watchdogs no longer exist."""
         found = []
         for process in all_processes().values():
             tag = tag_of(process.pid)

@@ -17,8 +17,9 @@ ROUNDS = 400
 """Rounds of the loop, which take some 10 µs."""
 REPEATS = 3
 """Runs of the loop, of which the median counts: an interrupt spoils one, and the first has cold caches. In about one of
-15,000 runs, the clock of a thread that has just moved to the core loses time, down to 0. A further run would take a
-tenth longer and change little. Checks use the harmonic mean of many samples, which one slow sample hardly moves."""
+15,000 runs, the clock of a thread that has just moved to the core loses time, down to 0. A further run would
+lengthen the sample by a tenth and change little. Checks use the harmonic mean of many samples, which one slow sample
+hardly moves."""
 CORES_PER_INTERVAL = 2
 """Cores that are measured in one interval; more cores take turns."""
 

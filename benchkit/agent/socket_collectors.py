@@ -313,7 +313,10 @@ class AcceptQueues(Collector):
         listeners.add(ports, paths)
 
     def sample(self) -> Values:
-        """Return queue length and limit by socket, numbered where several share an address: `10.0.0.1:80#2`."""
+        """Return queue length and limit by socket.
+
+        Several sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`.
+        """
         found: Values = {}
         for listener in self._listeners.current:
             if listener.port in self._ports or listener.address in self._paths:
@@ -354,7 +357,7 @@ class NetworkConnections(NetworkSockets):
                 self._paths.add(at.unix)
 
     def count(self, at: SocketAddress) -> Values:
-        """Return the last number of connections to one of the sockets. Raises UnavailableError."""
+        """Return the number of connections to one of the sockets, as last counted. Raises UnavailableError."""
         with self._lock:
             if at.tcp is not None:
                 name, count = str(at.tcp[1]), self._by_port.get(at.tcp[1])
@@ -387,5 +390,5 @@ class Connections(Collector):
         established.add(at)
 
     def sample(self) -> Values:
-        """Return their last number."""
+        """Return the number of connections, as last counted."""
         return self._established.count(self._at)

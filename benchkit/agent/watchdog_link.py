@@ -18,7 +18,7 @@ from benchkit.agent.frames import JsonObject
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
 RENEWALS_PER_LEASE = 10
-"""Renewals are at least `RENEWAL_S` apart, or this share of a shorter lease: more would change nothing."""
+"""Most renewals of a short lease; a longer lease is renewed every `RENEWAL_S` at most: more would change nothing."""
 OTHERS_SILENCE_S = 5.0
 """Time after which a silent process of another user no longer counts as holder."""
 LOCK_TIMEOUT_S = 12.0

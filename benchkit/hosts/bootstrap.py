@@ -134,9 +134,8 @@ class AgentFile:
 def agent_file() -> AgentFile:
     """Pack the agent's modules into one archive; the same sources always give the same bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(
-        buffer, "w", zipfile.ZIP_STORED
-    ) as archive:  # stored, because compressed bytes depend on the version of zlib
+    # Stored, because compressed bytes depend on the version of zlib.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _ZIP_EPOCH), "")
         for name, source in sorted(_sources(resources.files("benchkit.agent"), "benchkit/agent")):
             archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source)

@@ -84,10 +84,8 @@ def compare(read_clocks: Callable[[], Clocks]) -> Clock:
     """Compare clocks by reading the host's a few times."""
 
     def sample() -> ClockExchange:
-        sent, wall = (
-            time.monotonic_ns(),
-            time.time_ns(),
-        )  # two readings within the exchange, whose duration bounds the error
+        # Both readings are within the exchange, whose duration bounds the error.
+        sent, wall = time.monotonic_ns(), time.time_ns()
         answer = read_clocks()
         return ClockExchange(sent, time.monotonic_ns(), wall, answer.monotonic_ns, answer.wall_ns)
 

@@ -104,7 +104,7 @@ def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> d
     """Return the queries of all programs; `named` (the inventory's name → path) are searched at their path only.
 
     An unknown name is queried like nginx, the only program with several binaries on a host. Programs in `sought` are
-    only searched for, because the version option of one program may start another.
+    only searched for: an option that makes one program print its version may make another start its work.
     """
     known = {**{name: VersionQuery((name,)) for name in sought}, **PROGRAMS}
     for name, path in named.items():
@@ -133,7 +133,8 @@ def parse_facts(
 ) -> HostFacts:
     """Convert an agent's answer to facts, with the programs in `named` and `sought`; pure.
 
-    Control characters are replaced, because facts are printed.
+    Control characters are replaced, because facts are printed. Raises AttributeError, KeyError, TypeError or ValueError
+    for an answer of another form.
     """
     fields = _printable(answer)
     tools = fields.pop("tools")

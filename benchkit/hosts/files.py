@@ -219,7 +219,7 @@ def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def hint_at_private_folder(*texts: str | None, is_on_host: Callable[[str], bool] = lambda _: False) -> str | None:
-    """Return a hint for a path in these texts that exists on this machine, in a folder private to each host.
+    """Return a hint for a path in these texts that exists on this machine, in a folder that a host may have for itself.
 
     `is_on_host` returns True for a path that the host has too, which needs no hint.
     """

@@ -240,7 +240,11 @@ def parse_inventory(document: Document, folder: Path) -> Inventory:
 
 
 def _places(document: Document, written: InventoryContent) -> dict[str, dict[str, object]]:
-    """Return testbed and roles of each host named in a testbed. Raises InputError for a host in no or two testbeds."""
+    """Return testbed and roles of each host named in a testbed.
+
+    Raises InputError for an unknown host, for a host in two testbeds, and where roles are missing or given outside
+    existing testbeds.
+    """
     testbed_of: dict[str, str] = {}
     roles: dict[str, tuple[str, ...]] = {}
     named = (

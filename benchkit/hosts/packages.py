@@ -90,7 +90,7 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
 """Programs by the name of their binary."""
 
 LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
-"""Programs for Linux only; a lab on another system, whose hosts are ports of its loopback interface, needs none."""
+"""Programs for Linux only; `benchkit lab prepare` leaves them out on other systems."""
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of daemons, often missing in an ordinary user's PATH."""

@@ -52,7 +52,7 @@ class ProcessSpec:
     cpus: Sequence[int] | None = None
     """CPU affinity; None: all CPUs of the host."""
     nofile: int | None = None
-    """Soft limit of open files; None: as of the login."""
+    """Soft limit of open files; None: the login's limit."""
     group: str | None = None
     """Name of its control group, created by `HostChanges.create_cgroup`."""
     own_group: bool = False
@@ -229,7 +229,7 @@ class Processes:
         return self._link.request(ops.FindCgroup(pid))
 
     def watch(self, *, cgroup: str | None = None, unit: str | None = None, pattern: str | None = None) -> HostProcess:
-        """Watch processes that other programs started as one process, and never signal them.
+        """Watch processes of other programs together, like one process, and never signal them.
 
         Name them by a control group, a systemd unit, or a regular expression for their command lines. Raises HostError
         where there are none.

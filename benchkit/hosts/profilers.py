@@ -47,7 +47,7 @@ for file in "$1"/[0-9]*; do
 done
 [ -z "$failed" ] && rm -rf "$1"
 """
-"""Removes the maps of the processes that name files of a folder, then the folder, which a failure needs again."""
+"""Removes the maps of processes whose pids name files in a folder, then the folder, which stays after a failure."""
 _CLEANUP_S = 30.0
 
 
@@ -101,7 +101,7 @@ class PprofCapture:
         return self.answer.result()
 
     def stop(self) -> None:
-        """Do nothing: the request ends in time, or with the program."""
+        """Do nothing: the request ends after its seconds, or with the program."""
 
 
 def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: int) -> PprofCapture:

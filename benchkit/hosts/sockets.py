@@ -70,7 +70,7 @@ Address = Tcp | Udp | Unix
 
 @dataclass
 class HttpAnswer(ops.HttpHead):
-    """An HTTP response, with every byte counted."""
+    """An HTTP response, with every byte counted (terms of RFC 9110)."""
 
     body: bytes = b""
     """Start of the content."""
@@ -146,8 +146,8 @@ class Sockets:
     ) -> HttpAnswer:
         """Send a request over a new connection; return at most `max_body` bytes of the content.
 
-        Headers are sent as given, without those that HTTP/2 forbids; the caller gives all of them, `Host` too. Over TLS
-        the server chooses between the hop's version of HTTP and HTTP/1.1, as with browsers. Raises HostError.
+        Headers are sent as given, over HTTP/2 without those that it forbids; the caller gives all of them, `Host` too.
+        Over TLS the server chooses between the hop's version of HTTP and HTTP/1.1, as with browsers. Raises HostError.
         """
         pairs = list(headers)
         if hop.protocol == "h3":
@@ -250,8 +250,8 @@ class Sockets:
         """Check that a process or its descendants listen on the port of an address that answers.
 
         Raises PortTakenError where another program listens and the process therefore ends within `wait_s` seconds. The
-        time is `older_wait_s` for a program older than the process, which hardly started it. A process that keeps
-        running lets another program listen for it, as containers do.
+        time is `older_wait_s` for a program older than the process, which the process most likely did not start. A
+        process that keeps running lets another program listen for it, as containers do.
         """
         port = at.port
         if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):

@@ -364,9 +364,8 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
         hint = f"is the host overloaded, or its name service out of order? try it in a shell: {by_hand}"
         return f"{target} does not answer the login of {connection.user}", f"waited {LOGIN_S} s", hint
     why = str(error) or "it closed the connection"
-    if any(
-        words in why for words in ("No existing session", "transport shut down", "protocol banner")
-    ):  # they do not name the cause
+    # These texts do not name the cause.
+    if any(words in why for words in ("No existing session", "transport shut down", "protocol banner")):
         waited = time.monotonic() - began >= CONNECT_S
         why = (
             f"it accepted the connection, then sent no complete SSH greeting within {CONNECT_S} s"

@@ -50,7 +50,7 @@ _PID = "$id = (uint64)pid;"
 _NUMBERS = """\
 $pid = ((struct task_struct *)curtask)->group_leader->thread_pid; $at = (uint64)$pid + sizeof(struct pid);
   if ((uint64)*(int32 *)$at != (uint64)pid) {{ $at = $at - 16; }}"""
-"""The ids of a process in its namespaces, 16 bytes each, the outermost first. They follow `struct pid`, whose size
+"""The ids of a process in its namespaces, 16 bytes each, the outermost first. They end `struct pid`, whose size
 includes the first of them before Linux 6.5."""
 _PID_IN_NAMESPACE = f"""\
 {_NUMBERS}

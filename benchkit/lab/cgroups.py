@@ -1,8 +1,8 @@
 """A control group for each host of a lab, so that it can have a CPU quota and start containers.
 
 In version 1 it is below benchkit's own group, so that benchkit's limits apply to its labs too. Version 2 forbids child
-groups of a group with processes. There it is at the top, if the machine has enabled the CPU controller. Otherwise the
-lab has no groups, which is one of its limits and not an error.
+groups of a group with processes. There it is at the top, if the machine has enabled the CPU controller. Where
+neither is possible, the lab has no groups, which is one of its limits and not an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchkit.errors import HostError
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "pids")
 """Controllers of version 1 that a host has: for quotas, and what runc needs to start a container."""
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
-"""Files of a new group of version 1 that are empty: before they are set, it admits no process (cpusets.rst)."""
+"""Files that are empty in a new group of version 1, which then admits no process (cgroup-v1/cpusets.rst)."""
 
 
 @dataclass(frozen=True)

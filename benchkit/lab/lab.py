@@ -3,8 +3,8 @@
 A lab belongs to the checkout and user that started it; `benchkit.lab.choice` chooses the lab that a command uses.
 
 As root on Linux, each host has namespaces of its own, on a private switch. Without root, or where the kernel allows no
-namespaces, each host is an sshd on a loopback address. A user can also choose this kind, for hosts that reach loopback
-servers of this machine. Both kinds are reached over OpenSSH with a temporary key.
+namespaces, each host is an sshd on a loopback address. So are hosts that must reach loopback servers of this machine
+(`LabSpec.on_loopback`). Both kinds are reached over OpenSSH with a temporary key.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = Fal
 def down(name: str) -> bool:
     """Remove the lab of this name with all its processes, links and files. Return False where there was none.
 
-    It checks neither the owner of the lab nor its use, as `benchkit.lab.choice.require_removable` does.
+    It checks neither the owner of the lab nor its use; `benchkit.lab.choice.require_removable` does.
     """
     require_linux()
     folder = _folder(name)

@@ -166,7 +166,7 @@ def session_environment(
 def engine_config(nofile: int, nproc: int, networks: Path, *, has_runc: bool) -> str:
     """Return the text of podman's containers.conf on a host: without systemd, and with the limits of this process.
 
-    `networks`: the host's folder for configurations of podman's bridges, by default in /etc.
+    `networks`: the host's folder for the bridges that podman creates, which it otherwise keeps in /etc.
     """
     runtime = '\nruntime = "runc"' if has_runc else ""
     return (

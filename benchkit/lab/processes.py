@@ -58,7 +58,7 @@ class NotPermittedError(HostError):
 
 
 def init_command(mark: str) -> list[str]:
-    """Return the command of an init process: Python without packages, and without the caller's environment."""
+    """Return the command of an init process: Python without `site`, and without the caller's environment."""
     return [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
 
 
@@ -106,7 +106,8 @@ class InitLauncher:
     def receive(self) -> dict[str, Any]:
         """Return the next message.
 
-        Raises NotPermittedError or HostError for a message of failure, HostError also after the deadline.
+        Raises NotPermittedError or HostError for a message of failure, HostError also after the deadline or the
+        process's end.
         """
         while b"\n" not in self._received:
             chunk = self._read()
@@ -176,7 +177,7 @@ def kill_all(key: str) -> bool:
     With namespaces, the kernel kills everything below the switch with it. Without them, it kills the servers with their
     supervisor; other processes are found as its descendants, orphans by their environment. Children are killed first,
     so that their parents can reap them. During execve(2) a process shows neither command line nor environment for an
-    instant. So after a kill, two lists must be empty.
+    instant. So after a kill, two searches in a row must find no process.
     """
     deadline = time.monotonic() + END_DEADLINE_S
     killed_any = False

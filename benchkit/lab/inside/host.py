@@ -124,9 +124,8 @@ def prepare_mounts(config: Mapping[str, Any]) -> None:
     """Mount the host's own /run, /var/log, files of /etc, /proc, /sys and cgroups; with several hosts also /tmp."""
     log_folders = list(_folders(_LOGS))
     shadow = _shadow_with_key_login(Path("/etc/shadow"))
-    mount(
-        "none", "/", None, MS_REC | MS_SLAVE
-    )  # mount changes of the machine reach this namespace, but not the reverse
+    # Mount changes of the machine reach this namespace, but not the reverse.
+    mount("none", "/", None, MS_REC | MS_SLAVE)
     mountinfo = (_PROC / "self" / "mountinfo").read_text(errors="surrogateescape")
     mount_points = [each.point for each in parse_mounts(mountinfo)]
     _unmount_below(mount_points, _RUN)
