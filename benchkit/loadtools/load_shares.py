@@ -43,7 +43,7 @@ def warm_up_load(load: Load) -> Load:
 def unsupported_fields(tool: Tool, load: Load, generators: int) -> tuple[UnsupportedField, ...]:
     """Return everything in `load`, warm-up included, that this number of generators of `tool` cannot do.
 
-    Each field stands once. Empty where the tool can do it all.
+    Each reason stands once. Empty where the tool can do it all.
     """
     indivisible = tuple(_indivisible(load, generators)) if generators > 1 else ()
     if indivisible:

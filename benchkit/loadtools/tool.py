@@ -266,7 +266,8 @@ class RateSupport:
     """True: it sends requests at recorded instants (`pace: recorded`)."""
     interval_ns: Callable[[Load], int] | None = field(default=None, repr=False)
     """Load of one generator → time between two requests in its schedule, for tools whose rows number the requests. The
-    reducer then counts times from when a request was due. None: the rows state when it was due, or when it was sent."""
+    reducer then counts times from when a request was due. None: rows state when it was due, or times count from when it
+    was sent."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ CONNECTING_TOOL = "hey"
 """Load tool that closes each connection itself, and counts no error where the server closed it."""
 
 MOST_CONNECTIONS = 512
-"""Most connections that an idle server gets."""
+"""Connections from which on an idle server's are no longer doubled."""
 
 LEAST_LEFT = 0.01
 """Least share of the CPU that other programs are assumed to leave."""

@@ -209,7 +209,7 @@ def _is_written_as(cell: Cell, other: Cell) -> bool:
 
 
 def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells, built; `same_as` is the first cell with the same builds, byte for byte."""
+    """Yield the cells, built; `same_as` is the first cell that is equal, in builds byte for byte."""
     first: dict[str, str] = {}
     for cell in cells:
         builds = [folder.content for service in cell.services for folder in service.folders]

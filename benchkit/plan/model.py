@@ -37,7 +37,7 @@ class PlannedCell:
     """URL that the load goes to, without a path where its requests have several."""
     unsupported: str | None = None
     same_as: str | None = None
-    """Earlier cell with the same builds, byte for byte, and the same of all else; None: there is none."""
+    """Earlier cell that is equal, in builds byte for byte; None: there is none."""
     entry: Endpoint | None = None
     """The socket that the load goes to; None for an unsupported cell."""
     tuning: tuple[TuningPlan, ...] = ()
@@ -91,7 +91,7 @@ def describe_cell(planned: PlannedCell) -> str:
 
 
 def cells_with_capacity(cells: Iterable[PlannedCell]) -> dict[str, str]:
-    """Return for each cell at a share of a capacity the cell whose capacity is searched; they are else equal."""
+    """Return, for each cell at a share of a capacity, the otherwise equal cell whose capacity is searched."""
     first: dict[str, str] = {}
     return {
         cell.cell_id: first.setdefault(describe_cell(cell.calibrated), controlled(cell.cell_id) or cell.cell_id)

@@ -39,7 +39,7 @@ from benchkit.services.rendering import ServiceSpec
 from benchkit.validation import Location
 
 MAX_SECRET_BYTES = 64 << 10
-"""Most bytes that are read from a file with a header value; servers refuse headers of a few kilobytes."""
+"""Most bytes that a file with a header value may have; servers refuse headers of a few kilobytes."""
 
 MAX_CELLS = 10_000
 """Largest number of combinations of levels; a run of that many takes days for each block."""

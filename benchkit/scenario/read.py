@@ -36,7 +36,7 @@ ANY_SCALE = " at any scale"
 SCALES: tuple[Scale, ...] = get_args(Scale)
 DEFAULT_SCALE: Scale = "lab"
 WITH_PROFILES, WITH_TRACES = "profile={}", "trace={}"
-"""Setting behind `--profile`: adds a profile pass, and keeps fields that the scenario gives it."""
+"""Settings behind `--profile` and `--trace`: each adds a pass, and keeps the fields that the scenario gives it."""
 FIXED = ("name", "title", "question", "source", "stacks", "scales")
 """Fields that all scales of a scenario share."""
 

@@ -154,7 +154,7 @@ class ObservationPass(Frozen):
         return MIN_PROFILE_S
 
     def lengthens(self, load: Load) -> bool:
-        """Return whether the pass sets a window of its own: the load's has no duration, or is too short."""
+        """Return whether a pass without `duration_s` replaces the load's window, which has no duration or is short."""
         return self.duration_s is None and (load.duration_s is None or load.duration_s < self.needed_s)
 
     def includes(self, service: str) -> bool:

@@ -146,7 +146,8 @@ class ServerComparison:
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
     """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
 
-    A single server is measured. Raises InputError for a program that this machine lacks, where servers start on it.
+    A single server is measured without a comparison. Raises InputError for a program that this machine lacks, where
+    servers start on it.
     """
     names = list(servers)
     question = (
@@ -358,7 +359,7 @@ def _stack_of(service: dict[str, object]) -> dict[str, object]:
 
 
 def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
-    """Return the stack of a command, or of an image, at the only port that the image exposes, else at `PORT`.
+    """Return the stack of a command, or of an image at the comparison's port, its only exposed one, or `PORT`.
 
     Other machines pull an image that this one does not have. Raises InputError where this machine has no engine.
     """

@@ -19,7 +19,7 @@ OVERHEAD_S = 0.5
 SHORTEST_WINDOW_S = 0.5
 """Shortest measured window: with less, a slow server answers too few requests for a p99."""
 SHORTEST_WHOLE_S = 1.5
-"""Shortest window for tools that take whole seconds: a second of warm-up, and one that is measured."""
+"""Shortest window planned for tools that take whole seconds: a second of warm-up, and one that is measured."""
 LONGEST_WINDOW_S = 5.0
 SLICE_S = float(Scenario.model_fields["slice_s"].default)
 """Windows are whole numbers of slices."""
@@ -37,7 +37,7 @@ MIXING_TOOL = "wrk"
 MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
 PLANNED_BLOCKS = MIN_BLOCKS + 1
 """Blocks for which a comparison has time: one more than the fewest that can show a difference. Servers that start
-slowly take longer than `OVERHEAD_S`."""
+slowly take longer than `OVERHEAD_S`: without this block, their comparison could show nothing."""
 
 
 def takes_whole_seconds(tool: str) -> bool:

@@ -59,7 +59,8 @@ class ServiceOptions(BackendOptions):
     )
     quota: Annotated[float, Field(gt=0, le=1024)] | None = Field(
         default=None,
-        description="CPU time, in CPUs, that this service alone may use, below the quota of its role; absent: that quota",
+        description="CPU time, in CPUs, that this service alone may use; its role's quota applies if that is lower, or if this "
+        "is absent",
         examples=[0.5],
     )
     optional: bool = Field(

@@ -286,7 +286,7 @@ def _words(command: str | list[Any]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text with its braces escaped, so that none begins a placeholder, and with `$` for `$$`."""
+    """Return a text with words in braces escaped, so that none is a placeholder, and with `$` for `$$`."""
     return _PLACEHOLDER.sub(r"{{\1}}", text).replace("$$", "$")
 
 

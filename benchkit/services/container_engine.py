@@ -70,7 +70,10 @@ def read_engine(host: Host, name: str) -> EngineFact:
 
 
 def _not_delegated(fact: EngineFact, info: dict[str, Any]) -> str | None:
-    """Return which control group settings the user of a rootless engine lacks (podman-run(1), --cgroup-manager)."""
+    """Return what the user of a rootless engine lacks of control groups, and the remedy; None: nothing.
+
+    Source: podman-run(1), --cgroup-manager.
+    """
     if fact.cgroup_version == "1":
         return "control groups have version 1; boot with systemd.unified_cgroup_hierarchy=1"
     if "host" in info:  # podman

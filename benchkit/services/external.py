@@ -119,7 +119,7 @@ class ExternalOptions(BackendOptions):
     )
     cleanup: HookOptions | None = Field(
         default=None,
-        description="command after each trial, however it ended; a host runs it even if the controller is lost",
+        description="command after each trial, however it ended; on a host, it runs even if the controller is lost",
         examples=[{"run": ["kubectl", "rollout", "undo", "deployment/app"]}],
     )
     watch: tuple[WatchOptions, ...] = Field(

@@ -1,7 +1,7 @@
 """Images of containers on the controller: built or found in an engine, and saved as archives that hosts load.
 
-The key of an archive is the image's id (a hash: OCI image specification), or the hash of the context that it is built
-from. An image is built and saved once, as `localhost/benchkit:KEY`.
+The key of an archive is the image's id, a hash of its configuration and layers (OCI image specification). For an image
+to build, it is a hash of the context and the options. An image is built and saved once, as `localhost/benchkit:KEY`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Behaviour, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, c
 - Requests without an answer have a time among the others, and are counted as `others`.
 - Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
 - `-o path:FILE` takes a template (Go's text/template) over its result: `TEMPLATE` prints the number of requests at each
-  microsecond. It looks up each microsecond up to the longest time, in 0.3 to 2 µs.
+  microsecond. It looks up each microsecond up to the longest time: 0.3 to 2 µs for each.
 """
 
 from __future__ import annotations

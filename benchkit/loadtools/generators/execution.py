@@ -109,7 +109,7 @@ class GeneratorRun:
 
     @property
     def measured_s(self) -> float:
-        """Time that it measured: to its own end or the end of its window, whichever came first."""
+        """Time that it measured: to its own end, or to the end of its window where it overran or lingered."""
         window_s = self.generator.load.duration_s
         took_s = self.ended_s - self.started_s
         if window_s is not None and self.generator.linger_s:

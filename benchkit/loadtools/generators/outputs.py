@@ -4,8 +4,8 @@ A reducer that reads rows while the load runs shares the cores of the load tool.
 netpoll on one thread seemed as fast as net/http, and serves 0.87 times as many requests (tests/bench/RESULTS.md). A
 file costs the tool the same writes, and no more.
 
-The time to fetch hardly grows with the number of slices. One reducer reads all slices of a generator, and one archive
-has all outputs of a host.
+The time to reduce and fetch hardly grows with the number of slices. One reducer reads all slices of a generator, and
+one archive has all outputs of a host.
 """
 
 from __future__ import annotations

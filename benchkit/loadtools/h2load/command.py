@@ -11,7 +11,8 @@ Limits, read from its source (src/h2load.cc):
   the next one when the last is answered, and its time counts from then. No figure has the wait of requests that were
   due.
 - By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses. `--npn-list`, in newer
-  versions another name of `--alpn-list`, has it offer one. Where the server lacks it, its requests are errors.
+  versions another name of `--alpn-list`, has it offer one. Where the server does not speak that one, connections end,
+  and their requests are errors.
 - It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
   says so. A build without ngtcp2 asks for `h3` over TCP.
 - It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never

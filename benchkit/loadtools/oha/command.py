@@ -6,7 +6,7 @@ Behaviour, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_
   `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
 - Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without `-w` oha aborts them, and
   the server counts more requests than oha. With `-w` it would wait without end for a connection that the server's
-  queue dropped: `-t` limits a request to the window's length.
+  queue dropped: `-t` limits a request to 30 s, and without a rate to the window's length if that is shorter.
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
 - Over HTTP/3 and without a rate it never drops its sender of requests (src/client_h3.rs,
   `http3_connection_fast_work_until`). It waits until the idle time-out of QUIC closes its connections: 30 s (quinn), or

@@ -200,7 +200,7 @@ def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadRe
 
 
 def _share(rate: float | None) -> float | None:
-    """Return a success rate from 0 to 1; None for one above, which is no share."""
+    """Return a success rate from 0 to 1; None for a larger one, as old versions print."""
     return rate if rate is None or rate <= 1 else None
 
 

@@ -2,13 +2,13 @@
 
 Properties, of `backends/openloop`:
 
-- Each request is due at an instant of the schedule. openloop sleeps until then by a timer of the kernel, to tenths of a
-  millisecond. The request waits in order for one of the connections; its row states its start, and how late that was.
+- Each request is due at an instant of the schedule. The kernel's timer wakes openloop then, to tenths of a millisecond.
+  The request waits in order for one of the connections; its row states its start, and how late that was.
 - Arrivals of a constant rate are an interval apart. Random ones are a Poisson process with a fixed number in the
   window (or in each stage of a shape). So every trial sends the same number of requests, at other instants.
 - Connections are opened before the first request is due; `-lead` is the least time from the start until then. One that
-  the server has closed meanwhile is replaced. One that is not open after the lead, and a second, is opened by its first
-  request.
+  the server has closed meanwhile is replaced. One that is not open after the lead, or after a second if that is longer,
+  is opened by its first request.
 - In a closed loop a request fails after the length of the window, at most 30 s. The answers to the last requests are
   waited for as long.
 - Requests that it could not send within a second after the window are given up.

@@ -141,7 +141,10 @@ class _VegetaReader(Reader):
             self.leave_out_derived(document.latencies.get("total"))
 
     def leave_out_derived(self, total_ns: float | None) -> None:
-        """Keep only the counts of metrics that a program never closed: their rates and means are 0."""
+        """Keep the counts, extremes and sum of times of a program that calls vegeta and never closed its metrics.
+
+        The rates and means that it printed are 0.
+        """
         self.is_closed, self.rps, self.duration_s, self.success = False, None, None, None
         self.latencies = {name: time for name, time in (self.latencies or {}).items() if name in {"min", "max"}}
         if total_ns and self.requests:
