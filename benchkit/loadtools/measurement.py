@@ -143,8 +143,8 @@ class Overload(Frozen):
     error_share: float | None = None
     """Share of the requests that ended during the shape with an error."""
     recovery_s: float | None = None
-    """Time from the end of the shape to the end of the first second after which every second keeps the objective. None:
-    there is no such second, or no objective."""
+    """Time from the end of the shape to the end of the first second from which on every second keeps the objective.
+    None: there is no such second, or no objective."""
 
 
 def overload_of(load: Load, measurement: Measurement | None) -> Overload | None:
