@@ -49,7 +49,7 @@ def find(
 ) -> str:
     """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
 
-    With `sound`, the latest run without invalid trials is preferred. Raises InputError if there is none.
+    With `sound`, the latest run without invalid trials is preferred. Raises InputError if there is no run.
     """
     where = open_store(store)
     if scenario is None:

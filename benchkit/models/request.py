@@ -129,7 +129,7 @@ class SecretValue(Frozen):
 
     @classmethod
     def given(cls, header: str, value: object) -> Self:
-        """Return the secret value of a header that is plain text in a file. Raises ValueError without quoting it."""
+        """Return the value of a known secret header that was given as text. Raises ValueError without quoting it."""
         if not isinstance(value, str):
             raise ValueError(f"{header} is text, {{env: NAME}} or {{file: PATH}}")  # noqa: TRY004 - pydantic's rule
         try:

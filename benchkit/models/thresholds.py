@@ -146,7 +146,7 @@ class Thresholds(Frozen):
         default=0.10,
         description="CPU time that a disturbance left to a cell of a sliced block, relative to the others. A larger "
         "difference is reported. Random order cancels such differences over blocks: in simulations with recorded "
-        "noise, intervals keep their coverage",
+        "noise, intervals that include all of them keep their coverage",
     )
     neighbour_cpu: Share = Field(
         default=0.01,

@@ -142,7 +142,7 @@ def _attempt(
 
 
 def _make_trial(planned_trial: PlannedTrial, attempt: int, testbed: Testbed) -> Trial:
-    """Return the state of a trial before its first step; search for its capacity first, where it runs at that.
+    """Return the state of a trial before its first step, after the search for its capacity if it runs at that.
 
     Raises HostError or InputError where there is no target rate, or no capacity.
     """

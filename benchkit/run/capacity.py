@@ -22,11 +22,12 @@ from benchkit.store.trial_tables import TrialTables
 logger = logging.getLogger(__name__)
 
 NEAR = 1.1
-"""Probes up to this multiple of the highest likely capacity show whether the server or the load tool fails there."""
+"""Probes up to this multiple of the highest likely capacity, or of the lowest failed rate if that is higher, show
+whether the server or the load tool fails there."""
 
 BACK_OFF = 0.8
 """Factor of the rate after a probe that cannot be used: a lower rate may hold in spite of a disturbance. After the nth
-such probe in a row it applies n times, so that the rate falls to 0.8, 0.51, 0.26, 0.11."""
+such probe in a row it applies n more times, so that the rate falls to 0.8, 0.51, 0.26, 0.11."""
 
 OUTCOMES: Mapping[ProbeOutcome, str] = MappingProxyType(
     {"held": "held", "missed": "failed", "generator": "was limited by the load tool", "unusable": "cannot be used"}

@@ -84,7 +84,7 @@ class Judge:
         )
 
     def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        """Return the facts of a trial's hosts as its block recorded them, with its cell's kernel settings."""
+        """Return the facts of the hosts of a trial's testbed, in its block and with its cell's kernel settings."""
         in_block = self._facts_in_block.get(record.block, {})
         of_cell = self._cell_sysctls.get(record.cell_id, {})
         return {

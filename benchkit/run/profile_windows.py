@@ -19,9 +19,9 @@ from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, is_of_pass
 class ProfileWindows:
     """The CPU time per request in the measured trials of a run, and the window that its profiles need.
 
-    A profile without a duration of its own is as long as its load. It is longer where the interval of a tenth of two
-    cells' difference needs more samples (`benchkit.scenario.profile_length`). The pass takes no longer than the
-    measured trials.
+    A profile without a duration of its own is as long as its load. It is longer where a part that is a tenth of two
+    cells' difference needs more samples for a narrow interval (`benchkit.scenario.profile_length`). The pass takes no
+    longer than the measured trials.
     """
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
@@ -71,7 +71,7 @@ class ProfileWindows:
             return math.ceil(needed_s), None
         more = "no time is enough" if math.isinf(needed_s) else f"they need {units.duration(needed_s)}"
         note = (
-            f"Profiles of {units.duration(max(most_s, *own_s))} are too short to narrow the interval to a tenth of "
+            f"Profiles of {units.duration(max(most_s, *own_s))} are too short for a narrow interval of a tenth of "
             f"each difference: {more}. `--set profile.duration_s=…` sets another window."
         )
         return most_s, note

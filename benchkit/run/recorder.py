@@ -132,8 +132,8 @@ class RunRecorder:
     def write_host_facts(self) -> None:
         """Write the table `hosts` from the journal.
 
-        It is written when the hosts are tuned and at the end, not after each block, because that reads the whole
-        journal. Readers of an unfinished run do not see the facts of single blocks.
+        It is written at the start, when the hosts are tuned and at the end. It is not written after each block, because
+        that reads the whole journal. Readers of an unfinished run do not see the facts of single blocks.
         """
         self.tables.replace("hosts", host_rows_of(self.run.history()))
 

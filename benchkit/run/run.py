@@ -82,7 +82,7 @@ class RunOptions:
     names_other_programs: bool = False
     """True to report before the first block what else uses the CPUs of the hosts; this may take a second."""
     adapts: ServerComparison | None = None
-    """Comparison that ends after its first block where this one shows the need for another load."""
+    """Comparison that ends after its first block where that block asks for another load or design."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,19 @@
 """Change points of a series of estimates, each with a standard error of its own. Pure.
 
-1. The variance of a run is the sum of two. One is its estimate's, moderated towards the typical one (Smyth, Statistical
-Applications in Genetics and Molecular Biology 3, 2004). The other is between runs, from the differences of neighbours.
+1. The variance of a run is the sum of two. One is the variance of its estimate, moderated towards the typical one
+   (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The other is the variance between runs,
+   from the differences of neighbours.
 2. Outliers from the running median of five runs are pulled in to three standard deviations (Hampel's filter; Davies and
-Gather, JASA 88, 1993). 3. Candidates are the partition with the least weighted sum of squares and a penalty of 2 log n
-for each shift (Yao, Statistics & Probability Letters 6, 1988). It is found by optimal partitioning (Jackson et al.
-2005), which PELT prunes. 4. The largest weighted CUSUM on the two stretches beside a candidate is computed. The
-candidate stays if this is rare among permutations of their runs (Antoch and Hušková, Statistics & Probability Letters
-53, 2001). The least significant one is removed until all are significant. This assumes no distribution of the noise.
-Stretches of very few runs have too few permutations. They are tested by the largest t statistic, with Bonferroni's
-bound over its places (Worsley, JASA 74, 1979). Its variance is not below the runs' own. 5. Shifts in one direction that
-a line describes better (Schwarz's criterion) are one slow drift.
+   Gather, JASA 88, 1993).
+3. Candidates are the partition with the least weighted sum of squares and a penalty of 2 log n for each shift (Yao,
+   Statistics & Probability Letters 6, 1988). It is found by optimal partitioning (Jackson et al. 2005), which PELT
+   prunes.
+4. The largest weighted CUSUM on the two stretches beside a candidate is computed. The candidate stays if this is rare
+   among permutations of their runs (Antoch and Hušková, Statistics & Probability Letters 53, 2001). The least
+   significant one is removed until all are significant. This assumes no distribution of the noise. Stretches of very
+   few runs have too few permutations. They are tested by the largest t statistic, with Bonferroni's bound over its
+   places (Worsley, JASA 74, 1979). Its variance is not below the runs' own.
+5. Shifts in one direction that a line describes better (Schwarz's criterion) are one slow drift.
 
 `tests/bench/bench_history.py` simulates how often shifts are found, and how often one is invented.
 """

@@ -3,7 +3,7 @@
 They are computed once for each run and kept in the store; a run whose trials or manifest were written since is computed
 again. The file can be deleted at any time: it is computed again.
 
-Each comes with the conditions of its run: hosts and settings, which can change its results beside the code under test.
+Each comes with the conditions of its run: hosts and settings. Only these and the code under test can change results.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Transfer:
 def push(store: Store, run: RunFolder, remote: RemoteFiles, *, only_new: bool = False) -> Transfer:
     """Publish a run. Its lock is held meanwhile.
 
-    Of a run that is published already, missing and damaged files are written again; with `only_new` it is skipped.
+    Of a run that is published already, missing and damaged files are written again; with `only_new` none is verified.
 
     Raises InputError for a run that has not ended or is damaged, and where the remote store has its id with another
     content.

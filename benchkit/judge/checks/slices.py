@@ -60,7 +60,7 @@ def _neighbour_finding(share: float, limit: float, *, is_unequal: bool) -> Findi
         seen=f"servers of the block's other cells, which had no load, used {units.share(share)} of the CPU time of this "
         "cell's servers in its slices",
         threshold=f"limit: {units.share(limit)}{', and as much between cells' if is_unequal else ''}",
-        means="They took CPU time from it, and it took less from them: the interval of a ratio includes the difference."
+        means="The cells of the block took unequal CPU time from each other: the interval of a ratio includes that."
         if is_unequal
         else "The cells of the block took CPU time from each other alike: their ratio holds, while each rate is lower.",
         advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",

@@ -28,8 +28,8 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
     same noise hides more. If the spread follows the speed of the server's cores, the finding says so. In sliced blocks,
-    the log-ratio of a cell's rate to the other cells' counts, around its mean over blocks with the same others. It has
-    the noise of two cells.
+    the spread is of the log-ratio of a cell's rate to the other cells' rates, around its mean over blocks with the same
+    others. It has the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]

@@ -63,7 +63,8 @@ def remove_shared_folder(block: Block) -> None:
 def scheduled_calls(most: int) -> Iterator[Callable[[float, Callable[[], None]], None]]:
     """Yield a function that schedules a call at an instant of `time.monotonic()`, in a thread of its own.
 
-    When the context ends, calls that are not yet due are dropped, and the first error of the others is raised.
+    When the context ends, calls that are not yet due are dropped; the others are waited for. Their first error is
+    raised, unless the body of the context raised one.
     """
     ended = Event()
     calls: list[Future[None]] = []

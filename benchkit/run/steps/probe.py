@@ -49,7 +49,7 @@ def probe_after(trial: Trial) -> None:
 
 
 def probe_during(trial: Trial) -> None:
-    """Send each request once within the load, whose figures come from thousands."""
+    """Send each request once within the load; among its thousands of requests, these do not matter."""
     _probe_again(trial, "during")
 
 

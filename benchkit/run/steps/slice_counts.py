@@ -24,7 +24,7 @@ Windows = Sequence[tuple[int, int]]
 def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
 
-    The CPU time of a server that the trial did not start is unknown, and with it the CPU time of other programs.
+    The CPU time of an external server without `watch` is unknown, and with it the CPU time of other programs.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
 

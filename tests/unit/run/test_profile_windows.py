@@ -66,7 +66,7 @@ def test_the_pass_takes_no_more_time_than_the_measured_trials() -> None:
     seconds, note = window(ProfileWindows(rows(20.0, 21.0)), PROFILED, plan())
     assert seconds == 15.0
     assert note is not None
-    assert note.startswith("Profiles of 15 s are too short to narrow the interval to a tenth of each difference: ")
+    assert note.startswith("Profiles of 15 s are too short for a narrow interval of a tenth of each difference: ")
     assert ": they need " in note
     assert note.endswith(". `--set profile.duration_s=…` sets another window.")
     assert ": no time is enough. " in (window(ProfileWindows(rows(20.0, 20.0)), PROFILED, plan())[1] or "")
