@@ -17,7 +17,7 @@ from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
 
 WRITABLE_BY_ALL = 0o002
-"""Permission bit that no file of benchkit has, under any umask: nobody else may alter results."""
+"""Permission bit that no file of benchkit has, under any umask: only owner and group may alter results."""
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""

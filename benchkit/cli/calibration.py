@@ -36,7 +36,7 @@ deviations of its CPU share between blocks. One is 0.017 in the nine cells of th
 """
 
 TOOL: FailureCause = "load-tool"
-"""Cause of a trial that failed with this load tool and may succeed with another."""
+"""Cause of a failure with this load tool: the trial may succeed with another tool."""
 
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
@@ -163,7 +163,7 @@ def _profile(
     length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
     if not length.is_enough and not quiet:
         needs = f"that needs {units.duration(length.needed_s)} each"
-        why = "short trials show none" if math.isinf(length.needed_s) else needs
+        why = "short trials show no difference" if math.isinf(length.needed_s) else needs
         given = f"Profiles of {units.duration(length.duration_s)}"
         say(f"{given} are too short for a narrow interval of a tenth of the difference: {why}. Raise --duration.")
     return length.fields

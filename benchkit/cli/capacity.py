@@ -99,8 +99,8 @@ def capacity(
 ) -> None:
     """Find the highest rate at which servers keep limits of latency, and say how sure that is.
 
-    The server is restarted for each rate, unless it is given by its URL. It runs in a lab of the command's own, or on
-    the hosts of -i or --lab.
+    The server is restarted for each rate, unless it is given by its URL. Servers that are started run in a lab of the
+    command's own, or on the hosts of -i or --lab.
     """
     from benchkit.cli.calibration import experiment_of
     from benchkit.cli.run import run_interruptibly, wait_idle_hosts

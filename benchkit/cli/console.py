@@ -89,7 +89,7 @@ class _CleanText(io.TextIOWrapper):
 def prepare_streams() -> None:
     """Prepare stdin, stdout and stderr of a command.
 
-    A command succeeds although its reader stops early (`benchkit … | head -2`), or a stream is closed
+    No command fails because its reader stops early (`benchkit … | head -2`), or because a stream is closed
     (`benchkit … >&-`). No text controls the terminal.
     """
     for descriptor in range(3):

@@ -305,7 +305,7 @@ class TestbedSampler:
 
 
 def progress_of_run(*, quiet: bool) -> SilentProgress:
-    """Return the display of a run: none if `quiet`, a live matrix on a terminal, else plain lines."""
+    """Return the display of a run: none if `quiet`, a live matrix on a terminal without logs, else plain lines."""
 
     def display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
         return LiveProgress(plan, hosts) if sys.stderr.isatty() and not shows_logs() else PlainProgress(plan)

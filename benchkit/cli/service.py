@@ -116,7 +116,7 @@ def down(
     from benchkit.run import deployment
     from benchkit.scenario.read import scenario_name
 
-    del scale, settings  # a stack is taken down by its name alone
+    del scale, settings  # the scenario's name alone selects the stack
     name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:

@@ -234,7 +234,7 @@ def _compare(
 ) -> RunOutcome:
     """Find the load, run the comparison, and return its outcome, even if it was interrupted.
 
-    Raises KeyboardInterrupt if it was interrupted before the end of a trial.
+    Raises KeyboardInterrupt if it was interrupted before a trial of the comparison ended.
     """
     from benchkit.cli.calibration import calibrate, compare_adapted, experiment_of
     from benchkit.cli.run import run_interruptibly

@@ -94,7 +94,7 @@ def why(
 
 
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
-    """Yield the cost of tracing, the missing traces and hardware counters, and the passes that would add data."""
+    """Yield notes on undivided CPU time, the cost of tracing, missing traces and counters, and useful passes."""
     from benchkit.comparison.component_costs import TrialCosts
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.models.metrics import RPS

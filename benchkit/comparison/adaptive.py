@@ -42,7 +42,7 @@ class StopRule:
     ratios: tuple[tuple[str, ComparedCells], ...]
     manifest: Manifest
     review: Review | None = None
-    """Review of the first block; None: that block cannot end the run."""
+    """Review of the first block; None: there is no review."""
 
     def __call__(
         self, rows: Sequence[TrialRow], elapsed_s: float, block_s: float, exclusions: Iterable[Exclusion] = ()
@@ -89,8 +89,8 @@ def decide(
 
     `requested` are the ratios that must be precise, each with its metric; without any, a run's only cell must have a
     precise value. `elapsed_s` is the time spent, `block_s` the time of the next block, which does not start if it would
-    exceed the budget. The rule is the same after every block. It uses the widths of intervals and not their positions,
-    unless `until.excludes` names a ratio that all must exclude.
+    exceed the budget. The rule is the same after every block. It uses the widths of intervals and not their positions.
+    Only if `until.excludes` names a ratio, the run also ends when all intervals exclude it.
     """
     blocks = int(trials["block"].nunique())
     excluded = tuple(exclusions)

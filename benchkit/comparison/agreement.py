@@ -33,7 +33,7 @@ LEAST_BLOCKS = 2
 """Smallest number of blocks that can separate noise from differences."""
 
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that invalidate a trial because its load tool was the limit. These trials are used, and marked: the limit is a
+"""Checks that invalidate a trial because of a limit of its load tool. These trials are used, and marked: the limit is a
 reason why tools disagree."""
 
 _FACTOR = "factor_"
@@ -106,7 +106,7 @@ def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> 
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
     `trials` is the stored table with its `factor_<name>` columns, `findings` the findings about its trials. Invalid
-    trials are used only if the load tool was the limit, or if fewer than two tools would remain.
+    trials are used only if checks of `TOOL_CHECKS` alone invalidate them, or if fewer than two tools would remain.
     """
     measured = trials[trials["kind"] == "measure"]
     by_tool = _tool_factor(measured)

@@ -28,7 +28,7 @@ from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "undecided", "no"]
-"""Degree of trust in an answer; `undecided`: no check speaks against its trials, but they decide no ratio."""
+"""Degree of trust in an answer; `undecided`: nothing invalidates it, but its trials decide no ratio."""
 
 _VERDICTS: Mapping[Trust, str] = {
     "with care": "It can be believed with care",
@@ -130,7 +130,7 @@ def _adds_cpu(added: Ratio, main: Ratio) -> bool:
 
 
 def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the ratios that get a sentence: one or two, or the highest and the lowest of more.
+    """Return the ratios that get a sentence: all of up to two; of more, the highest and the lowest candidate.
 
     Candidates are the shown differences, else the ratios not shown to differ, else the undecided ones.
     """
@@ -171,7 +171,7 @@ class _Writer:
         if ratio.is_unusable:
             return (
                 f"{cell} cannot be compared with {base} in {title}{common}: "
-                f"the measured ratio {_number(ratio.ratio)} comes from excluded trials"
+                f"the measured ratio {_number(ratio.ratio)} is not usable"
             )
         if ratio.outcome == "not shown":
             return (

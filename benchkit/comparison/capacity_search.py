@@ -116,7 +116,7 @@ class CapacitySearch:
 
 
 CHANGING = frozenset({"observed", "service-restarted", "unequal-responses", "changed-response"})
-"""Checks whose findings make a probe unusable: it measured something else than the server."""
+"""Checks whose findings make a probe unusable: it did not measure the server as requested."""
 SLOWING = frozenset({"throttled", "noisy-host", "stalled", "ports-exhausted"})
 """Checks on what slows a probe and never speeds it up: a probe that still holds the objective counts."""
 SATURATED = "generator-saturated"

@@ -78,7 +78,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     asked: tuple[FactDifference, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="notices")
     answer: Answer | None = None
-    """The result in sentences; it includes p99 latency unless the caller chose metrics."""
+    """The result in sentences; without chosen metrics and without a gate also in the metrics of `SHOWN_METRICS`."""
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]

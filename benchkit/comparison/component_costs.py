@@ -85,7 +85,7 @@ class TrialCosts:
 
     @property
     def has_undivided(self) -> bool:
-        """True if the CPU time of some trial is that of several services together, as their telemetry is missing."""
+        """True if some trial has only the CPU time of several services together, as their telemetry is missing."""
         measured = self.trials[self.trials[CPU].notna()]
         return not measured["trial_id"].isin(self.services["trial_id"]).all()
 

@@ -71,8 +71,8 @@ class Component(CellPart):
     """A part of the difference between a cell and its baseline.
 
     `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
-    `difference` is the value less the baseline value, at those levels of their logarithms; `low` and `high` are its
-    interval.
+    `difference` is the value less the baseline value in `unit`, at those levels of their logarithms. It is negated for
+    `DIVISORS`. `low` and `high` are its interval.
     """
 
     baseline_id: str

@@ -126,7 +126,7 @@ def sample_count(functions: pd.DataFrame) -> int | None:
     """Return the number of CPU samples of profiles, from their rows of `profile`; None where none states a time.
 
     A profiler samples at a fixed period. In a profile of some hundred samples the rarest function has one, so its CPU
-    time is the period.
+    time is the period. The samples are the whole CPU time divided by it.
     """
     seconds = pd.to_numeric(functions["flat_s"]).astype("float64")
     times = seconds[seconds > 0].groupby(functions["trial_id"])
@@ -220,7 +220,7 @@ def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Seri
 
 
 def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str], kind: PassKind) -> pd.DataFrame:
-    """Return a row for each pair: its cell, and the log-ratio of observed to not observed; `rows` has the pass."""
+    """Return a row for each pair: its cell, and the log-ratio of observed to not observed; `rows` are the pass's."""
     rows = rows[~rows["trial_id"].isin(excluded)]
     values = pd.to_numeric(rows[metric]).astype("float64")
     rows = rows[values > 0].assign(log=np.log(values[values > 0]))

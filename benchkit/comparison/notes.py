@@ -197,7 +197,7 @@ def _loop(trials: pd.DataFrame) -> str:
 
 
 def _origin(instants: pd.Series) -> str:
-    """Describe the instant that latencies start from under a target rate; without this column, it is the sending."""
+    """Describe the instant that latencies start from under a target rate; an absent value means the sending."""
     from_due = instants.eq("due")
     if from_due.all():
         return "times from when a request was due"

@@ -88,7 +88,7 @@ class RatioNoise:
 
 
 class Resolution(Frozen):
-    """Differences that a number of blocks can show in a family of comparisons; above 1, and for a fall the inverse.
+    """Ratios that a number of blocks can show in a family of comparisons; above 1, and for a fall the inverse.
 
     `detectable`: the ratio that is shown with a power of `POWER`; `half_width`: the expected half-width of an interval,
     as a ratio; both need known noise.
@@ -208,7 +208,7 @@ def _effect(blocks: int, alpha: float, test: Test) -> float:
 
 
 def _sign_flip_effect(blocks: int, alpha: float) -> float:
-    """Return the shift of the mean that the sign-flip test shows under normal noise, by simulation.
+    """Return the shift that the sign-flip test shows with the planned power under normal noise, by simulation.
 
     Let k be the number of patterns on one side that are within the level. The test shows a rise if the k-th smallest
     mean of subsets of blocks is above zero (Hartigan, Using subsample values as typical values, 1969). A shift moves

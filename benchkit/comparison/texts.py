@@ -53,7 +53,7 @@ def p_value(ratio: Ratio) -> str:
 
 
 def outcome(ratio: Ratio, *, brief: bool = False) -> str:
-    """Return the outcome of a ratio, as `lower (worse)`; unless `brief`, with its reason and exclusions."""
+    """Return the outcome of a ratio, as `lower (worse)`, with excluded trials; unless `brief`, with reasons."""
     if ratio.outcome == "undecided":
         mark = NOT_USABLE if ratio.is_unusable else "undecided"
         return mark if brief or not ratio.reason else f"{mark}: {ratio.reason}"

@@ -34,8 +34,8 @@ def is_shown(component: Component) -> bool:
 def explanation(components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()) -> str | None:
     """Return why one cell differs from its baseline, as a clause from `because` on; None where no difference is shown.
 
-    It has three parts: the term of the rate that differs more, the other term, and the first cause. The CPU time is
-    divided by category where the run has profiles, else by user code and kernel, else by service.
+    It has up to three parts: the term of the rate that differs more, the other term, and the first cause. The CPU time
+    is divided by category where the run has profiles, else by user code and kernel, else by service.
     """
     rate = {each.component: each for each in components if each.level == "rate"}
     if SUM not in rate or not is_shown(rate[SUM]):
@@ -78,7 +78,7 @@ def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
 
 
 def profile_note(components: Sequence[Component]) -> str | None:
-    """Return a sentence on profiles that are too short; None if they are long enough.
+    """Return a sentence on profiles that are too short; None if they suffice or no difference is shown.
 
     A category of at least a tenth of the difference needs an interval of at most a third of its own difference to
     either side. Intervals narrow with the square root of the number of samples.

@@ -40,13 +40,13 @@ from benchkit.validation import first_fault
 
 SCENARIO_NAME = "bisect"
 REASON_WIDTH = 160
-"""Longest reason in the line of a step, in characters."""
+"""Longest result in the line of a step, in characters."""
 MIN_BLOCKS = 6
 """Fewest blocks of a comparison: from here on the t interval keeps its coverage (see `benchkit.stats.inference`)."""
 USUAL_BLOCKS = 30
 """Blocks for which a step has time: with so many, simulated searches find the right commit (`make bench`)."""
 STEP_PRECISION = 0.001
-"""Reach of an interval at which a step ends, although the threshold is within it."""
+"""Reach of an interval at which a step ends, even if the threshold is within it."""
 
 
 def comparison_of(record: BisectionRecord) -> ServerComparison:
@@ -117,7 +117,7 @@ class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.plugins.bisect.search.Compare`."""
 
     def __init__(self, record: BisectionRecord, inventory: Inventory, store: Store) -> None:
-        """Take the search; `calibrate` adapts some of its options, and all comparisons use the others."""
+        """Take the search; all comparisons use its options, some of which `calibrate` adapts first."""
         self.record = record
         self._inventory = inventory
         self._store = store
@@ -247,7 +247,7 @@ def require_valid(record: BisectionRecord) -> None:
 
 
 def run_search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:
-    """Run and store the remaining steps; an interruption prints how to continue."""
+    """Run and store the remaining steps; an interruption or an error says how to continue."""
 
     def save(state: BisectionRecord) -> None:
         save_bisection(store.path, state)

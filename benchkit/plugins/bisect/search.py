@@ -149,8 +149,8 @@ class Compare(Protocol):
     def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
         """Compare until the interval excludes `threshold` (None: until it is narrow), or the time is spent.
 
-        A commit with the same build output as one of `judged` (the good end first) gets its judgement. Raises
-        BenchkitError where the failure is not the commit's.
+        A commit with the same build output as one of `judged` (the good end first) is not compared: `same_as` names
+        that one, whose judgement holds for both. Raises BenchkitError where the failure is not the commit's.
         """
 
 

@@ -182,8 +182,8 @@ def _difference_caption(run: StoredRun) -> str:
         else "Among profiled cells of the same program, its categories differ most from the baseline's."
     )
     return (
-        f"Widths are shares of {selected.name}. A function with its calls is red if its share is "
-        f"larger than in {base.name}, blue if smaller. {reason} Functions that only the baseline calls are not drawn. "
+        f"Widths are shares of {selected.name}. Colours show by how much the share of a function, with its calls, is "
+        f"larger (red) or smaller (blue) than in {base.name}. {reason} Functions that only the baseline calls are not drawn. "
         f"{_OMITTED}"
     )
 

@@ -29,11 +29,11 @@ THINKS = frozenset({"k6", "locust", "jmeter", "gatling", "siege", "artillery"})
 """Load tools whose users may wait between requests, as their outputs do not state."""
 IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held (--target-rate)"
 SHORT_S = 1.0
-"""Shortest run in seconds whose rate and mean are compared: beginning and end dominate shorter ones."""
+"""Shortest run in seconds whose rate and mean are checked: beginning and end dominate shorter ones."""
 SAMPLED_S: Mapping[str, float] = {"autocannon": 5.0}
 """The same for tools that state the mean of the rates of whole seconds."""
 FAILED = 0.2
-"""Share of failed requests from which rate and mean are not compared: some tools time answers alone."""
+"""Share of failed requests above which rate and mean are not compared: some tools time answers alone."""
 EACH = 5
 """Fewest requests for each connection at which means are compared: the first and last ones dominate fewer."""
 STARTUP_S = 1.0
@@ -67,7 +67,7 @@ class AuditFinding(Frozen):
 
 
 class SkippedAudit(Frozen):
-    """A check that was skipped for a number of results, and the data that they lack."""
+    """A check that was skipped for a number of results, and the reason."""
 
     check: str
     results: int

@@ -129,7 +129,7 @@ def load_of(
 ) -> Load:
     """Return the load with the fields that a source states, and the others in `load`.
 
-    Raises InputError, which names `where`, for an invalid load, and for one without a number of connections.
+    Raises InputError for an invalid load, naming `where`, and for one without a number of connections, naming the file.
     """
     fields = {"tool": tool, "histogram": False, **{name: value for name, value in stated.items() if value}, **load}
     if "connections" not in fields:

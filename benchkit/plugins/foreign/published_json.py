@@ -23,7 +23,7 @@ KEY = "benchkit key"
 OUTER_KEY = "benchkit outer key"
 """Heading of the column with the key around it."""
 LONGEST_TIME_S = 10.0
-"""Median up to which times without a unit are read as seconds: no published server takes 10 s."""
+"""Median below which times without a unit are read as seconds: no published server takes 10 s."""
 LONGEST_WINDOW_MS = 1e6
 """`duration_ms` above which it is in microseconds, as wrk's scripts print it."""
 _WRAPPERS = {

@@ -43,9 +43,9 @@ file=$1 go=$2
 shift 2
 [ ! -e "$file" ] || "$go" env -u "$@"
 """
-"""Removes settings from their file. Without the file there are none, and `go env -u` fails."""
+"""Shell script that removes settings from their file. Without the file there are none, and `go env -u` fails."""
 _UNSET_AND_REMOVE = f'{_UNSET}[ -s "$file" ] || rm -f "$file"\n'
-"""The same for a file that did not exist: it is removed, unless it has settings of somebody else."""
+"""The script for a file that did not exist: it is removed, too, unless it has settings of somebody else."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class GoSettings(HostSettings):
         return "the go command"
 
     def apply(self, host: Host) -> None:
-        """Write the settings; `go env` restores the former ones when the host is released. Raises HostError."""
+        """Write the settings; the agent restores the former ones when the host is released. Raises HostError."""
         file = self._run(host, "GOENV").strip()
         if file in ("", "off"):
             raise HostError("the go command has no file for its settings", where=host.name, why=f"GOENV is {file!r}")

@@ -167,7 +167,8 @@ class ModuleProxy(Backend[ProxyOptions]):
     def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         """Return the command of this proxy.
 
-        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all of them get.
+        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all proxies
+        get.
         """
 
 

@@ -128,7 +128,7 @@ class _NighthawkReader(Reader):
         )
 
     def _has_last_counter(self) -> bool:
-        """Return whether `upstream_rq_total` is there, which every run has near the end, or no known counter is."""
+        """Return whether `upstream_rq_total` is there, which runs have near the end, or all counters are unknown."""
         known = any(name.startswith(_PREFIXES) for name in self.counters)
         return any(name.endswith("upstream_rq_total") for name in self.counters) or (bool(self.counters) and not known)
 

@@ -94,7 +94,10 @@ def _server_hosts(run: StoredRun) -> frozenset[str]:
 
 @cached_per_run
 def _cells(run: StoredRun) -> list[CellView]:
-    """Return the drawn cells: they differ only in the baseline's factors, at the last level of all other factors."""
+    """Return the drawn cells: they differ only in the baseline's factors, at the last level of all other factors.
+
+    If only one cell has these levels, all cells are candidates. Of many, `_MOST_CELLS` are spread evenly.
+    """
     levels = {cell.cell_id: cell.levels for cell in run.manifest.cells}
     baseline = run.manifest.scenario.get("baseline") or {}
     measured = run.measured_cells

@@ -219,7 +219,7 @@ def test_go_functions_lose_the_folders_of_their_package(label: str, shown: str) 
 def test_the_same_program_with_the_largest_difference_is_compared(studied: StoredRun) -> None:
     caption = DIFFERENCE.caption(studied)
     assert caption.startswith("Widths are shares of nethttp, connections 2000.")
-    assert "than in nethttp, connections 200," in caption
+    assert "smaller (blue) than in nethttp, connections 200." in caption
     assert (
         "its share of finding and waiting for work differs most from the baseline's: 6.9 % against 40.1 %." in caption
     )

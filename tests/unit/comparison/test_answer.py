@@ -117,7 +117,7 @@ def test_invalid_trials_leave_nothing_to_compare() -> None:
     answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts(), excluded))
     (sentence,) = answer.sentences
     assert sentence.startswith("nginx-go cannot be compared with go in RPS: the measured ratio 0.4")
-    assert sentence.endswith(" comes from excluded trials.")
+    assert sentence.endswith(" is not usable.")
     assert answer.trust == "no"
     assert answer.reasons == (
         "no block has usable trials of both cells; an interval needs 3: the load tool was the limit (in 16 trials)",
