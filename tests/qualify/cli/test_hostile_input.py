@@ -118,7 +118,7 @@ def test_deeply_nested_json_is_no_table(cli: Cli, tmp_path: Path, text: str) -> 
 @pytest.mark.parametrize("arguments", [("results", "import", "wrk", "--scenario", "x"), ("parse", "wrk"), ("audit",)])
 def test_a_device_that_never_ends_is_refused(cli: Cli, arguments: tuple[str, ...]) -> None:
     refused = cli(*arguments, "/dev/zero")
-    assert (refused.code, "/dev/zero: cannot read the file: a device" in refused.err) == (2, True)
+    assert (refused.code, "/dev/zero: cannot read the file: it is a device" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("since", ["99999999999999d", "9" * 5000 + "w"])
