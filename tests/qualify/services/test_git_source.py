@@ -132,7 +132,10 @@ def test_a_command_that_names_what_was_built_starts_it(tmp_path: Path, repositor
         ({"run": "python3 app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
         ({"run": "./app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
         ({"run": "python3 other {port}"}, "app.run: it names nothing"),
-        ({"run": "python3 app {port}", "files": ["server/app"]}, "app.files: app is built, and a file of that name"),
+        (
+            {"run": "python3 app {port}", "files": ["server/app"]},
+            "app.files: the build writes app, and `files` carries another one",
+        ),
     ],
 )
 def test_a_service_that_would_start_the_same_at_every_version_is_refused(
