@@ -116,10 +116,13 @@ class Sockets:
         self._link = link
         self._host = host
 
-    def wait_open(self, at: Address, timeout_s: float, process: HostProcess | None = None) -> float:
+    def wait_open(
+        self, at: Address, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
+    ) -> float:
         """Wait until a socket accepts connections or answers QUIC; return the seconds it took.
 
-        Raises HostError at the timeout, and at once where `process`, which should open the socket, has ended.
+        `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and
+        at once where `process`, which should open the socket, has ended.
         """
         wanted = ops.ProbePort(socket_address(at), timeout_s, process=None if process is None else process.id)
         probe = self._link.request(wanted, timeout_s=timeout_s)
@@ -128,7 +131,7 @@ class Sockets:
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
         if not probe.reached:
             hint = "does a firewall drop UDP, or does the server speak TCP alone?" if isinstance(at, Udp) else None
-            why = f"{probe.error} for {timeout_s:g} s"
+            why = f"{probe.error} for {waited_s + timeout_s:g} s"
             raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
         return probe.elapsed_s
 

@@ -24,7 +24,7 @@ MESSAGES = {
     "answers-500": ("answers GET / otherwise than expected: status 500", "no such table: users"),
 }
 """Parts of the message about each server that cannot be measured."""
-WITHIN_S = {"never-listens": 3, "other-port": 5, "loopback": 3}
+WITHIN_S = {"never-listens": 3, "other-port": 5}
 ENDING = ("leaves-children", "ignores-term")
 """Servers that serve, and do not end when they are told to."""
 
