@@ -105,7 +105,7 @@ class Cgroups:
             raise OperationError("bad-request", f"a group {name!r} of {wanted.cpus:g} CPUs")
         parent = writable_parent()
         if parent is None:
-            why = "it needs root, or a group with the CPU controller that is delegated to this user"
+            why = "it needs the CPU controller, and root or a group that is delegated to this user"
             raise OperationError("denied", "no control group with a CPU quota can be created", why)
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-{name}"
         with self._lock:
