@@ -16,7 +16,8 @@ from benchkit.services.git_source import Commit
 from benchkit.store.durable_files import PRIVATE, make_folders, write_atomically
 from benchkit.validation import first_fault
 
-StepJudgement = Literal["good", "bad", "skipped"]
+StepJudgement = Literal["good", "bad", "undecided", "skipped"]
+"""Undecided is the bad end alone: of other commits the ratio itself decides where the interval does not."""
 
 
 class SearchStep(Frozen):
@@ -94,7 +95,7 @@ class BisectionRecord(Frozen):
 
         None before the comparison of the bad end, and at the end of the search.
         """
-        if self.end is None or self.end.judgement == "good":
+        if self.end is None or self.end.judgement != "bad":
             return None
         first, last = self._bounds
         middle = (first + last - 1) / 2

@@ -55,6 +55,15 @@ def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJud
     return "bad" if is_worse else "good", not low <= threshold <= high
 
 
+_NOT_SLOWER: Mapping[StepJudgement, str] = {
+    "good": "No slowdown is shown between the good and the bad end.",
+    "undecided": (
+        "Whether the bad end is slower is undecided: its interval is wider than `--precision`. "
+        "A longer `--duration` narrows it."
+    ),
+}
+
+
 class BisectionAnswer(Frozen):
     """The result of a finished search."""
 
@@ -83,7 +92,7 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
     condition = ", if the undecided steps are right" if undecided else ""
     return BisectionAnswer(
         sentences=(
-            _suspects_sentence(record) if is_slower else "No slowdown is shown between the good and the bad end.",
+            _suspects_sentence(record) if is_slower else _NOT_SLOWER[end.judgement],
             _end_sentence(record, end),
             *(f"Undecided, judged by its point alone: {_shown(step.commit, names)}." for step in undecided),
             *(f"Skipped: {_shown(step.commit, names)}: {step.reason}." for step in skipped),
@@ -103,7 +112,8 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
 
 def describe_step(step: SearchStep) -> str:
     """Return ratio, interval and judgement of a step in a few words; the reason of one without a ratio."""
-    judgement = step.judgement if step.is_decided else f"{step.judgement} by its point alone (undecided)"
+    is_by_point = not step.is_decided and step.judgement != "undecided"
+    judgement = f"{step.judgement} by its point alone (undecided)" if is_by_point else step.judgement
     if step.ratio is None:
         return f"{judgement}: {step.reason}"
     interval = "" if step.low is None or step.high is None else f" [{units.ratio(step.low)}, {units.ratio(step.high)}]"
@@ -173,7 +183,10 @@ def continue_search(record: BisectionRecord, compare: Compare, save: SaveSearch)
 
 
 def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
-    """Compare the bad end, and judge it as bad if it is shown to be worse. Raises BenchkitError without a ratio."""
+    """Compare the bad end, and judge it: bad if shown to be worse, good if shown to be better or within the precision.
+
+    Raises BenchkitError without a ratio.
+    """
     bad = record.commits[-1]
     found = compare(bad.commit, threshold=None, judged=[record.good.commit])
     if found.same_as is not None:
@@ -182,8 +195,12 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
     if ratio is None or ratio.ratio is None:
         why = found.reason if ratio is None else ratio.reason
         raise BenchkitError("the bad end cannot be compared with the good end", where=bad.commit[:12], why=why)
-    is_slower = classify(ratio, 1.0, ALPHA_PER_LOOK) == ("bad", True)
-    return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, ("bad" if is_slower else "good", True))
+    judged = classify(ratio, 1.0, ALPHA_PER_LOOK)
+    if judged is None or not judged[1]:
+        low, high = ratio.interval(ALPHA_PER_LOOK)
+        is_narrow = high <= low * (1 + record.options.precision) ** 2
+        return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, ("good", True) if is_narrow else ("undecided", False))
+    return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, judged)
 
 
 def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep:

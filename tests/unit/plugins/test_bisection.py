@@ -17,6 +17,7 @@ from benchkit.plugins.bisect.search import (
     classify,
     continue_search,
     count_steps,
+    describe_step,
     halfway,
     step_error_rate,
 )
@@ -153,7 +154,7 @@ def test_first_slow_commit_is_found(first_bad: int) -> None:
     assert len(compare.asked) <= count_steps(8)
 
 
-@pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(0.9, error=0.1)])
+@pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(1.5, error=0.1), measured(0.99, error=0.01)])
 def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
     compare = Comparisons(lambda _: end)
     answer = answer_of(continue_search(search(8), compare, ignore))
@@ -164,6 +165,21 @@ def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
     assert end.ratio is not None
     assert answer.ratio == end.ratio.ratio
     assert answer.low is not None
+
+
+@pytest.mark.parametrize("end", [measured(0.34, error=0.5), measured(0.9, error=0.1), measured(1.1, error=0.1)])
+def test_wide_interval_of_the_bad_end_leaves_it_undecided(end: Compared) -> None:
+    compare = Comparisons(lambda _: end)
+    found = continue_search(search(8), compare, ignore)
+    assert compare.asked == ["c7"]
+    assert found.end is not None
+    assert (found.end.judgement, found.end.is_decided) == ("undecided", False)
+    assert describe_step(found.end).endswith("], undecided")
+    answer = answer_of(found)
+    assert not answer.is_slowdown_shown
+    assert answer.first_bad == ()
+    assert answer.undecided == ()
+    assert answer.sentences[0].startswith("Whether the bad end is slower is undecided: ")
 
 
 def test_higher_cost_is_a_slowdown() -> None:
