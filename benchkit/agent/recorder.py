@@ -74,7 +74,7 @@ class SamplingSchedule:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the ticks."""
+        """End the ticks, after one that was requested before and is not handled yet."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -91,7 +91,7 @@ class SamplingSchedule:
                     if remaining_ns <= 0:
                         break
                     self._changed.wait(remaining_ns / SECOND_NS)
-                if self._is_stopped:
+                if self._is_stopped and self._requested == done:
                     del self._done[follower]
                     self._changed.notify_all()
                     return
