@@ -29,7 +29,7 @@ pytestmark = [
 Launch = Callable[..., AgentLink]
 HasEnded = Callable[..., bool]
 FIN = "net.ipv4.tcp_fin_timeout"
-LEASE_S = 2.0
+LEASE_S = 8.0
 """Lease of an agent that is to outlast a stall of this machine, and still to end within seconds."""
 
 PROCESS_TREE = """

@@ -57,7 +57,7 @@ def with_host_fields(bench: Bench, host: str, **fields: object) -> Bench:
 
 def test_a_load_tool_that_crashes_hangs_or_floods_fails_only_its_trials(bench: Bench, lab: Lab) -> None:
     times: dict[str, object] = {
-        "benchkit.loadtools.generators.generator:LONGEST_ANSWER_S": 2.5,
+        "benchkit.loadtools.generators.generator:LONGEST_ANSWER_S": 8.0,  # more than a busy machine stands still
         "benchkit.loadtools.generators.generator:SLOWEST_RPS": 1000.0,
     }
     before = bench.snapshot()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.hosts.fixtures import OddServer
 
 
-TIMES_FASTER = 4
+TIMES_FASTER = 2
 """The link has this many times 64 kbit/s, and times that a slow link may take are as much shorter."""
 BYTES_PER_S = 8000 * TIMES_FASTER
 BURST_S = 0.5

@@ -137,7 +137,7 @@ def test_a_lab_with_a_dead_host_is_restarted(lab_name: str) -> None:
     for init in find_init_processes(lab.folder.key):
         if init.part in ("host/sut", "supervisor"):
             init.process.kill()
-            init.process.wait(10)
+            init.process.wait(60)
     assert find_lab(lab_name) is None
     restarted = up(LabSpec(name=lab_name))
     assert restarted.fresh

@@ -80,7 +80,7 @@ def test_a_rate_limit_is_effective_in_both_directions(lab_name: str, in_host: In
 
 
 def test_a_link_without_a_limit_is_far_faster(lab: Lab, in_host: InHost) -> None:
-    assert max(_transfer(in_host, lab, "sut", "load") for _ in range(3)) > 5 * CAP_BPS
+    assert any(_transfer(in_host, lab, "sut", "load") > 5 * CAP_BPS for _ in range(10)), "a delay of 0.1 s hides it"
 
 
 def test_a_missing_discipline_is_distinguished_from_a_failure() -> None:

@@ -76,10 +76,10 @@ class RunningProxy:
         if endpoint.protocol == "https1":
             trusted = ssl.create_default_context(cadata=SelfSignedCertificate(endpoint, "certificate").read().decode())
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                str(endpoint.address), endpoint.port, context=trusted, timeout=10
+                str(endpoint.address), endpoint.port, context=trusted, timeout=60
             )
         else:
-            connection = http.client.HTTPConnection(str(endpoint.address), endpoint.port, timeout=10)
+            connection = http.client.HTTPConnection(str(endpoint.address), endpoint.port, timeout=60)
         headers = {}
         if user is not None:
             password = password_of(endpoint, user).text if password is None else password
@@ -122,7 +122,7 @@ def start_proxy(
             Path(path).unlink(missing_ok=True)
         running.append(subprocess.Popen(service.process.argv, cwd=service.folder, process_group=0))
         proxy = RunningProxy(service, requests, running[-1])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             try:
                 proxy.request("/x")
@@ -135,7 +135,7 @@ def start_proxy(
     yield start
     for process in running:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
     module_proxy.shutdown()
     module_proxy.server_close()
 
@@ -255,7 +255,7 @@ def test_a_proxy_starts_again_after_it_was_killed(start_proxy: Callable[..., Run
     killed = start_proxy(users=USERS, private=PRIVATE)
     sockets = deploy.socket_files(killed.service)
     os.killpg(killed.process.pid, signal.SIGKILL)  # master and workers
-    killed.process.wait(10)
+    killed.process.wait(60)
     assert {path.name for path in Path(killed.service.folder).iterdir() if path.is_socket()} == {
         path.name for path in sockets
     }
