@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -91,14 +92,16 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     skip_without_http3(tool)
     before = server.counts()
     load = Load(tool=tool, connections=3, streams=streams, duration_s=1)
+    began_s = time.monotonic()
     result = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path).result
+    took_s = time.monotonic() - began_s
     counted = server.increase(before)
     assert 0 <= counted.pop("requests") - (result.requests or 0) <= OPEN_AT_THE_END.get(tool, 0) * load.in_flight
     assert counted == {"handshakes": 3, "connections": 3, "resumed": 0}
     assert (result.complete, result.failed, result.non_2xx) == (True, 0, 0)
     assert result.requests
     assert result.duration_s
-    assert 0.95 < result.duration_s < 3, "to the last answer, which a busy machine delays"
+    assert 0.95 < result.duration_s < took_s, "to the last answer, which a busy machine delays"
     assert result.rps == pytest.approx(result.requests / result.duration_s)
     assert result.rps is not None
     assert result.latency.mean_s is not None
@@ -108,10 +111,11 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
 
 def test_openloop_holds_a_rate_and_states_when_it_sent(server: Http3Server, tmp_path: Path) -> None:
     load = Load(tool="openloop", connections=2, streams=4, rate=200, request_count=300, arrivals="poisson")
+    began_s = time.monotonic()
     output = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path)
     assert output.result.requests == 300
     assert output.result.duration_s is not None
-    assert 1.2 < output.result.duration_s < 4, "1.5 s by its rate, and to the last answer"
+    assert 1.2 < output.result.duration_s < time.monotonic() - began_s, "1.5 s by its rate, and to the last answer"
     assert output.result.negotiated is not None
     assert (output.result.negotiated.protocol, output.result.negotiated.tls_version) == ("h3", "1.3")
     assert output.measurement is not None

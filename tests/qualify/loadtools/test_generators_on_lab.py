@@ -148,7 +148,7 @@ def test_tool_and_server_count_the_same_except_for_requests_open_at_the_end(host
     took_s = [float(seconds) if tool == "h2load" else (each.result.duration_s or 1) for each in trial.outputs]
     rates = [(each.result.requests or 0) / s for each, s in zip(trial.outputs, took_s, strict=True)]
     assert result.rps == pytest.approx(sum(rates), rel=1e-3)  # siege and ab print milliseconds
-    assert 0.25 * seconds < result.duration_s < 5 * seconds
+    assert 0.25 * seconds < result.duration_s < trial.record.wall_s
     assert len(trial.record.generators) == 2
     assert {generator.host for generator in trial.record.generators} == {"load1", "load2"}
 

@@ -53,7 +53,7 @@ def test_a_script_keeps_its_scenarios_and_thresholds(lab: Lab, tmp_path: Path) -
 def test_a_script_without_scenarios_has_the_connections_and_the_window(lab: Lab, tmp_path: Path) -> None:
     result, record = run_script(lab, tmp_path, "discardResponseBodies: true", warmup_s=1)
     assert result["requests"] > 10
-    assert result["duration_s"] == pytest.approx(2, abs=0.5)
+    assert 1.5 < result["duration_s"] < record.wall_s, "to the last answer, which a busy machine delays"
     assert record.generators[0].overruns == 0
 
 
