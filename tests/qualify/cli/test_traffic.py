@@ -22,7 +22,7 @@ from tests.support.cli.fixtures import Cli
 from tests.support.paths import TESTS
 from tests.support.store.leaks import leaks
 
-LINES = 100_000
+LINES = 40_000
 PERIOD_S = 200.0
 SPEED = 5
 BEGAN = 1_770_000_000.0
@@ -152,7 +152,7 @@ def _expect_the_times_of_the_log(store: Path) -> None:
 
 
 def test_a_class_that_changes_is_named(cli: Cli, lab: Lab, traffic: Path, tmp_path: Path) -> None:
-    load = {"tool": "openloop", "connections": 32, "duration_s": 3, "traffic": traffic.name, "rate": 500}
+    load = {"tool": "openloop", "connections": 32, "duration_s": 8, "traffic": traffic.name, "rate": 500}
     path = write_scenario(
         tmp_path,
         stacks={"before": server("1ms"), "after": server("40ms")},
@@ -163,7 +163,8 @@ def test_a_class_that_changes_is_named(cli: Cli, lab: Lab, traffic: Path, tmp_pa
     )
     done = cli("run", path, "--lab", lab.name, "--json")
     assert done.code == 0, done.err
-    # On a busy machine latencies may be invalid, sent late, and vary by some milliseconds; 40 ms are told apart.
+    # On a busy machine latencies may be invalid, sent late, and vary by some milliseconds; 40 ms are told apart. The
+    # median of a window holds also where the machine stands still in a part of it.
     compared = benchkit.compare(done.document()["run_id"], store=tmp_path / "store", exclusions=())
     ratios = {(each.request_class, ratio.metric): ratio for each in compared.classes for ratio in each.ratios}
     medians = {name: each.ratio for (name, metric), each in ratios.items() if metric == P50}

@@ -25,8 +25,10 @@ MANY = 256
 SLOW_LINK_BPS = 10e6
 LARGE_BODY = 4096
 """Body with which about 580 responses per second saturate the link; with 12 bytes it would take 11,000."""
-SATURATED_S = 4
-"""Window over the slow link: a server that stands still for a quarter of a second leaves it nine tenths full."""
+SATURATED_S = 8
+"""Window over the slow link."""
+SATURATED = 0.6
+"""Share of the link's rate that the check calls saturated here: a machine that stands still for 3 s leaves as much."""
 
 pytestmark = [
     pytest.mark.skipif(
@@ -88,7 +90,8 @@ def test_an_event_loop_waits_with_its_handler(lab: Lab, run_study: RunStudy) -> 
     )
     check_counts(ran)
     rates = ran.trials.set_index("factor_server")["rps"]
-    assert rates["fasthttp"] > 2 * rates["gnet"]
+    assert rates["gnet"] < 1000, "its only loop blocks for a millisecond in each request"
+    assert rates["fasthttp"] > 1.2 * rates["gnet"]
 
 
 def test_fasthttp_serves_under_other_conditions(lab: Lab, run_study: RunStudy) -> None:
@@ -192,6 +195,7 @@ def test_a_slow_link_is_saturated(slow_link: Inventory, run_study: RunStudy) -> 
         f"load.duration_s={SATURATED_S}",
         "load.warmup_s=1",
         "telemetry={interval_s: 0.1}",
+        f"thresholds={{link: {SATURATED}}}",
     )
     telemetry = ran.table("telemetry")
     sent = telemetry[(telemetry["metric"] == "net_sent_bytes_total") & (telemetry["host"] == "sut")]
@@ -200,8 +204,8 @@ def test_a_slow_link_is_saturated(slow_link: Inventory, run_study: RunStudy) -> 
         # The sample behind the window comes late on a busy machine, when nothing is sent any more.
         window = sent[(sent["trial_id"] == record.trial_id) & sent["t_s"].between(0, SATURATED_S)]
         by_interface = [
-            8 * float(rows["value"].max() - rows["value"].min()) / float(rows["t_s"].max() - rows["t_s"].min())
-            for _, rows in window.groupby("instance")
+            float((8 * rows["value"].diff() / rows["t_s"].diff()).median())  # the usual rate, without stalls
+            for _, rows in window.sort_values("t_s").groupby("instance")
         ]
         rates[cell] = max(by_interface)
     # Both servers saturate the link, so that their rates are the link's, and the check says so.
