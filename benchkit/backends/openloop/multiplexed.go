@@ -166,7 +166,8 @@ func openHTTP3(address string, config *tls.Config, isEarly bool, counts *handsha
 	return func(ctx context.Context) (opened, error) {
 		conn, err := dial(ctx, remote, config, &quic.Config{MaxIncomingStreams: -1, KeepAlivePeriod: keepAlive})
 		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
+			var silence net.Error // of quic-go after 5 s, of the context after the load's timeout
+			if errors.As(err, &silence) && silence.Timeout() {
 				err = fmt.Errorf("dial quic: no answer from its UDP port: %w", os.ErrDeadlineExceeded)
 			}
 			return nil, err

@@ -87,7 +87,7 @@ func TestStreamsShareAConnection(t *testing.T) {
 			inFlight.Add(-1)
 			io.WriteString(w, r.Proto)
 		})
-		rows, summary := server.sent(t, &load{protocol: protocol, connections: 1, streams: 8, keepalive: true, duration: 300 * time.Millisecond})
+		rows, summary := server.sent(t, &load{protocol: protocol, connections: 1, streams: 8, keepalive: true, duration: time.Second})
 		made := summary.Handshakes
 		if made.Full != 1 || made.Resumed != 0 || made.Protocol != nextProtocols[protocol] || made.Version != "TLS 1.3" {
 			t.Errorf("%s: %+v", protocol, made)
@@ -151,9 +151,9 @@ func TestEndedConnectionsOfHTTP3AreReplaced(t *testing.T) {
 	server := startSecured(t, h3, func(_ http.ResponseWriter, r *http.Request) {
 		conn := r.Context().Value(ownConnection{}).(*quic.Conn)
 		// The response is sent before that, and the next request after it, if the machine does not stop for so long.
-		time.AfterFunc(200*time.Millisecond, func() { _ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "") })
+		time.AfterFunc(time.Second, func() { _ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "") })
 	})
-	rows, summary := server.sent(t, &load{protocol: h3, connections: 1, keepalive: true, stages: schedule{{4, 400 * time.Millisecond}}})
+	rows, summary := server.sent(t, &load{protocol: h3, connections: 1, keepalive: true, stages: schedule{{4, 2 * time.Second}}})
 	if made := summary.Handshakes; len(rows) != 4 || len(summary.Errors) > 0 || made.Full+made.Resumed != 4 {
 		t.Errorf("%+v, %+v", summary, made)
 	}
@@ -170,7 +170,7 @@ func TestFailuresOfHandshakesAreNamed(t *testing.T) {
 			cases[elsewhere] = startSecured(t, https1, nothing)
 		}
 		for expected, server := range cases {
-			load := &load{protocol: protocol, connections: 1, timeout: 3 * time.Second, stages: schedule{{1, time.Millisecond}}}
+			load := &load{protocol: protocol, connections: 1, timeout: 8 * time.Second, stages: schedule{{1, time.Millisecond}}}
 			_, summary := server.sent(t, load)
 			for message := range summary.Errors {
 				if !strings.Contains(message, expected) {
