@@ -213,7 +213,7 @@ def virtualisation() -> Optional[str]:
 class FactsReader:
     """Reader of the facts about the host."""
 
-    VERSION_TIMEOUT_S = 5.0
+    VERSION_TIMEOUT_S = 20.0
 
     def __init__(self, workdir: Workdir, processes: ProcessTable, sysctls: Sysctls) -> None:
         self._workdir = workdir

@@ -24,7 +24,7 @@ from benchkit.models.facts import EngineFact, HostFacts, RecordedFacts
 
 CLOSE_TIMEOUT_S = 20.0
 """Time for an agent to stop its processes and to restore its changes."""
-FACTS_TIMEOUT_S = 20.0
+FACTS_TIMEOUT_S = 60.0
 
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 

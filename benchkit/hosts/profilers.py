@@ -15,7 +15,7 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
 from benchkit.hosts.sockets import Address
 
-PPROF_TIMEOUT_S = 5.0
+PPROF_TIMEOUT_S = 30.0
 """Time for a Go program to add up its samples and to answer, beyond the requested seconds."""
 LARGEST_BYTES = 8 << 20
 """Limit of one message of an agent; a server's profile has some ten thousand bytes."""

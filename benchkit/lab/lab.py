@@ -34,7 +34,7 @@ from benchkit.lab.state import (
     locked,
 )
 
-ANSWER_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 15.0
 Progress = Callable[[str], None]
 
 

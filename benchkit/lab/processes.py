@@ -28,12 +28,12 @@ from benchkit.hosts.packages import SBIN
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """Environment of init processes, without anything of the caller's session."""
-START_DEADLINE_S = 15.0
+START_DEADLINE_S = 60.0
 _PACKAGES = Path(__file__).parents[2]
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from benchkit.lab.inside.start import main; main()"
 _CHUNK = 1 << 16
 MARK_VARIABLE = "BENCHKIT_LAB_HOST"
-END_DEADLINE_S = 10.0
+END_DEADLINE_S = 60.0
 _POLL_S = 0.005
 
 

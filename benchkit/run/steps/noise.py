@@ -18,7 +18,7 @@ from benchkit.run.steps.state import Block, Trial
 from benchkit.store.noise_reports import noise_record, read_noise
 
 PROGRAM, ERRORS = "noise.py", "noise.stderr.txt"
-READY_S = 3.0
+READY_S = 15.0
 """Longest time for all connections to be open before the load; a check reports fewer connections."""
 POLL_S = 0.1
 STOP_GRACE_S = 2.0
