@@ -75,13 +75,13 @@ func TestAFailureDiffersInItsStatusOnly(t *testing.T) {
 func TestTheDateFollowsTheClock(t *testing.T) {
 	answers := NewAnswers(&kit.App{Body: kit.Body(12)})
 	seen := map[string]bool{}
-	for deadline := time.Now().Add(10 * time.Second); len(seen) < 2; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(seen) < 2; time.Sleep(10 * time.Millisecond) {
 		response, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(answers.Append(nil, 200, Request{})))), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		when, err := http.ParseTime(response.Header.Get("Date"))
-		if err != nil || time.Since(when) > 5*time.Second || time.Until(when) > 0 {
+		if err != nil || time.Since(when) > time.Minute || time.Until(when) > 0 {
 			t.Fatalf("%v, %v", when, err)
 		}
 		seen[response.Header.Get("Date")] = true

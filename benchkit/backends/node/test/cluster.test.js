@@ -102,10 +102,13 @@ describe('a cluster', { concurrency: 4 }, () => {
 
   test('a thread that blocks does not block the others', async (t) => {
     const server = await start(t, ['-workers', '8', '-worker-type', 'thread', '-work', 'block:500ms']);
-    const began = performance.now();
-    await Promise.all(Array.from({ length: 8 }, () => get(server.address)));
-    const took = performance.now() - began;
-    assert.ok(took < 8 * 500, `took ${took} ms`);
+    const answered = async () => {
+      await get(server.address);
+      return performance.now();
+    };
+    const times = (await Promise.all(Array.from({ length: 8 }, answered))).sort((a, b) => a - b);
+    const gaps = times.slice(1).map((time, i) => time - times[i]);
+    assert.ok(Math.min(...gaps) < 250, `one after the other: answers ${gaps} ms apart`);
   });
 
   test('a server that loses a worker ends with a message', async (t) => {
@@ -127,7 +130,7 @@ describe('a cluster', { concurrency: 4 }, () => {
         return false;
       }
     };
-    const deadline = performance.now() + 10_000;
+    const deadline = performance.now() + 60_000;
     while (pids.some(lives) && performance.now() < deadline) {
       await new Promise((resolve) => { setTimeout(resolve, 5); });
     }
