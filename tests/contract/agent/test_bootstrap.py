@@ -54,7 +54,7 @@ def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell:
     stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
     assert link.hello().workdir == str(workdir.resolve())
-    assert link.close(10) == []
+    assert link.close(60) == []
 
 
 class Counting:
@@ -78,7 +78,7 @@ def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
         start(stream, "here", agent_file())
         sent.append(counting.sent)
         stream.end_input()
-        assert stream.exit_code(10) == 0
+        assert stream.exit_code(60) == 0
     assert sent == [len(agent_file().content), 0]
     assert stored_agent(workdir).name.startswith(agent_file().sha256)
 
@@ -91,7 +91,7 @@ def stored_agent(workdir: Path) -> Path:
 
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
 def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -> None:
-    assert launch(workdir=workdir, python=python).close(10) == []
+    assert launch(workdir=workdir, python=python).close(60) == []
     stored = stored_agent(workdir)
     line = (
         f"import sys; sys.path.insert(0, {str(stored)!r}); import benchkit.agent.server as agent; print(agent.__file__)"
@@ -105,7 +105,7 @@ def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -
 
 def test_each_python_of_a_host_has_its_own(launch: Launch, workdir: Path) -> None:
     for python in PYTHONS:
-        assert launch(workdir=workdir, python=python).close(10) == []
+        assert launch(workdir=workdir, python=python).close(60) == []
     assert len(list((workdir / "agent").iterdir())) == len(PYTHONS)
 
 
@@ -113,7 +113,7 @@ def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -
     stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
     damaged = AgentFile(bytes(len(agent_file().content)), agent_file().sha256)
     start(stream, "here", damaged)
-    assert stream.exit_code(10) == 1
+    assert stream.exit_code(60) == 1
     assert "the agent arrived damaged" in stream.stderr()
     assert list((workdir / "agent").iterdir()) == []
 
@@ -123,7 +123,7 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
     stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
     assert link.request(ReadClocks()).wall_ns > 0
-    link.close(10)
+    link.close(60)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) 
 def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:
     links = [launch(workdir=tmp_path / "both") for _ in range(2)]
     assert len({link.hello().pid for link in links}) == 2
-    assert all(link.close(10) == [] for link in links)
+    assert all(link.close(60) == [] for link in links)
 
 
 def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_each_operation_is_executed(launch: Callable[..., AgentLink], inside: li
     use_processes(ask, first, workdir)
     use_changes(ask, first)
     ask(first, ops.KeepStack())
-    assert first.close(10) == []
+    assert first.close(60) == []
     second = launch(prefix=inside, python=python)
     holder = ask(second, ops.ListRecords()).holder
     assert holder is not None

@@ -85,7 +85,7 @@ def test_maps_that_were_expected_go_with_the_agent(
     host, folder = expect(link)
     assert [record.kind for record in host.changes.records()] == ["cleanup"]
     pid = link.hello().pid
-    assert link.close(10) == []
+    assert link.close(60) == []
     assert has_ended(pid)
     assert (left_behind.exists(), Path(folder).exists()) == (False, False)
 
@@ -125,7 +125,7 @@ def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
     left_behind.unlink()
     left_behind.symlink_to("/etc/hostname")
     pid = link.hello().pid
-    assert link.close(10) == []
+    assert link.close(60) == []
     assert has_ended(pid)
     assert left_behind.is_symlink()
 

@@ -21,5 +21,5 @@ def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(launch: Callable
     assert [record["kind"] for record in link.request(ListRecords()).records] == ["file"]
     copies = [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
     assert copies == [file]
-    assert link.close(10) == []
+    assert link.close(60) == []
     assert not [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]

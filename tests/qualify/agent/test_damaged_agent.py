@@ -46,7 +46,7 @@ def test_a_damaged_agent_on_the_host_is_replaced(
         start(stream, "here", agent_file())
         assert counting.sent == len(agent_file().content)
         stream.end_input()
-        assert stream.exit_code(10) == 0
+        assert stream.exit_code(60) == 0
         stored = stored_agent(workdir)
         assert stat.S_IMODE(stored.stat().st_mode) == 0o600
         stored.write_bytes(damage(stored.read_bytes()))

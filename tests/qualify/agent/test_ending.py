@@ -53,7 +53,7 @@ def records(agent: AgentLink, kind: str) -> list[Path]:
 
 
 def hang_up(agent: AgentLink) -> None:
-    assert agent.close(10) == []
+    assert agent.close(60) == []
 
 
 def signalled(signum: int) -> Callable[[AgentLink], None]:

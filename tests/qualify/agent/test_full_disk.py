@@ -124,19 +124,21 @@ def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_
     # The disk is filled once the agent has recorded the pid of the third process, for which there must be room.
     recorded = f'grep -qs "\\"pid\\": $(cat {disk}/third)[,}}]" {workdir}/records/*'
     wait = f"until [ -s {disk}/third ] && {recorded}; do sleep 0.02; done"
+    started = f"until [ -s {disk}/second ]; do sleep 0.02; done"  # both may start at once on a busy machine
+    until_ended = f"{started}; while kill -0 $(cat {disk}/second); do sleep 0.01; done"
     scripts = (
         "true",
         f"echo $$ > {disk}/second; {wait}; cat /dev/zero > {disk}/filler",
-        f"echo $$ > {disk}/third; while kill -0 $(cat {disk}/second); do sleep 0.01; done; rm {disk}/filler",
+        f"echo $$ > {disk}/third; {until_ended}; rm {disk}/filler",
     )
     now_ns = time.monotonic_ns()
     starts = [
         ops.StartProcess(ops.CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
         for number, script in enumerate(scripts)
     ]
-    limit_ns = now_ns + 20_000_000_000
+    limit_ns = now_ns + 60_000_000_000
     timetable = ops.RunTimetable([ops.ScheduledStart("load", each, limit_ns, grace_s=0.1) for each in starts])
-    ended = [each.process.ended for each in agent.request(timetable, timeout_s=20)]
+    ended = [each.process.ended for each in agent.request(timetable, timeout_s=60)]
     assert [each and each.exit_code for each in ended] == [0, 1, 0]
     before, full, after = (each and each.full_disk for each in ended)
     assert (before, after) == (None, None)

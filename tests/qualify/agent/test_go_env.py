@@ -56,21 +56,21 @@ def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, 
     file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")  # somebody else's, made meanwhile
     assert [record.text for record in host.changes.records()] == [f"settings of {go}"] * 2
     assert not GoSettings(go, VALUES).is_applied(host), "by this connection, not by another one"
-    assert agent.close(10) == []
+    assert agent.close(60) == []
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]
 
 
 def test_a_file_that_did_not_exist_is_removed(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     assert file.exists()
-    assert agent.close(10) == []
+    assert agent.close(60) == []
     assert not file.exists()
 
 
 def test_settings_of_others_in_a_file_that_did_not_exist_stay(agent: AgentLink, go: str, file: Path) -> None:
     write(agent, go, VALUES)
     file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")
-    assert agent.close(10) == []
+    assert agent.close(60) == []
     assert file.read_text() == "GOTOOLCHAIN=local\n"
 
 
@@ -79,7 +79,7 @@ def test_a_file_that_somebody_has_removed_needs_no_restoring(agent: AgentLink, g
     file.write_text("GOFLAGS=-v\n")
     write(agent, go, VALUES)
     file.unlink()
-    assert agent.close(10) == []
+    assert agent.close(60) == []
 
 
 def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, go: str, file: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, 
 def test_settings_that_could_not_be_written_leave_nothing_to_restore(agent: AgentLink, go: str, file: Path) -> None:
     with pytest.raises(HostError, match="GONONSENSE"):
         write(agent, go, {"GONONSENSE": "x"})
-    assert agent.close(10) == []
+    assert agent.close(60) == []
     assert not file.exists()
 
 

@@ -61,9 +61,9 @@ def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:
         with signals_interrupt(), pytest.raises(KeyboardInterrupt):
             _interrupted(timer, files, content)
         began = time.monotonic()
-        assert agent.close(20) == []
+        assert agent.close(60) == []
         assert agent.shutdown_confirmed
-        assert time.monotonic() - began < 20, "it does not wait for a time limit"
+        assert time.monotonic() - began < 60, "it does not wait for a time limit"
         store = Path(agent.hello().workdir, "store")
         assert list(store.glob(".part-*")) == []
 

@@ -132,7 +132,7 @@ def test_the_end_of_the_agent_puts_back(
     if isinstance(ending, int):
         os.kill(agent.hello().pid, ending)
     else:
-        assert agent.close(10) == []
+        assert agent.close(60) == []
     assert has_ended(agent.hello().watchdog)
     assert value(inside, FIN) == "60"
     assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []

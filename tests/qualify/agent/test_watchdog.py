@@ -128,7 +128,7 @@ def test_everything_is_restored_however_the_agent_ends(
 def test_a_disconnection_without_a_goodbye_is_reported(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     polite, rude = launch(prefix=inside), launch(prefix=inside)
     HostChanges(polite, "here").write_sysctls({FIN: "31"})
-    assert polite.close(10) == []
+    assert polite.close(60) == []
     assert has_ended(pids(polite)[1])
     HostChanges(rude, "here").write_sysctls({FIN: "32"})
     rude._stream.end_input()
@@ -197,7 +197,7 @@ def test_a_host_in_use_is_refused_with_its_holder_and_lease(
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
     assert lock(second, "r1", "load") == "sut", "hosts of a run on one machine share the lock"
-    assert first.close(10) == []
+    assert first.close(60) == []
     assert has_ended(pids(first)[1])
     assert lock(second, "r2") is None
 
@@ -244,7 +244,7 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     tree = change_host(first)
     lock(first, "service s")
     HostLock(first, "here").keep()
-    assert first.close(10) == []
+    assert first.close(60) == []
     assert has_ended(pids(first)[0])
     time.sleep(LEASE_S + 0.2)
     second = launch(prefix=inside)
@@ -266,7 +266,7 @@ def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: li
     agent = launch(prefix=inside)
     tree = change_host(agent)
     HostLock(agent, "here").keep(0.5)
-    assert agent.close(10) == []
+    assert agent.close(60) == []
     assert all(has_ended(pid) for pid in [*pids(agent), *tree])
     assert fin(inside) == "60"
 
@@ -315,7 +315,7 @@ def test_another_user_who_occupies_the_lock_does_not_block_the_host(
         impostor.kill()
     with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
         lock(second, "r2")
-    assert first.close(10) == []
+    assert first.close(60) == []
     assert lock(second, "r2") is None
 
 
@@ -329,7 +329,7 @@ def test_users_of_one_host_see_each_others_hold(launch: Launch, inside: list[str
     assert lock(nobody, "r1") is None
     with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
         lock(root, "r2")
-    assert nobody.close(10) == []
+    assert nobody.close(60) == []
     assert lock(root, "r2") is None
 
 
@@ -361,14 +361,14 @@ def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
     changes.write_sysctls({FIN: "32"})
     set_fin(inside, "45")
     if ending == "goodbye":
-        assert agent.close(10) == []
+        assert agent.close(60) == []
     elif ending == "killed":
         kill(agent)
     else:
         restored = changes.restore(own=True)
         assert [each.failures for each in restored] == [(), ()]
         assert f"{FIN} is '45': somebody else changed it" in restored[0].notes[0]
-        agent.close(10)
+        agent.close(60)
     assert has_ended(pids(agent)[1])
     assert fin(inside) == "45"
     (report,) = reports(launch, inside)
@@ -384,7 +384,7 @@ def test_what_cannot_be_undone_at_once_is_tried_again_at_the_goodbye(
     tried = tmp_path / "tried"
     undo = f"echo >>{tried}; test $(wc -l <{tried}) -gt {refusals}"
     HostChanges(agent, "here").expect_cleanup(["sh", "-c", undo], {}, 10, "a trial")
-    assert len(agent.close(20)) == failures
+    assert len(agent.close(60)) == failures
     assert len(tried.read_text()) >= 2
 
 
@@ -435,13 +435,13 @@ def kill_both(agent: AgentLink) -> None:
 def keep_and_leave(agent: AgentLink) -> None:
     lock(agent, "service s")
     HostLock(agent, "here").keep(0.5)
-    agent.close(10)
+    agent.close(60)
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda agent: agent.close(10),
+        lambda agent: agent.close(60),
         lambda agent: os.kill(pids(agent)[0], signal.SIGKILL),
         kill_both,
         keep_and_leave,

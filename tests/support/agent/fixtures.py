@@ -136,7 +136,7 @@ def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     stream = PipeStream(["/bin/sh", "-c", line], folder / "stderr")
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
     yield link
-    assert link.close(10) == []
+    assert link.close(60) == []
     assert stream.exit_code(0) == 0
 
 
