@@ -71,7 +71,7 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
                 "BENCHKIT_BUILD": "cp server.js {out}/server.js",
                 "BENCHKIT_RUN": "node server.js {port}",
                 "BENCHKIT_BASE": "v1",
-                "BENCHKIT_DURATION": "24",
+                "BENCHKIT_DURATION": "60",
                 "BENCHKIT_OPTIONS": "--precision\n0.5\n--connections\n8\n",
                 "BENCHKIT_OUT": str(tmp_path / "out"),
                 **settings,

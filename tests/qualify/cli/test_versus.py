@@ -37,7 +37,7 @@ def test_servers_are_compared_in_one_line(
     monkeypatch.chdir(tmp_path / "here")
     done = cli(
         "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", "--connections", 8,
-        "--duration", 24, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
+        "--duration", 60, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
     )  # fmt: skip
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -155,7 +155,7 @@ def serve() -> Iterator[Callable[..., int]]:
 def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, serve: Callable[..., int]) -> None:
     fast, slow = serve("127.0.0.1", 0), serve("127.0.0.1", 300_000)
     urls = f"http://127.0.0.1:{fast}", f"http://localhost:{slow}/"
-    load = ("--connections", 8, "--duration", 24, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    load = ("--connections", 8, "--duration", 60, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
     done = cli("versus", *urls, *load, "--json")
     assert done.code == 0, done.err
     assert f"http://localhost:{slow}: host host connects to it on its own loopback interface" in done.err
@@ -177,7 +177,7 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
     port = serve("0.0.0.0", 0)  # noqa: S104 - the hosts of the lab connect to this machine
     url = f"http://{{controller}}:{port}"
     saved = tmp_path / "mine.yaml"
-    load = ("--connections", 8, "--duration", 12, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    load = ("--connections", 8, "--duration", 60, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
     done = cli("versus", url, "--lab", lab.name, *load, "--save", saved)
     assert done.code == 0, done.err
     connects = re.compile(rf"^(- )?http://[0-9.]+:{port}: host load connects to it", re.MULTILINE)

@@ -33,6 +33,7 @@ ON_A_BUSY_MACHINE = {
     "slice_answers": 0.1,
     "slice_effect": 1,
     "cold": 1,
+    "gap_intervals": 100,
 }
 """Thresholds that exclude no trial because of other work."""
 

