@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 import pytest
+from scipy.stats import binom
 
 from tests.qualify.faults.conftest import FaultLabs
 from tests.qualify.faults.fault_lab import FaultLab, JudgedTrial
@@ -59,7 +60,12 @@ def test_a_fault_is_noticed(fault: Fault, fault_labs: FaultLabs, scores: Scores)
     scores.failed += fault_lab.failed[failed:]
     for expectation in fault.expected:
         lost = missed(expectation, trials)
-        assert len(lost) <= MAX_ERROR_RATE * len(faulty_trials(expectation, trials)), listing(lost)
+        assert len(lost) <= most_missed(len(faulty_trials(expectation, trials))), listing(lost)
+
+
+def most_missed(trials: int) -> float:
+    """Return the most faulty trials without a finding; beside other tests, as many as chance allows."""
+    return MAX_ERROR_RATE * trials if REQUESTED else float(binom.ppf(0.99, trials, MAX_ERROR_RATE))
 
 
 def faulty_trials(expectation: ExpectedFinding, trials: Sequence[JudgedTrial]) -> list[JudgedTrial]:

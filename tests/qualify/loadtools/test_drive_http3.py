@@ -91,7 +91,7 @@ OPEN_AT_THE_END = {"h2load": 1}
 def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server: Http3Server, tmp_path: Path) -> None:
     skip_without_http3(tool)
     before = server.counts()
-    load = Load(tool=tool, connections=3, streams=streams, duration_s=1)
+    load = Load(tool=tool, connections=3, streams=streams, duration_s=3)  # opening connections is a small part
     began_s = time.monotonic()
     result = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path).result
     took_s = time.monotonic() - began_s
@@ -101,7 +101,7 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
     assert (result.complete, result.failed, result.non_2xx) == (True, 0, 0)
     assert result.requests
     assert result.duration_s
-    assert 0.95 < result.duration_s < took_s, "to the last answer, which a busy machine delays"
+    assert 2.95 < result.duration_s < took_s, "to the last answer, which a busy machine delays"
     assert result.rps == pytest.approx(result.requests / result.duration_s)
     assert result.rps is not None
     assert result.latency.mean_s is not None

@@ -120,7 +120,7 @@ def test_h2load_takes_no_other_protocol_than_the_one_asked_for(nginx: TlsServer,
 
 def test_h2load_has_that_many_streams_in_flight_on_each_connection(nginx: TlsServer, tmp_path: Path) -> None:
     """Expect the mean number in flight of Little's law, less a part of the time for opening connections."""
-    load = _load("h2load", "h2", streams=16, connections=2, request_count=None, duration_s=1)
+    load = _load("h2load", "h2", streams=16, connections=2, request_count=None, duration_s=3)
     output = run_generator(load, nginx.target("h2"), tmp_path)
     result, measured = output.result, output.measurement
     assert result.rps is not None
