@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
+def wait_until(is_so: Callable[[], bool], timeout_s: float = 180) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + timeout_s
     while not is_so():

@@ -85,7 +85,7 @@ def stop(agent: AgentLink, process: ops.ProcessReport, grace_s: float = 0.3) -> 
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

@@ -34,7 +34,7 @@ def family(agent: AgentLink) -> list[int]:
     """Start a process with descendants of all kinds; return all their pids."""
     agent.request(ops.StartProcess(command=ops.CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE])))
     daemon = Path(agent.hello().workdir, "daemon")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
         (tree,) = agent.request(ops.ListTrees())
         if len(tree.members) == 3 and daemon.exists() and daemon.read_text():

@@ -86,7 +86,7 @@ def test_the_watchdog_restores_the_settings_of_a_killed_agent(agent: AgentLink, 
     write(agent, go, VALUES)
     assert file.read_text()
     os.kill(agent.hello().pid, signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while file.exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -39,7 +39,7 @@ def is_flooded():
     names, numbers = [line.split() for line in open("/proc/net/netstat") if line.startswith("TcpExt:")]
     counts = dict(zip(names, numbers))
     return any(int(counts[name]) for name in ("TCPReqQFullDoCookies", "TCPReqQFullDrop"))
-deadline = time.monotonic() + 15
+deadline = time.monotonic() + 45
 while not is_flooded() and time.monotonic() < deadline:  # a busy kernel handles packets later, and none of a closed port
     time.sleep(0.01)
 """

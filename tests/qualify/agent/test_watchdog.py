@@ -60,7 +60,7 @@ def change_host(agent: AgentLink) -> list[int]:
         )
     )
     workdir = Path(agent.hello().workdir)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
         (tree,) = agent.request(ops.ListTrees())
         names = sorted(member.name for member in tree.members)  # without the daemon, once its parent has ended

@@ -43,7 +43,7 @@ def undisturbed(lab: Lab, watched: Hosts) -> Iterator[None]:
         return
     before = _state(watched)
     yield
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while (now := _state(watched)) != before:  # an agent may be just ending
         assert time.monotonic() < deadline, (before, now)
         time.sleep(0.1)
@@ -285,7 +285,7 @@ def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory, lab:
     assert hosts["sut"]["facts"]["hostname"] == ("sut" if lab.state.mode == "namespaces" else socket.gethostname())
     assert set(hosts["sut"]["facts"]["cpus"]).isdisjoint(hosts["load"]["facts"]["cpus"]) or os.cpu_count() == 1
     assert hosts["load"]["facts"]["programs"]["wrk"]["path"] == "/usr/bin/wrk"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 50
     while found := set(hosts["sut"]["records"]) - of_others:  # of an agent that is just ending
         assert time.monotonic() < deadline, found
         hosts = {host["host"]: host for host in cli("hosts", "check", "-i", inventory(), "--json").document()["hosts"]}

@@ -122,7 +122,7 @@ def test_an_interrupt_lets_the_package_manager_end_and_runs_the_clean_up(tmp_pat
     process = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, *map(str, (policy, started, go, finished, never))], stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not started.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert policy.exists()

@@ -25,7 +25,7 @@ import pytest
 from benchkit.files import BACKENDS
 from benchkit.services.go_build import build, find_go
 
-WAIT_S, ANSWER_S = 30.0, 2.0
+WAIT_S, ANSWER_S = 120.0, 2.0
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 SERVED, ASKED = 4, 12
 MODULE, VERSION = "mycompany.com/go/module1", "v1.0.0"

@@ -150,7 +150,7 @@ def workdir(agent: AgentLink) -> Path:
 def has_ended() -> Callable[[int], bool]:
     """Return a function that waits for the end of a process: `has_ended(pid)`."""
 
-    def ends_within(pid: int, within_s: float = 30) -> bool:
+    def ends_within(pid: int, within_s: float = 50) -> bool:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:

@@ -81,7 +81,7 @@ def _place_files(service: Service) -> None:
 
 
 def _wait_open(endpoint: Endpoint, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         assert process.poll() is None
         try:
