@@ -85,7 +85,7 @@ def test_a_server_that_works_without_load_is_compared_one_at_a_time(
     # A comparison begins again in the first half of its time alone, which may be over on a busy machine.
     constants = {"benchkit.plan.adaptation:LATEST_RESTART": 10.0}
     done = cli(
-        "versus", *servers, "--connections", 2, "--duration", 150, "--precision", 0.5, "--json", constants=constants
+        "versus", *servers, "--connections", 2, "--duration", 300, "--precision", 0.5, "--json", constants=constants
     )
     assert done.code in (0, 1), done.err  # other programs of a busy machine may leave no usable trial
     assert "one server runs at a time" in done.err
