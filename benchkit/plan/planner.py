@@ -225,7 +225,7 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
             if any(str(secret) in argument for argument in generator.argv):
                 exposed.setdefault((generator.tool, generator.host), {})[name] = None
     in_arguments = (
-        f"{tool} takes headers as arguments alone: everybody who may list processes on {host} can read {', '.join(names)} "
+        f"{tool} takes headers as arguments alone. Everybody who may list processes on {host} can read {', '.join(names)} "
         "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
         for (tool, host), names in exposed.items()
     )
