@@ -182,7 +182,8 @@ def _agreement(
             above = f" above its resolution of {units.seconds(float(steps))}" if least else ""
             excluded_tools[tool] = f"not every trial reports this metric{above}"
         elif not bool((values > least).all()):
-            excluded_tools[tool] = f"its resolution is {units.seconds(float(steps))}"
+            low = f"at most {STEPS} times its resolution of {units.seconds(float(steps))}" if least else "0"
+            excluded_tools[tool] = f"a trial has a value of {low}"
         else:
             spread = float(values.min()), float(values.max())
             figures.append(
@@ -214,11 +215,11 @@ def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[s
     of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
     others = [each for each in ids if each in against and each not in of_tool]
     return "; ".join(
-        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} invalid and {how} "
-        f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))})"
+        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} invalid "
+        f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))}) {how}"
         for those, how in (
-            (others, "used, as too few others remain" if used else "excluded"),
-            (of_tool, "used, as the tool was the limit"),
+            (others, "but used, because without such trials fewer than two tools remain" if used else "and excluded"),
+            (of_tool, "but used, because only the load tool was the limit"),
         )
         if those
     )

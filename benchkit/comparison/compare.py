@@ -103,8 +103,8 @@ class RunComparison(Frozen, serialize_by_alias=True):
         if self.level == self.alpha:
             return shown
         return (
-            f"{shown}; as the run could end early, each interval is of {1 - self.level:.0%} and each difference needs "
-            f"p of at most {self.level:g}: over the run this keeps {1 - self.alpha:.0%} and {self.alpha:.0%}"
+            f"{shown}; the run could end early, so each interval is of {1 - self.level:.0%} and p must be at most "
+            f"{self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
         )
 
     @property

@@ -142,7 +142,7 @@ def _complete_logs(samples: Samples, cells: Sequence[tuple[float, str]]) -> tupl
     rarest = min((cell_id for _, cell_id in cells), key=lambda cell_id: len(samples.known(cell_id)))
     excluded = samples.excluded_of(rarest)
     why = f" ({rarest}: {describe_reasons(excluded)})" if excluded else ""
-    return complete, f"{units.counted(len(complete), 'block')} of {MIN_BLOCKS} needed have every level{why}"
+    return complete, f"too few blocks with every level: {len(complete)} of {MIN_BLOCKS} needed{why}"
 
 
 def _number(cell: CellRecord, factor: str) -> float:

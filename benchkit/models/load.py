@@ -59,7 +59,7 @@ class Shape(Frozen):
 
     form: Literal["step", "ramp", "spike"] = Field(
         description="step: at the target rate for the whole time. ramp: rises to it in a line, then falls at once. "
-        "spike: rises to it in a line and falls again in a line"
+        "spike: rises to it and falls again, both in a line"
     )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="share of the target rate before and after", examples=[0.4]

@@ -89,8 +89,8 @@ class TrialRow(Row):
         float | None,
         duration(
             "recovery time",
-            "time from the end of the shape to the end of the first second from which on every second keeps the "
-            "objective of `load.capacity`; null: none within the window",
+            "time from the end of the shape to the end of the first second that keeps the objective of `load.capacity`, "
+            "as do all later ones; null: the window has none",
         ),
     ] = None
     requests: Annotated[

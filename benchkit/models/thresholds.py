@@ -101,8 +101,8 @@ class Thresholds(Frozen):
     )
     dropped_datagrams: Share = Field(
         default=0.001,
-        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; any "
-        "makes them suspect. A loss of 0.1 % keeps some 39 packets of a connection in flight: 1.22/√p (Mathis et al., "
+        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; a "
+        "single one makes them suspect. A loss of 0.1 % keeps some 39 packets of a connection in flight: 1.22/√p (Mathis et al., "
         "The macroscopic behavior of the TCP congestion avoidance algorithm, 1997)",
     )
     ports: Share = Field(

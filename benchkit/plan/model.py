@@ -202,8 +202,8 @@ class RunPlan:
         return bool(self.divided) and self.experiment.scenario.testbeds == "factor"
 
     @property
-    def homes(self) -> Mapping[int, str | None]:
-        """Name of the testbed that runs each block; empty where any testbed may run any block."""
+    def assignments(self) -> Mapping[int, str | None]:
+        """Testbed that alone runs a block, by block; empty where any testbed may run any block."""
         if not self.has_testbed_factor:
             return {}
         return {trial.block: plan.testbed for plan in self.divided for trial in plan.planned_trials}

@@ -18,12 +18,12 @@ from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.plan.order import calibrations, cells_of_pass, control_cells, order_trials, pass_notes, pass_order
 from benchkit.plan.records import cell_record, inventory_facts, used_programs
 from benchkit.plan.reserved_ports import plan_reserved_ports
-from benchkit.plan.service_checks import (
+from benchkit.plan.service_validation import (
     build_services,
-    check_configs,
-    check_engines,
-    check_go_releases,
-    check_node_releases,
+    download_node_releases,
+    validate_configs,
+    validate_engines,
+    validate_go_releases,
 )
 from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
@@ -75,7 +75,7 @@ def _distinct(errors: Iterable[BenchkitError]) -> list[BenchkitError]:
 
 def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tuple[RunPlan, list[BenchkitError]]:
     seed = experiment.scenario.seed if seed is None else seed
-    check_go_releases(experiment)
+    validate_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
         validate_generators(experiment, load_hosts)
@@ -86,12 +86,12 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
     capabilities = {host.name: with_tuning(HostCapabilities(host.spec, host.facts), tuning) for host in hosts}
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
-    supported = check_engines(check_configs(name_equal_builds(build_services(supported)), hosts), hosts)
+    supported = validate_engines(validate_configs(name_equal_builds(build_services(supported)), hosts), hosts)
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
-    check_node_releases(cells)
+    download_node_releases(cells)
     measured = order_trials(experiment, design, seed)
     needed_tuning = [each for each in tuning if each.host in required]
     needed_tuning += [
@@ -225,7 +225,7 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
             if any(str(secret) in argument for argument in generator.argv):
                 exposed.setdefault((generator.tool, generator.host), {})[name] = None
     in_arguments = (
-        f"{tool} takes headers as arguments alone: everybody who may list processes on {host} can read {', '.join(names)} "
+        f"{tool} takes headers as arguments alone. Everybody who may list processes on {host} can read {', '.join(names)} "
         "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
         for (tool, host), names in exposed.items()
     )

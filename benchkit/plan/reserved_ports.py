@@ -1,7 +1,7 @@
 """Reservation of the services' ports, so that no outgoing connection of a host takes one between two trials.
 
 The kernel gives outgoing connections any port of `ip_local_port_range`, and keeps it for a minute after their end.
-Tuning profiles for many connections start that range at 1025, where services listen too.
+Tuning files for many connections start that range at 1025, where services listen too.
 """
 
 from __future__ import annotations

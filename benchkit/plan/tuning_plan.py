@@ -1,4 +1,4 @@
-"""The tuning of a run: the scenario's tuning profiles on the hosts of their roles."""
+"""The tuning of a run: the scenario's tuning files on the hosts of their roles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def plan_tuning(
 ) -> tuple[tuple[TuningPlan, ...], frozenset[str]]:
     """Return the tuning of the hosts for the whole run, and the names of the hosts on which it is required.
 
-    Raises InputError, naming the profile's file and line, for a setting that neither Linux nor any of the hosts has.
+    Raises InputError, naming the tuning file and line, for a setting that neither Linux nor any of the hosts has.
     """
-    profiles = experiment.run_tuning
-    plans = tuple(_plan_together(profiles, roles, hosts, {}))
-    for used in profiles:
+    tunings = experiment.run_tuning
+    plans = tuple(_plan_together(tunings, roles, hosts, {}))
+    for used in tunings:
         _refuse_unknown_settings(used, plans)
-    required = (host for used in profiles if used.use.required for role in used.use.roles for host in roles[role])
+    required = (host for used in tunings if used.use.required for role in used.use.roles for host in roles[role])
     return plans, frozenset(required)
 
 
@@ -38,28 +38,28 @@ def plan_cell_tuning(
     tuned: dict[str, dict[str, str]] = {}
     for planned in run_tuning:
         tuned.setdefault(hosts.kernel_host(planned.host).name, {}).update(planned.values)
-    profiles = {cell.cell_id: experiment.cell_tuning(cell.levels) for cell in experiment.cells}
-    by_profiles: dict[tuple[int, ...], tuple[TuningPlan, ...]] = {}
-    for used in profiles.values():
+    tunings = {cell.cell_id: experiment.cell_tuning(cell.levels) for cell in experiment.cells}
+    plans: dict[tuple[int, ...], tuple[TuningPlan, ...]] = {}
+    for used in tunings.values():
         key = tuple(map(id, used))
-        if key not in by_profiles:
-            by_profiles[key] = tuple(_plan_together(used, roles, hosts, tuned))
+        if key not in plans:
+            plans[key] = tuple(_plan_together(used, roles, hosts, tuned))
             for each in used:
-                _refuse_unknown_settings(each, by_profiles[key])
-    return {cell_id: by_profiles[tuple(map(id, used))] for cell_id, used in profiles.items()}
+                _refuse_unknown_settings(each, plans[key])
+    return {cell_id: plans[tuple(map(id, used))] for cell_id, used in tunings.items()}
 
 
 def _plan_together(
-    profiles: Sequence[UsedTuning],
+    tunings: Sequence[UsedTuning],
     roles: Mapping[str, tuple[str, ...]],
     hosts: Hosts,
     tuned: Mapping[str, Mapping[str, str]],
 ) -> Iterator[TuningPlan]:
-    """Yield the tuning of each host by all of these profiles; a later one overrides an earlier one."""
-    for name in dict.fromkeys(host for used in profiles for role in used.use.roles for host in roles[role]):
-        of_host = [used.profile for used in profiles if any(name in roles[role] for role in used.use.roles)]
-        wanted = {key: value for profile in of_host for key, value in profile.sysctl.items()}
-        limits = [profile.limits.nofile for profile in of_host if profile.limits.nofile is not None]
+    """Yield the tuning of each host by all of these tuning files; a later one overrides an earlier one."""
+    for name in dict.fromkeys(host for used in tunings for role in used.use.roles for host in roles[role]):
+        of_host = [used.settings for used in tunings if any(name in roles[role] for role in used.use.roles)]
+        wanted = {key: value for settings in of_host for key, value in settings.sysctl.items()}
+        limits = [settings.limits.nofile for settings in of_host if settings.limits.nofile is not None]
         of_kernel = tuned.get(hosts.kernel_host(name).name, {})
         yield plan_settings(wanted, name, hosts, nofile=limits[-1] if limits else None, tuned=of_kernel)
 
@@ -102,6 +102,6 @@ def _refuse_unknown_settings(used: UsedTuning, plans: Iterable[TuningPlan]) -> N
     existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
     raise_faults(
         used.source.fault(("sysctl", key), f"no such setting; {spelling_hint(key)}")
-        for key in used.profile.sysctl
+        for key in used.settings.sysctl
         if key not in existing and is_unknown(key)
     )

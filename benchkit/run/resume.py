@@ -194,7 +194,7 @@ def make_queue(
         rule,
         together=plan.design == "sliced",
         testbeds=[each.testbed for each in plan.by_testbed],
-        homes=plan.homes,
+        assignments=plan.assignments,
         spare=SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups))),
         added=added,
     )

@@ -59,14 +59,14 @@ class TrialQueue:
         *,
         together: bool = False,
         testbeds: Collection[str | None] = (None,),
-        homes: Mapping[int, str | None] = MappingProxyType({}),
+        assignments: Mapping[int, str | None] = MappingProxyType({}),
         spare: SpareBlocks | None = None,
         added: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take the planned order, the rule by which the measured blocks may end early, and the testbeds.
 
-        With `together` all measured trials of a block run at the same time, as in a sliced design. A block with a
-        testbed in `homes` runs on no other one. `spare` is the rule for blocks that replace lost ones; None: none is
+        With `together` all measured trials of a block run at the same time, as in a sliced design. A block in
+        `assignments` runs on its testbed alone. `spare` is the rule for blocks that replace lost ones; None: none is
         added. `added` has the lost block of each added block whose trials are planned already.
         """
         self._together = together
@@ -82,7 +82,10 @@ class TrialQueue:
         self._elapsed_s = 0.0
         self._testbeds = set(testbeds)
         self._speed = len(self._testbeds)
-        self._homes = {**homes, **{block: homes[lost] for block, lost in added.items() if lost in homes}}
+        self._assignments = {
+            **assignments,
+            **{block: assignments[lost] for block, lost in added.items() if lost in assignments},
+        }
         self._spare = spare
         self._added = dict(added)
         self._owners: dict[int, str | None] = {}
@@ -115,8 +118,8 @@ class TrialQueue:
         """Return the first trial that a testbed may take now; none while another one finds the rates of all others."""
         if self._owners.get(CALIBRATION_BLOCK, testbed) != testbed:
             return None
-        places = ((trial, self._homes.get(trial.block, testbed)) for trial in self._pending)
-        free = (trial for trial, home in places if home == self._owners.get(trial.block, testbed) == testbed)
+        pairs = ((trial, self._assignments.get(trial.block, testbed)) for trial in self._pending)
+        free = (trial for trial, assigned in pairs if assigned == self._owners.get(trial.block, testbed) == testbed)
         return next(filter(self._is_wanted, free), None)
 
     def _take_with_its_block(self, first: PlannedTrial, testbed: str | None) -> tuple[PlannedTrial, ...]:
@@ -139,7 +142,7 @@ class TrialQueue:
     def leave(self, testbed: str | None) -> bool:
         """Give no more trials to a testbed that has lost a host, if others can run them; return whether they can."""
         with self._changed:
-            if self._homes or self._testbeds == {testbed}:
+            if self._assignments or self._testbeds == {testbed}:
                 return False
             self._testbeds.discard(testbed)
             return True
@@ -219,8 +222,8 @@ class TrialQueue:
         self._unfinished[added.block] = len(trials)
         self._measured_blocks.add(added.block)
         self._contiguous |= {added.block}
-        if added.lost in self._homes:
-            self._homes[added.block] = self._homes[added.lost]
+        if added.lost in self._assignments:
+            self._assignments[added.block] = self._assignments[added.lost]
         self._changed.notify_all()
 
     def skip_finished(

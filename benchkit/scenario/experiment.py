@@ -20,7 +20,7 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models import Scale
 from benchkit.models.base import Frozen, Level, Levels, level_text
 from benchkit.models.load import Load
-from benchkit.scenario.model import LOAD_ROLE, NO_PROFILE, Scenario, TuningUse
+from benchkit.scenario.model import LOAD_ROLE, NO_TUNING, Scenario, TuningUse
 from benchkit.services.external import ExternalService
 from benchkit.services.rendering import ServiceSpec
 from benchkit.services.service import BPFTRACE, PERF
@@ -56,27 +56,27 @@ class Tuning(Frozen):
 
 @dataclass(frozen=True)
 class UsedTuning:
-    """A tuning profile as a scenario uses it."""
+    """A tuning file as a scenario uses it."""
 
     use: TuningUse
-    profile: Tuning
+    settings: Tuning
     source: SourceMap
-    """Lines of the profile's own file, for messages."""
+    """Lines of the file, for messages."""
     levels: Levels = field(default_factory=dict)
     """Level of the cells that it is applied for; empty: it holds for the whole run."""
 
 
 def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ...]:
-    """Read the profiles that a scenario uses, levels of its factors included.
+    """Read the tuning files that a scenario uses, levels of its factors included.
 
-    Raises InputError, naming file, line and field, for profiles and roles that do not exist and for invalid profiles.
+    Raises InputError, naming file, line and field, for tunings and roles that do not exist, and for invalid files.
     """
-    profiles: list[UsedTuning] = []
+    tunings: list[UsedTuning] = []
     faults: list[str] = []
     for i, use in enumerate(scenario.tuning):
-        for location, name, levels in _profile_names(i, use, scenario):
+        for location, name, levels in _tuning_names(i, use, scenario):
             try:
-                profiles.append(_read_profile(location, name, use, levels, document))
+                tunings.append(_read_tuning(location, name, use, levels, document))
             except InputError as error:
                 faults.append(str(error))
         faults += [
@@ -85,20 +85,20 @@ def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ..
             if role not in scenario.roles
         ]
     raise_faults(faults)
-    return tuple(profiles)
+    return tuple(tunings)
 
 
-def _profile_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple[Location, Level, Levels]]:
-    """Yield the profiles of a use, each with the location of its name and the level that it is applied for."""
+def _tuning_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple[Location, Level, Levels]]:
+    """Yield the tunings of a use by name, each with the location of the name and the level that it is applied for."""
     if use.factor is None:
         yield ("tuning", i, "profile"), use.profile, {}
         return
     for j, level in enumerate(scenario.factors[use.factor]):
-        if level != NO_PROFILE:
+        if level != NO_TUNING:
             yield ("factors", use.factor, j), level, {use.factor: level}
 
 
-def _read_profile(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedTuning:
+def _read_tuning(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedTuning:
     folder = shipped("configs") / "tuning"
     if isinstance(name, str) and name.endswith((".yaml", ".yml")):
         path = Path(document.source.origin(location).source).parent / name
@@ -107,11 +107,11 @@ def _read_profile(location: Location, name: Level, use: TuningUse, levels: Level
     else:
         names = sorted(file.stem for file in folder.glob("*.yaml"))
         if name not in names:
-            message = f"no tuning profile {level_text(name)!r}; {suggestion(level_text(name), names)}"
+            message = f"no tuning {level_text(name)!r}; {suggestion(level_text(name), names)}"
             raise InputError(document.fault(location, message), hint="name a file of your own with its suffix .yaml")
         path = folder / f"{name}.yaml"
-    profile = read_document(path)
-    return UsedTuning(use, profile.validated(Tuning), profile.source, levels)
+    file = read_document(path)
+    return UsedTuning(use, file.validated(Tuning), file.source, levels)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Experiment:
     scale: Scale
     cells: tuple[Cell, ...]
     tuning: tuple[UsedTuning, ...]
-    """Tuning profiles of the whole run, and of levels."""
+    """Tuning files of the whole run, and of levels."""
     document: Document
     """The scenario as written, scale and settings applied: stored with a run, and the basis of variations."""
     settings: tuple[str, ...] = ()
@@ -173,11 +173,11 @@ class Experiment:
 
     @property
     def run_tuning(self) -> tuple[UsedTuning, ...]:
-        """Profiles that hold for the whole run."""
+        """Tuning files that hold for the whole run."""
         return tuple(used for used in self.tuning if not used.levels)
 
     def cell_tuning(self, levels: Levels) -> tuple[UsedTuning, ...]:
-        """Return the profiles that override the run's in trials of the cells with these levels."""
+        """Return the tuning files that override the run's in trials of the cells with these levels."""
         return tuple(used for used in self.tuning if used.levels and used.levels.items() <= levels.items())
 
     def requires_tuning(self, levels: Levels) -> bool:

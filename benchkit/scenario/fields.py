@@ -1,4 +1,4 @@
-"""The fields of scenarios, inventories and tuning profiles, with type, default, allowed values and an example.
+"""The fields of scenarios, inventories and tuning files, with type, default, allowed values and an example.
 
 All of it comes from the models; parts are what a user asks for by name (`load`, `services`, `nginx`, `inventory`, …).
 """

@@ -27,8 +27,8 @@ REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
 _BLOCKS_FOR_A_SPARE = 3
 """Number of a scenario's blocks for each spare block that it has by default."""
-NO_PROFILE = "none"
-"""Level of a factor of tuning profiles for cells that have only the run's tuning."""
+NO_TUNING = "none"
+"""Level of a factor of tuning files for cells that have only the run's tuning."""
 
 
 class TelemetryOptions(Frozen):
@@ -79,13 +79,13 @@ class Stack(Frozen):
 
 
 class TuningUse(Frozen):
-    """A tuning profile and the roles it is applied to: one of `configs/tuning/`, or a file in the scenario's folder."""
+    """A tuning file and the roles it is applied to: one of `configs/tuning/`, or a file in the scenario's folder."""
 
     profile: Annotated[
         str, StringConstraints(strict=True, pattern=r"^(\$?[a-z][a-z0-9_-]{0,63}|[^\x00-\x1f]+\.ya?ml)$")
     ] = Field(
-        description="name of a shipped profile, or a file of your own: see `benchkit fields tuning-file`. `$name`: the "
-        "level of a factor, applied for the trials of its cells (`none`: no profile)",
+        description="name of a shipped tuning, or a file of your own: see `benchkit fields tuning-file`. `$name`: the "
+        "level of a factor, applied for the trials of its cells (`none`: no tuning file)",
         examples=["nginx-vs-go"],
     )
     roles: tuple[Name, ...] = Field(default=("sut",), description="roles whose hosts are tuned")
@@ -93,7 +93,7 @@ class TuningUse(Frozen):
 
     @property
     def factor(self) -> str | None:
-        """Factor whose levels are the profiles; None: the profile is the same for all cells."""
+        """Factor whose levels are the tuning files; None: the file is the same for all cells."""
         match = REFERENCE.match(self.profile)
         return match[1] if match else None
 
@@ -152,7 +152,7 @@ class Scenario(Frozen):
     )
     tuning: tuple[TuningUse, ...] = Field(
         default=(),
-        description="kernel settings for the hosts of roles, restored after the run. `$name` alone: the profiles that "
+        description="kernel settings for the hosts of roles, restored after the run. `$name` alone: the tunings that "
         "are the levels of that factor, for the role sut",
         examples=[[{"profile": "nginx-vs-go", "roles": ["sut"]}]],
     )

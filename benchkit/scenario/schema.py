@@ -134,7 +134,7 @@ def _file_schema(model: type[BaseModel], title: str) -> Schema:
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "scenario": scenario_schema,
     "inventory": partial(_file_schema, InventoryContent, "benchkit inventory"),
-    "tuning-file": partial(_file_schema, Tuning, "benchkit tuning profile"),
+    "tuning-file": partial(_file_schema, Tuning, "benchkit tuning file"),
 }
 """Schemas by the kind of file that they describe."""
 

@@ -127,6 +127,14 @@ CommandLine = Annotated[
 """Arguments of a command, the program first."""
 
 
+_MISSING = {
+    **dict.fromkeys(("host", "port"), "`listen` names a unix socket"),
+    "socket": "`listen` names a port",
+    **dict.fromkeys(("certificate", "certificate_key"), "`protocol` is without TLS"),
+}
+"""Reasons why a placeholder has no value."""
+
+
 def fill_in(text: str, values: Mapping[str, str | None]) -> str:
     """Replace each `{name}` by its value; `{{name}}` stands for the text `{name}`, and other braces for themselves.
 
@@ -144,7 +152,7 @@ def fill_in(text: str, values: Mapping[str, str | None]) -> str:
             )
         value = values[name]
         if value is None:
-            raise ValueError(f"{match[0]} has no value with these options: see `listen` and `protocol`")
+            raise ValueError(f"{match[0]} has no value, because {_MISSING[name]}")
         return value
 
     return _PLACEHOLDER.sub(replace, text)

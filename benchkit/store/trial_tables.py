@@ -170,7 +170,9 @@ def build_trial_tables(
 def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
     shape, window_s = record.load.shape, record.load.duration_s
     if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
-        message = f"the objective did not hold again within the {window_s - shape.end_s:g} s after the {shape.form}"
+        message = (
+            f"the server had not recovered when the window ended, {window_s - shape.end_s:g} s after the {shape.form}"
+        )
         yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
 
 

@@ -195,9 +195,9 @@ def _disturbed_finding(slices: pd.DataFrame, relative: pd.Series[float], thresho
     return Finding(
         severity="suspect",
         metrics=LOAD,
-        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {rate} "
-        f"of the rate to be expected from the others, which costs the trial {units.share(float(missing[worst]))} of its "
-        f"requests{f'; so have {rest} more' if rest else ''}",
+        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {rate} of the rate that the others "
+        f"lead to expect; the trial lacks {units.share(float(missing[worst]))} of its requests"
+        f"{f'; further slices like it: {rest}' if rest else ''}",
         threshold=f"limit: {units.share(thresholds.slice_effect)}, {OUTLYING:g} standard deviations",
         means="Something slowed this slice alone; the trial still counts, with all of its slices.",
         advice="Look at the slices of the block (figure slices): in a longer window each of them counts for less.",

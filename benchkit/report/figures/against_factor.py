@@ -144,11 +144,11 @@ def _load_alt(run: StoredRun) -> str:
 
 def _load_caption(run: StoredRun) -> str:
     return (
-        "Lines join the means over the included trials of a cell; each point is one trial. CPU is that of all services of "
-        "the stack over the measured window, per request, and memory the most that was resident in it."
+        "Lines join the means over the included trials of a cell; each point is one trial. CPU is the CPU time of "
+        "all services of the stack in the measured window, per request. Memory is the most that was resident in it."
         + (
             " Shaded: the band of a power law through all levels, fitted block by block "
-            f"({1 - run.data.alpha:.0%} for the whole line at once); it is omitted if means depart from the power law."
+            f"({1 - run.data.alpha:.0%} for the whole line at once). It is omitted if means depart from the power law."
             if any(len(_bands(run, metric)) for metric, _, _ in _LOAD_METRICS)
             else ""
         )
@@ -263,12 +263,12 @@ def _scheduler_alt(run: StoredRun) -> str:
 
 def _scheduler_caption(run: StoredRun) -> str:
     return (
-        "Share of the CPU samples for finding and waiting for work: Go's scheduler with its polling of the network, and the "
-        "epoll of event loops, nginx and Node. Shares come from the profiled trials; rate, CPU and goroutines from the "
-        "measured ones, which were not profiled."
+        "Share of the CPU samples in which a server finds or waits for work. These are Go's scheduler with its polling of "
+        "the network, and the epoll of event loops, nginx and Node. Shares come from the profiled trials. Rate, CPU and "
+        "goroutines come from the measured trials, which were not profiled."
         + (
-            " The wait of goroutines is another overhead than the share: the time from being ready to run until a thread runs "
-            "it, while the CPU works for others (mean of /sched/latencies:seconds over the window)."
+            " The wait of a goroutine is the time from being ready to run until a thread runs it (mean of "
+            "/sched/latencies:seconds over the window). The share does not contain it: the CPU works for others meanwhile."
             if run.values(WAIT).by_cell
             else ""
         )

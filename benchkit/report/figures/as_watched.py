@@ -130,9 +130,9 @@ def _highest(run: StoredRun, view: CellView) -> list[tuple[str, str]]:
 
 def _caption(run: StoredRun) -> str:
     return (
-        "What dstat and expvarmon show of a server, one line per cell: the mean over its usable trials in each second, "
-        "over all hosts of its servers. Second 0 is the start of the measured window, which is shaded. Disk and network are "
-        "both directions together; the heap and its collections are those that the runtime reports."
+        "The figures that dstat and expvarmon show of a server. A line is a cell: the mean over its usable trials in each "
+        "second, over all hosts of its servers. Second 0 is the start of the measured window, which is shaded. Disk and "
+        "network are both directions together. The runtime reports the heap and its collections."
         + more_in_table(len(run.measured_cells) - len(_cells(run)), "cell")
     )
 

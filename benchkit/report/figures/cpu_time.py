@@ -191,9 +191,9 @@ def _times_alt(run: StoredRun) -> str:
 def _times_caption(run: StoredRun) -> str:
     has_published = any(row.is_published for row in _response_times(run))
     return (
-        "A bar is the mean response time of a cell, by part: opening the connection, waiting for the first byte of the "
-        "response, receiving the rest; beside it the mean itself. Points are percentiles 50, 90 and 99 and the maximum. "
-        "Both are medians over the included trials."
+        "A bar is the mean response time of a cell; the number beside it says how long. Its parts are opening the "
+        "connection, waiting for the first byte of the response, and receiving the rest. Points are percentiles 50, 90 and "
+        "99 and the maximum. Bars and points are medians over the included trials."
         + (" Pale bars and hollow points are what the study published." if has_published else "")
     )
 

@@ -101,8 +101,8 @@ def _percentiles_caption(run: StoredRun) -> str:
     panels = panels_of(_cells_with_percentiles(run))
     return (
         f"Latency ({latency_note(run.measured)}), one curve per trial: percentiles of several trials cannot be averaged. "
-        "Lines follow the histograms if the tool has them, up to the percentile above which ten requests lie; marks are the "
-        "stored percentiles, as in the table; each further nine takes the same room."
+        "Lines follow the histograms if the tool has them, up to the percentile above which ten requests lie. Marks are the "
+        "stored percentiles, as in the table. On the axis, each further nine takes the same room."
         + (
             " Hollow marks and dotted curves are excluded: a verdict invalidates them, or requests were too few."
             if _excludes_percentiles(run)
@@ -221,8 +221,8 @@ def _over_time_alt(run: StoredRun) -> str:
     series = _series(run)
     worst = series.iloc[int(series[P99].astype(float).argmax())]
     return (
-        f"Time series of p50 and p99 latency in each second of {units.counted(series['trial_id'].nunique(), 'trial')}; "
-        f"the worst is {run.labels[str(worst['cell_id'])]} in second {int(worst['t_s'])} of block {int(worst['block'])}, with "
+        f"Time series of p50 and p99 latency in each second of {units.counted(series['trial_id'].nunique(), 'trial')}. "
+        f"The worst is {run.labels[str(worst['cell_id'])]} in second {int(worst['t_s'])} of block {int(worst['block'])}, with "
         f"a p99 of {units.seconds(float(worst[P99]))}."
     )
 

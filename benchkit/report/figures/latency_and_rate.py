@@ -63,8 +63,8 @@ def _against_rate_caption(run: StoredRun) -> str:
     ]
     if any(curves.capacity for curves in found):
         parts.append(
-            "The grey column is the interval of the capacity under the objective, found before the first block; at rates "
-            "above it a queue may grow for as long as the window is, so that latencies there are of this window alone."
+            "The grey column is the interval of the capacity under the objective, found before the first block. At rates "
+            "above it a queue may grow until the window ends, so that latencies depend on the length of the window."
         )
     if any(limits_by_hue(curves.objective, _RATE_HUES) for curves in found):
         parts.append("Dashed: limits of the objective, each in the colour of its percentile.")

@@ -73,10 +73,10 @@ def _rates_caption(run: StoredRun) -> str:
     else:
         lines = f" There are no intervals: they need {MIN_BLOCKS} blocks with included trials."
     return (
-        "Bars end at the mean over the included trials of a cell; each of the "
+        "Bars end at the mean over the included trials of a cell. Each of the "
         f"{units.counted(len(run.measured), 'point')} is one trial, in the order of the blocks from top to bottom.{lines} "
-        "Cells share the conditions of their blocks, so that two cells may differ although their intervals overlap: the "
-        "figure of ratios shows it."
+        "Cells share the conditions of their blocks, so that two cells may differ although their intervals overlap. The "
+        "figure of ratios shows whether they do."
     )
 
 

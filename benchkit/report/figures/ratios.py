@@ -82,8 +82,8 @@ def _ratios_caption(run: StoredRun) -> str:
     level = next(row.ratio.confidence for row in _ratio_rows(run) if row.ratio)
     count = len(_primary_ratios(run))
     return (
-        f"A mark is the ratio over blocks, its line the {level:.0%} interval; a mark is filled if a difference is shown or "
-        "a claim decided, otherwise hollow. Controls are cells relative to themselves."
+        f"A mark is the ratio over blocks, its line the {level:.0%} interval. A filled mark shows a difference or decides a "
+        "claim; a hollow one does not. Controls are cells relative to themselves."
         + (" For a claim, the band is the expected range and the diamond the published ratio." if has_claims else "")
         + (
             f" The {MAX_RATIOS} ratios farthest from 1 are drawn; the table has all {count}."

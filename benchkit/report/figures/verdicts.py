@@ -53,7 +53,7 @@ def _alt(run: StoredRun) -> str:
 def _caption(run: StoredRun) -> str:
     matrix = trial_matrix(run)
     return (
-        "Each mark is a trial, by its block from left to right in the order in which blocks ran; if a block has a cell more "
+        "Each mark is a trial. Blocks are from left to right in the order in which they ran. If a block has a cell more "
         "than once, the worst outcome is shown. Point at a mark to see the checks that the trial did not pass. A failed "
         "trial did not end, a missing one was not run."
         + (

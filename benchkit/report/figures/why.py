@@ -111,8 +111,8 @@ def _caption(run: StoredRun) -> str:
     pairs = _pairs(run)
     levels = {parts[-1].level for _, parts in pairs} | {parts[-1].level for parts in _alone(run)}
     return (
-        "Each bar between two cells is a part of the difference of their CPU time per request, the largest first; all of "
-        "them add up to it. Of a cell that is compared with nothing they add up to its CPU time. "
+        "Each bar between two cells is a part of the difference of their CPU time per request, the largest first. All bars "
+        "add up to that difference. Where a cell is compared with nothing, they add up to its CPU time. "
         + (
             "Categories are those of profiles, scaled to the CPU time of unprofiled trials beside them."
             if "category" in levels

@@ -20,14 +20,14 @@ from benchkit.store.profile_tables import PROFILE_NOTES
 from benchkit.store.trace_tables import TRACE_NOTES
 
 WORKERS_NOTE = (
-    "For services with several workers: the CPU time of the busiest one over the mean of all, as the median over trials, "
-    "and the highest of any trial. It is 1 if all work equally, and their number if one does all the work. Idle workers "
-    "took less than a tenth of the mean. The process that started the workers is not one of them. Connections by worker "
-    "are unknown: servers count them in total."
+    "For services with several workers: the CPU time of the busiest worker over the mean of all. The table has the median "
+    "over trials and the highest of any trial. It is 1 if all work equally, and the number of workers if one does all the "
+    "work. Idle workers took less than a tenth of the mean. The process that started the workers is not one of them. "
+    "Connections by worker are unknown: servers count them in total."
 )
 DISK_USAGE_NOTE = (
-    "Folders that a service fills during a trial, such as the cache of a module proxy: the median over the trials of a "
-    "cell, and the largest. Every trial starts with empty folders."
+    "Size of the folders that a service fills during a trial, such as the cache of a module proxy. The table has the "
+    "median over the trials of a cell, and the largest. Every trial starts with empty folders."
 )
 
 

@@ -1,4 +1,4 @@
-"""Tuning profiles as levels of a factor: the plan on values, and the settings of the hosts during trials on the lab."""
+"""Tuning files as levels of a factor: the plan on values, and the settings of the hosts during trials on the lab."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from benchkit.errors import InputError
 from benchkit.plan.cells import name_equal_builds
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.records import cell_record
-from benchkit.plan.service_checks import build_services
+from benchkit.plan.service_validation import build_services
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plan.service_checks import check_go_releases
+from benchkit.plan.service_validation import validate_go_releases
 from benchkit.scenario.read import read_experiment
 from benchkit.services.node import NodeProgram
 from tests.unit.services.test_servers import write_scenario
@@ -31,5 +31,5 @@ def test_an_unknown_go_release_is_rejected(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(
         InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.go_version: found '1\.99\.7'; there is"
     ):
-        check_go_releases(read_experiment(str(missing)))
-    check_go_releases(read_experiment(str(write_scenario(tmp_path, "backend: nethttp, listen: 8080"))))
+        validate_go_releases(read_experiment(str(missing)))
+    validate_go_releases(read_experiment(str(write_scenario(tmp_path, "backend: nethttp, listen: 8080"))))

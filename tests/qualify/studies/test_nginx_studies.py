@@ -31,7 +31,7 @@ QUICK = ("blocks=1", "load.warmup_s=0")
 def settings_of(inventory: Inventory, host: str, name: str) -> Mapping[str, str | None]:
     """Return the kernel settings of a host that the tuning of a scenario changes."""
     experiment = read_experiment(name, "smoke")
-    keys = [key for used in experiment.tuning for key in used.profile.sysctl]
+    keys = [key for used in experiment.tuning for key in used.settings.sysctl]
     with connect(inventory.named(host)) as connected:
         return {key: found.value for key, found in connected.changes.read_sysctls(keys).items()}
 

@@ -53,8 +53,8 @@ def capabilities_of(spec: HostSpec) -> HostCapabilities:
         workdir="/root/.benchkit",
     )
     (tuning,) = read_experiment("reuseport", "paper").tuning
-    sysctls = {key: str(value) for key, value in tuning.profile.sysctl.items()}
-    return HostCapabilities(spec, facts, tuned=sysctls, tuned_nofile=tuning.profile.limits.nofile)
+    sysctls = {key: str(value) for key, value in tuning.settings.sysctl.items()}
+    return HostCapabilities(spec, facts, tuned=sysctls, tuned_nofile=tuning.settings.limits.nofile)
 
 
 def largest_cells(inventory: Inventory) -> Iterator[PlannedCell]:

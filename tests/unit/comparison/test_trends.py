@@ -71,11 +71,11 @@ def test_excluded_trials_are_in_no_line() -> None:
     removed = [Exclusion(f"r1.stack=go,connections=400.b{block}", "invalid: errors") for block in range(1, 11)]
     go, _ = trends_of(RunData(manifest, trials_of(rates()), tuple(removed)), "rps", "connections")
     assert go.reason == (
-        "0 blocks of 3 needed have every level (stack=go,connections=400: invalid: errors (10 trials))"
+        "too few blocks with every level: 0 of 3 needed (stack=go,connections=400: invalid: errors (10 trials))"
     )
     few, _ = trends_of(RunData(manifest, trials_of(rates(2))), "rps", "connections")
     assert few.points == ()
-    assert few.reason == "2 blocks of 3 needed have every level"
+    assert few.reason == "too few blocks with every level: 2 of 3 needed"
 
 
 def test_text_factor_has_no_trend() -> None:
@@ -155,7 +155,7 @@ def test_rates_that_do_not_follow_the_law_are_named() -> None:
 
 def test_too_few_levels_or_blocks_have_a_reason() -> None:
     assert fitted(0.05, 0.001, levels=(1, 2, 4)).text == "no fit: 3 levels; the law needs 4"
-    assert fitted(0.05, 0.001, blocks=2).text == "no fit: 2 blocks of 3 needed have every level"
+    assert fitted(0.05, 0.001, blocks=2).text == "no fit: too few blocks with every level: 2 of 3 needed"
 
 
 def test_another_factor_is_refused() -> None:
@@ -188,4 +188,4 @@ def test_the_memory_of_a_connection_is_without_that_of_the_server() -> None:
 
 def test_too_few_blocks_have_a_reason() -> None:
     (found,) = connection_memory_of(memory_run(2))
-    assert found.text == "unknown: 2 blocks of 3 needed have every level"
+    assert found.text == "unknown: too few blocks with every level: 2 of 3 needed"

@@ -31,7 +31,7 @@ def test_a_plan_says_what_others_can_read_and_how_to_avoid_it(monkeypatch: pytes
         "`Cookie: {env: COOKIE}`, on the command line --header-env 'Cookie: COOKIE'."
     )
     in_arguments = (
-        "h2load takes headers as arguments alone: everybody who may list processes on load1 can read Cookie, "
+        "h2load takes headers as arguments alone. Everybody who may list processes on load1 can read Cookie, "
         "Authorization while it runs. k6, openloop, vegeta and wrk read headers from a private file."
     )
     assert _notes("h2load") == (in_clear, in_arguments)

@@ -167,10 +167,10 @@ def test_a_testbed_that_is_a_factor_has_cells_and_blocks_of_its_own() -> None:
     assert [cell.spec.levels["testbed"] for cell in plan.cells] == ["a", "a", "b", "b"]
     places = [(trial.block, trial.position, trial.cell_id[-1]) for trial in plan.planned_trials]
     assert places == [(block, position, "abab"[block - 1]) for block in (1, 2, 3, 4) for position in (1, 2)]
-    assert (plan.homes, plan.blocks) == ({1: "a", 2: "b", 3: "a", 4: "b"}, 4)
+    assert (plan.assignments, plan.blocks) == ({1: "a", 2: "b", 3: "a", 4: "b"}, 4)
     for testbed in plan.divided:
         assert [testbed.cell_of(trial).cell_id for trial in testbed.planned_trials]
-    assert combine_plans([plan_of("a"), plan_of("b")]).homes == {}
+    assert combine_plans([plan_of("a"), plan_of("b")]).assignments == {}
 
 
 def test_a_rate_that_the_run_finds_is_of_no_single_testbed() -> None:

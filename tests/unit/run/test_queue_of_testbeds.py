@@ -159,8 +159,8 @@ def test_a_single_worker_runs_in_the_thread_that_signals_reach() -> None:
     assert threads == [threading.current_thread()]
 
 
-def test_a_block_with_a_home_runs_nowhere_else() -> None:
-    queue = TrialQueue(ORDER, testbeds=("x", "y"), homes={1: "x", 2: "y", 3: "x", 4: "y"})
+def test_a_block_runs_on_its_assigned_testbed_alone() -> None:
+    queue = TrialQueue(ORDER, testbeds=("x", "y"), assignments={1: "x", 2: "y", 3: "x", 4: "y"})
     y = queue.batches("y")
     assert [run_next(queue, y) for _ in range(4)] == [(2, 1), (2, 2), (4, 1), (4, 2)]
     assert next(y, None) is None

@@ -11,23 +11,23 @@ from benchkit.scenario.experiment import UsedTuning
 from tests.support.builders import Fields, read_scenario
 
 
-def used_profile(folder: Path, profile: str, **fields: object) -> UsedTuning:
-    (used,) = read_scenario(folder, tuning=[{"profile": profile, **fields}]).tuning
+def used_tuning(folder: Path, name: str, **fields: object) -> UsedTuning:
+    (used,) = read_scenario(folder, tuning=[{"profile": name, **fields}]).tuning
     return used
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
-def test_shipped_profiles_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
-    sysctl = used_profile(tmp_path, name).profile.sysctl
+def test_shipped_tunings_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
+    sysctl = used_tuning(tmp_path, name).settings.sysctl
     assert sysctl
     assert [key for key in sysctl if is_unknown(key)] == []
 
 
-def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
+def test_a_tuning_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\nlimits: {nofile: 99}\n")
-    profile = used_profile(tmp_path, "mine.yaml").profile
-    assert profile.sysctl == {"net.core.somaxconn": 7}
-    assert profile.limits.nofile == 99
+    settings = used_tuning(tmp_path, "mine.yaml").settings
+    assert settings.sysctl == {"net.core.somaxconn": 7}
+    assert settings.limits.nofile == 99
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_a_profile_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_faults_of_a_profile_name_its_own_file(tmp_path: Path, text: str, message: str) -> None:
+def test_faults_of_a_tuning_name_its_own_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(InputError) as caught:
-        used_profile(tmp_path, "mine.yaml")
+        used_tuning(tmp_path, "mine.yaml")
     assert message in str(caught.value)
 
 
@@ -57,25 +57,25 @@ def test_faults_of_a_profile_name_its_own_file(tmp_path: Path, text: str, messag
         (
             "nginx-vs-goo",
             ["sut"],
-            "small.yaml:7: tuning.0.profile: no tuning profile 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
+            "small.yaml:7: tuning.0.profile: no tuning 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
         ),
         ("none.yaml", ["sut"], "small.yaml:7: tuning.0.profile: no file "),
         ("nginx-vs-go", ["sutt"], "small.yaml:7: tuning.0.roles: no role 'sutt'; did you mean 'sut'?"),
     ],
 )
-def test_unknown_profiles_and_roles_are_reported(tmp_path: Path, profile: str, roles: list[str], message: str) -> None:
+def test_unknown_tunings_and_roles_are_reported(tmp_path: Path, profile: str, roles: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        used_profile(tmp_path, profile, roles=roles)
+        used_tuning(tmp_path, profile, roles=roles)
     assert message in str(caught.value)
 
 
-def test_the_levels_of_a_factor_are_profiles(tmp_path: Path) -> None:
+def test_the_levels_of_a_factor_are_tunings(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\n")
     fields: Fields = {"tuning": [{"profile": "reuseport"}, {"profile": "$kernel", "roles": ["load"]}]}
     read = read_scenario(tmp_path, **fields, factors={"kernel": ["none", "nginx-vs-go", "mine.yaml"]})
     assert [used.use.profile for used in read.run_tuning] == ["reuseport"]
     by_cell = {cell.cell_id: read.cell_tuning(cell.levels) for cell in read.cells}
-    assert {name: [used.profile.description for used in profiles] for name, profiles in by_cell.items()} == {
+    assert {name: [used.settings.description for used in tunings] for name, tunings in by_cell.items()} == {
         "kernel=none": [],
         "kernel=nginx-vs-go": ["Server of the study of 2013, nginx against Go"],
         "kernel=mine.yaml": ["Mine"],
@@ -91,12 +91,12 @@ def test_a_factor_alone_is_the_tuning_of_the_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tuning", "levels", "message"),
     [
-        ("$kernel", ["reusepor"], "factors.kernel.0: no tuning profile 'reusepor'; did you mean 'reuseport'?"),
-        ("$kernel", ["none", 7], "factors.kernel.1: no tuning profile '7'"),
+        ("$kernel", ["reusepor"], "factors.kernel.0: no tuning 'reusepor'; did you mean 'reuseport'?"),
+        ("$kernel", ["none", 7], "factors.kernel.1: no tuning '7'"),
         ("$kernal", ["none"], "tuning: $kernal refers to no factor; did you mean 'kernel'?"),
     ],
 )
-def test_levels_that_are_no_profiles_are_reported(
+def test_levels_that_are_no_tunings_are_reported(
     tmp_path: Path, tuning: str, levels: list[object], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:

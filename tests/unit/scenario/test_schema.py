@@ -155,7 +155,7 @@ def test_inventories_have_a_schema() -> None:
         assert refused(validator, {"hosts": mistake})
 
 
-def test_shipped_tuning_profiles_fit_their_schema() -> None:
+def test_shipped_tuning_files_fit_their_schema() -> None:
     validator = json_schema.validator(SCHEMAS["tuning-file"]())
     for path in (shipped("configs") / "tuning").glob("*.yaml"):
         assert refused(validator, read_document(path).data) == []

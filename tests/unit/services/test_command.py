@@ -61,7 +61,7 @@ def test_a_command_is_one_process_with_placeholders_filled_in(tmp_path: Path) ->
 def test_a_unix_socket_has_no_port(tmp_path: Path) -> None:
     service = render(tmp_path, listen="unix", run="python3 app.py {socket}")
     assert service.process.argv[2] == "/w/app/app.sock"
-    with pytest.raises(InputError, match=r"app\.run: \{port\} has no value with these options"):
+    with pytest.raises(InputError, match=r"app\.run: \{port\} has no value, because `listen` names a unix socket"):
         read_spec(tmp_path, listen="unix")
 
 
@@ -133,7 +133,7 @@ def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path)
         ({"run": "./app 'x"}, 'app.run: found "./app \'x", which cannot be split into arguments: No closing quotation'),
         ({"run": "./app | tee log"}, "app.run: found '|', which only a shell understands"),
         ({"run": "./app {prot}"}, "app.run: no placeholder {prot}; did you mean '{port}'?"),
-        ({"env": {"A": "{socket}"}}, "app.env.A: {socket} has no value with these options"),
+        ({"env": {"A": "{socket}"}}, "app.env.A: {socket} has no value, because `listen` names a port"),
         ({"env": {"A": True}}, "app.env.A: found true"),
         ({"files": ["missing"]}, "missing does not exist"),
         ({"build": {"run": "make {port}"}}, "app.build.run: no placeholder {port}; did you mean '{out}'?"),

@@ -1,6 +1,6 @@
-"""Checks of services that need their hosts or the network, made before anything is deployed.
+"""Validation of services that needs their hosts or the network, before anything is deployed.
 
-Programs on the hosts check the configurations that they will read; releases of Go and Node must exist.
+Programs on the hosts validate the configurations that they will read; releases of Go and Node must exist.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from benchkit.services.node import NodeProgram
 from benchkit.services.service import ConfigTest, Container, ControllerFolder, Service
 
 
-def check_go_releases(experiment: Experiment) -> None:
-    """Check that the Go releases of the services exist. Raises InputError naming file, line and field."""
+def validate_go_releases(experiment: Experiment) -> None:
+    """Validate that the Go releases of the services exist. Raises InputError naming file, line and field."""
     raise_faults(
         service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
         for cell in experiment.cells
@@ -35,7 +35,7 @@ def check_go_releases(experiment: Experiment) -> None:
     )
 
 
-def check_node_releases(cells: Iterable[PlannedCell]) -> None:
+def download_node_releases(cells: Iterable[PlannedCell]) -> None:
     """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
     faults: list[str] = []
     for cell in cells:
@@ -93,15 +93,15 @@ def _build_fault(
     return content.refusal(service) if isinstance(content, BuiltFolder) else None
 
 
-def check_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
+def validate_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
     """Read the container engines of the cells; return the cells, unsupported where an engine cannot be used."""
     failures: dict[tuple[str, str], str] = {}
-    checked: list[PlannedCell] = []
+    validated: list[PlannedCell] = []
     for cell in cells:
         containers = [(service.host, service.container) for service in cell.services if service.container is not None]
         faults = (_engine_fault(container, hosts[host], failures) for host, container in containers)
-        checked.append(replace(cell, unsupported=cell.unsupported or next(filter(None, faults), None)))
-    return checked
+        validated.append(replace(cell, unsupported=cell.unsupported or next(filter(None, faults), None)))
+    return validated
 
 
 def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str], str]) -> str | None:
@@ -116,36 +116,36 @@ def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str],
     return proxy_fault(container, host.facts.engines[name], host.name) if fault is None else fault
 
 
-def check_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
-    """Check every configuration of the cells; return the cells, unsupported where a host rejects an optional one.
+def validate_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
+    """Test every configuration of the cells; return the cells, unsupported where a host rejects an optional one.
 
     Raises InputError naming the scenario's file, line and field.
     """
     known: dict[str, str | None] = {}
     faults: list[str] = []
-    checked: list[PlannedCell] = []
+    validated: list[PlannedCell] = []
     for cell in cells:
         unsupported = cell.unsupported
         for service in cell.services if cell.unsupported is None else ():
-            for check in service.config_tests:
-                why = _rejection(service, check, hosts, known)
+            for test in service.config_tests:
+                why = _rejection(service, test, hosts, known)
                 if why is None:
                     continue
                 message = f"{service.backend} on {service.host} rejects it: {why}"
-                if check.is_optional:
+                if test.is_optional:
                     unsupported = message
                 else:
                     source = cell.spec.service(service.name).source
-                    faults.append(source.fault((check.field,) if check.field else (), message))
-        checked.append(replace(cell, unsupported=unsupported))
+                    faults.append(source.fault((test.field,) if test.field else (), message))
+        validated.append(replace(cell, unsupported=unsupported))
     raise_faults(faults)
-    return checked
+    return validated
 
 
-def _rejection(service: Service, check: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:
-    """Return why a program rejects a configuration, or None; those that differ in folders only are checked once."""
-    text = repr([file.content for file in service.files if file.path == check.config])
-    key = f"{service.host} {check.argv} {text}".replace(str(service.folder.parent), "…")
+def _rejection(service: Service, test: ConfigTest, hosts: Hosts, known: dict[str, str | None]) -> str | None:
+    """Return why a program rejects a configuration, or None; those that differ in folders only are tested once."""
+    text = repr([file.content for file in service.files if file.path == test.config])
+    key = f"{service.host} {test.argv} {text}".replace(str(service.folder.parent), "…")
     if key not in known:
-        known[key] = config_fault(hosts[service.host], service, check)
+        known[key] = config_fault(hosts[service.host], service, test)
     return known[key]
