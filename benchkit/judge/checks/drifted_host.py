@@ -10,12 +10,11 @@ import pandas as pd
 
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.run_differences import RELEVANT_FACTS
+from benchkit.judge.run_differences import BLOCK_STAGE, RELEVANT_FACTS
 from benchkit.models.thresholds import Thresholds
 
 _PROGRAM = re.compile(r"executables\.(.+)")
 """Sizes and times of program files: comparable within one host, not between hosts."""
-_BLOCK = re.compile(r"block ([0-9]+)")
 _END = math.inf
 """After the last block, before settings are restored: a change seen here happened during that block."""
 _SHOWN_CHANGES = 3
@@ -52,7 +51,7 @@ def _facts_by_block(hosts: pd.DataFrame) -> dict[float, Facts]:
     """Return the relevant facts of all hosts by the block before which they were read; empty if no block was begun."""
     by_block: dict[float, dict[tuple[str, str], str | None]] = {}
     for host, at, fact, value in zip(hosts["host"], hosts["at"], hosts["fact"], hosts["value"], strict=True):
-        block = _BLOCK.fullmatch(str(at))
+        block = BLOCK_STAGE.fullmatch(str(at))
         if (block or at == "end") and (RELEVANT_FACTS.fullmatch(str(fact)) or _PROGRAM.fullmatch(str(fact))):
             when = float(block[1]) if block else _END
             by_block.setdefault(when, {})[str(host), str(fact)] = None if pd.isna(value) else str(value)
