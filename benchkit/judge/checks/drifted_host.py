@@ -12,6 +12,7 @@ from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResul
 from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.run_differences import BLOCK_STAGE, RELEVANT_FACTS
 from benchkit.models.thresholds import Thresholds
+from benchkit.units import first_of
 
 _PROGRAM = re.compile(r"executables\.(.+)")
 """Sizes and times of program files: comparable within one host, not between hosts."""
@@ -75,11 +76,10 @@ def _fact_title(fact: str) -> str:
 
 
 def _finding(changes: list[str], first: float) -> Finding:
-    more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
     return Finding(
         severity="suspect",
         metrics=ALL,
-        seen="; ".join(changes[:_SHOWN_CHANGES]) + more,
+        seen=first_of(changes, _SHOWN_CHANGES, "; "),
         threshold=f"limit: unchanged since block {first:.0f}",
         means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
         advice="Find out who changed it, and run again while the host is not used by others.",
