@@ -47,6 +47,12 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return at most `most` of these texts, with the number of the others: `a, b and 3 more`."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
+
+
 @_or_absent
 def rate(per_s: float) -> str:
     """Format a rate without its unit, for columns and axes: `43,210`, `3.25`."""

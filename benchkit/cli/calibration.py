@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchkit import units
+from benchkit.cli.console import say
+from benchkit.cli.progress import SilentProgress
+from benchkit.cli.run import run_interruptibly
+from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.runs.run_data import read_run_data
+from benchkit.errors import HostError, InputError, raise_first
+from benchkit.hosts.inventory import Inventory
+from benchkit.models.thresholds import Thresholds
+from benchkit.plan.adaptation import Adaptation, ObservedBlock, adapt
+from benchkit.run.recorder import RunOutcome
+from benchkit.run.run import RunOptions
+from benchkit.scenario.cells import missing_secrets
+from benchkit.scenario.experiment import Experiment
+from benchkit.scenario.profile_length import ServerCost, profile_length
+from benchkit.scenario.read import experiment_of_options
+from benchkit.scenario.versus import ServerComparison, calibration_fields, options_of
+from benchkit.scenario.versus_times import slice_for
 from benchkit.services.external import EXTERNAL
+from benchkit.store.journal import FailureCause
+from benchkit.store.progress import read_progress
+from benchkit.store.store import Store
+from benchkit.store.tables import load_columns
 
-if TYPE_CHECKING:
-    from benchkit.hosts.inventory import Inventory
-    from benchkit.models.thresholds import Thresholds
-    from benchkit.plan.adaptation import ObservedBlock
-    from benchkit.run.recorder import RunOutcome
-    from benchkit.scenario.experiment import Experiment
-    from benchkit.scenario.versus import ServerComparison
-    from benchkit.store.journal import FailureCause
-    from benchkit.store.store import Store
+MakeFields = Callable[[ServerComparison], Mapping[str, object]]
+"""Function that makes the fields of a scenario."""
 
-    MakeFields = Callable[[ServerComparison], Mapping[str, object]]
-    """Function that makes the fields of a scenario."""
-
-    Compare = Callable[[Mapping[str, object], ServerComparison], RunOutcome]
-    """Function that runs a comparison, given as the fields of a scenario."""
+Compare = Callable[[Mapping[str, object], ServerComparison], RunOutcome]
+"""Function that runs a comparison, given as the fields of a scenario."""
 
 ADAPTED = ("tool", "connections", "keepalive", "is_sliced", "quota", "slice_s")
 """Fields of a comparison that are adapted to its servers."""
@@ -41,11 +54,6 @@ TOOL: FailureCause = "load-tool"
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
-    from benchkit.errors import raise_first
-    from benchkit.scenario.cells import missing_secrets
-    from benchkit.scenario.read import experiment_of_options
-    from benchkit.scenario.versus import options_of
-
     experiment = experiment_of_options(fields, options_of(fields), settings)
     raise_first(missing_secrets(experiment))
     return experiment
@@ -53,8 +61,6 @@ def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) ->
 
 def calibration_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the same comparison as one short trial of each server. Raises InputError."""
-    from benchkit.scenario.versus import calibration_fields
-
     return experiment_of(calibration_fields(experiment_of(fields, settings).document.data))
 
 
@@ -66,8 +72,6 @@ def fixed_fields(tool: str | None, connections: int | None) -> frozenset[str]:
 
 def search_path(inventory: Path | None) -> str | None:
     """Return the PATH of this shell for servers that start on this machine: in a lab, which no inventory names."""
-    import os
-
     return None if inventory is not None else os.environ.get("PATH", os.defpath)
 
 
@@ -97,14 +101,6 @@ def calibrate(
     Its slices are long enough for the slowest server. Short trials of the servers, whose time is taken off the budget,
     are repeated until nothing is left to adapt. Raises HostError with the cause if a server does not run.
     """
-    from benchkit.cli.console import say
-    from benchkit.cli.progress import SilentProgress
-    from benchkit.cli.run import run_interruptibly
-    from benchkit.errors import HostError, InputError
-    from benchkit.plan.adaptation import Adaptation, adapt
-    from benchkit.run.run import RunOptions
-    from benchkit.scenario.versus_times import slice_for
-
     began_s = time.monotonic()
     if is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
@@ -146,10 +142,6 @@ def _profile(
     observed: ObservedBlock, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
 ) -> Mapping[str, object] | None:
     """Return a profile pass whose length suits the CPU times of the servers; None where these are unknown."""
-    from benchkit import units
-    from benchkit.cli.console import say
-    from benchkit.scenario.profile_length import ServerCost, profile_length
-
     costs: dict[str, ServerCost] = {}
     for record in observed.records:
         cpu_s = [service.cpu_s for service in record.services]
@@ -177,8 +169,6 @@ def compare_adapted(
     The time of the first blocks is taken off the budget. It begins again a few times at most: no adaptation is undone,
     and none is made late in the budget.
     """
-    from benchkit.cli.console import say
-
     while True:
         began_s = time.monotonic()
         outcome = compare(make_fields(comparison), comparison)
@@ -193,10 +183,6 @@ def compare_adapted(
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
     """Raise HostError with the reasons of failed servers; failures by the load tool count only `with_tool`."""
-    from benchkit.comparison.cell_labels import cell_views
-    from benchkit.errors import HostError
-    from benchkit.store.progress import read_progress
-
     views = cell_views(outcome.run.manifest())
     names, placed = {view.cell_id: view.label for view in views}, read_progress(outcome.run.history()).positions
     failures = {
@@ -211,10 +197,6 @@ def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:
 
 def _observe(outcome: RunOutcome, store: Store, thresholds: Thresholds) -> ObservedBlock:
     """Return the observations of a run of one block, from which the load is adapted."""
-    from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.plan.adaptation import ObservedBlock
-    from benchkit.store.tables import load_columns
-
     is_closing = TOOL in outcome.causes.values()
     records = tuple(outcome.run.records())
     if not records:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import typer
+from pydantic import ValidationError
 
+from benchkit.cli.calibration import search_path
 from benchkit.cli.host_choice import split_cpus
-
-if TYPE_CHECKING:
-    from benchkit.models.base import SplitCpus
-    from benchkit.models.request import SecretValue
-    from benchkit.scenario.versus import ServerRequest
+from benchkit.models.base import SplitCpus
+from benchkit.models.request import WITH_CONTENT, SecretValue
+from benchkit.scenario.server_arguments import request_path, server_names
+from benchkit.scenario.versus import ServerRequest
 
 
 class Place(TypedDict):
@@ -28,8 +29,6 @@ class Place(TypedDict):
 
 def place_of(files: Sequence[Path], inventory: Path | None, lab: str | None) -> Place:
     """Return where servers start: in a lab in this folder, with this shell's PATH, unless files are carried."""
-    from benchkit.cli.calibration import search_path
-
     carried = tuple(str(file.resolve()) for file in files)
     return {
         "files": carried,
@@ -41,8 +40,6 @@ def place_of(files: Sequence[Path], inventory: Path | None, lab: str | None) -> 
 
 def named_servers(servers: Sequence[str], names: str | None) -> dict[str, str]:
     """Return the servers by name. Raises BadParameter for none, InputError for names that do not fit."""
-    from benchkit.scenario.server_arguments import server_names
-
     if not servers:
         why = "name the servers, each by its command line in quotes or its URL; one alone is measured"
         raise typer.BadParameter(why, param_hint="SERVER")
@@ -64,10 +61,6 @@ def read_requests(
 
     The default path is the one in the URLs of the servers. Raises BadParameter, and InputError for several paths.
     """
-    from benchkit.models.request import WITH_CONTENT
-    from benchkit.scenario.server_arguments import request_path
-    from benchkit.scenario.versus import ServerRequest
-
     of_urls = request_path(servers, path)
     if requests and (path is not None or method is not None or of_urls != "/"):
         why = "a request has its own method and path: omit --path, --method and the paths of URLs"
@@ -92,10 +85,6 @@ def _method_and_path(text: str, default: str) -> tuple[str, str]:
 
 def request_headers(lines: Sequence[str], from_environment: Sequence[str]) -> dict[str, str | SecretValue]:
     """Return the headers of the options. Raises BadParameter, which quotes no value."""
-    from pydantic import ValidationError
-
-    from benchkit.models.request import SecretValue
-
     headers: dict[str, str | SecretValue] = dict(_pairs(lines, "--header", "NAME: VALUE"))
     for name, variable in _pairs(from_environment, "--header-env", "NAME: VARIABLE"):
         try:

@@ -99,6 +99,16 @@ class Completed:
         """True where the command ended in time with exit code 0."""
         return self.ended.exit_code == 0 and not self.timed_out
 
+    @property
+    def printed_errors(self) -> str:
+        """Text that the command printed to standard error, for messages."""
+        return self.stderr.decode(errors="replace").strip()
+
+    @property
+    def printed(self) -> str:
+        """Text that the command printed to standard error, else to standard output, for messages."""
+        return self.printed_errors if self.stderr else self.stdout.decode(errors="replace").strip()
+
 
 @dataclass(frozen=True)
 class HostProcess:

@@ -156,7 +156,7 @@ def require_counters(host: Host) -> None:
     """Raise HostError where perf cannot read hardware counters on a host."""
     tried = host.processes.run([perf_of(host), "stat", "-j", "-e", "instructions,cycles", "true"])
     if not tried.ok or b"<not" in tried.stderr:
-        why = "as on most virtual machines" if tried.ok else tried.stderr.decode(errors="replace").strip()[:200]
+        why = "as on most virtual machines" if tried.ok else tried.printed_errors[:200]
         raise HostError("no hardware counters", where=host.name, why=why or None)
 
 
@@ -210,8 +210,9 @@ def _call_events(host: Host) -> tuple[str, ...]:
     """Return the tracepoints of system calls that the host's kernel has."""
     listed = host.processes.run(["ls", str(TRACEFS / "events" / "syscalls")])
     if not listed.ok:
-        why = listed.stderr.decode(errors="replace").strip()
-        raise HostError("perf cannot see tracepoints", where=host.name, why=why, hint="log in as root")
+        raise HostError(
+            "perf cannot see tracepoints", where=host.name, why=listed.printed_errors, hint="log in as root"
+        )
     return (ALL_CALLS, *(f"syscalls:{name}" for name in listed.stdout.decode().split() if COUNTED.fullmatch(name)))
 
 
@@ -227,5 +228,5 @@ def _mount_tracefs(host: Host) -> None:
     if host.facts.root and not host.processes.run(["test", "-d", str(TRACEFS / "events")]).ok:
         mounted = host.processes.run(["mount", "-t", "tracefs", "nodev", str(TRACEFS)])
         if not mounted.ok:
-            why = mounted.stderr.decode(errors="replace").strip()
-            raise HostError(f"tracefs cannot be mounted at {TRACEFS}", where=host.name, why=why)
+            what = f"tracefs cannot be mounted at {TRACEFS}"
+            raise HostError(what, where=host.name, why=mounted.printed_errors)

@@ -26,8 +26,11 @@ COMPARED_SETTINGS = ("roles", "stacks", "factors", "load", "tools", "tuning", "d
 
 _GIB = 1 << 30
 
-_STAGES = ("start", "tuned")
-"""Stages whose facts the load ran under: those at the start, updated with the settings that the run applied."""
+RUN_STAGES = ("start", "tuned")
+"""Stages whose host facts hold for all trials of a run: the start, updated with the settings that the run applied."""
+
+BLOCK_STAGE = re.compile(r"block ([0-9]+)")
+"""Pattern of the stages whose host facts hold for the trials of one block."""
 
 
 class FactDifference(Frozen):
@@ -58,7 +61,7 @@ def host_differences(before: pd.DataFrame, after: pd.DataFrame) -> tuple[FactDif
         if name not in names:
             changes.append(FactDifference(where=f"host {name}", what=f"host for {role}", before=name, after=None))
             continue
-        changes += _differing(f"host {names[name]}", facts, other[names[name]][1])
+        changes += text_differences(f"host {names[name]}", facts, other[names[name]][1])
     changes += [
         FactDifference(where=f"host {name}", what=f"host for {role}", before=None, after=name)
         for name, (role, _) in other.items()
@@ -81,7 +84,7 @@ def machine_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
     return tuple(
         change
         for roles in sorted({*one, *other})
-        for change in _differing(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
+        for change in text_differences(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
     )
 
 
@@ -92,16 +95,21 @@ def machine_facts(facts: RecordedFacts) -> dict[str, str]:
         "processor": facts.cpu_model,
         "CPUs": len(facts.cpus) or None,
         "cores": facts.cores,
-        "memory": None if facts.memory_bytes is None else f"{facts.memory_bytes / _GIB:.2g} GiB",
+        "memory": memory_text(facts),
         "link": facts.link_bps,
         "virtualisation": facts.virtualisation,
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
+def memory_text(facts: RecordedFacts) -> str | None:
+    """Return the memory of a machine in two digits; None: unknown."""
+    return None if facts.memory_bytes is None else f"{facts.memory_bytes / _GIB:.2g} GiB"
+
+
 def fact_differences(where: str, before: RecordedFacts, after: RecordedFacts) -> tuple[FactDifference, ...]:
     """Return the relevant facts that differ between two readings of a host, each as in a manifest."""
-    return tuple(_differing(where, relevant_facts(before), relevant_facts(after)))
+    return tuple(text_differences(where, relevant_facts(before), relevant_facts(after)))
 
 
 def relevant_facts(facts: RecordedFacts) -> dict[str, str]:
@@ -112,22 +120,20 @@ def relevant_facts(facts: RecordedFacts) -> dict[str, str]:
 
 def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifference, ...]:
     """Return the settings of two runs that change results, and their benchkit versions, where they differ."""
-    one, other = (
-        {
-            what: text
-            for what, text in flatten_facts({name: run.scenario.get(name) for name in COMPARED_SETTINGS})
-            if text is not None
-        }
-        for run in (before, after)
-    )
     versions = ({"version": run.versions["benchkit"]} if "benchkit" in run.versions else {} for run in (before, after))
     return (
-        *_differing("scenario", one, other),
-        *_differing("benchkit", *versions),
+        *text_differences("scenario", compared_settings(before), compared_settings(after)),
+        *text_differences("benchkit", *versions),
         *_changed("build", _builds(before), _builds(after)),
         *_changed("file", _files(before), _files(after)),
         *_changed("header", before.header_digests, after.header_digests),
     )
+
+
+def compared_settings(run: Manifest) -> dict[str, str]:
+    """Return the settings of a run that can change results, as text by dotted name."""
+    flat = flatten_facts({name: run.scenario.get(name) for name in COMPARED_SETTINGS})
+    return {name: text for name, text in flat if text is not None}
 
 
 def _builds(run: Manifest) -> dict[str, str]:
@@ -161,7 +167,7 @@ def _hosts(rows: pd.DataFrame) -> dict[str, tuple[str, dict[str, str]]]:
     hosts: dict[str, tuple[str, dict[str, str]]] = {}
     for name, of_host in rows.groupby("host", sort=True):
         facts: dict[str, str] = {}
-        for stage in _STAGES:
+        for stage in RUN_STAGES:
             known = of_host[(of_host["at"] == stage) & of_host["value"].notna()]
             facts |= dict(zip(known["fact"], known["value"], strict=True))
         roles = "+".join(sorted(set(of_host["role"])))
@@ -181,10 +187,13 @@ def _relevant(facts: Mapping[str, str]) -> dict[str, str]:
 
 def _changed(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
     """Return the facts that both runs have, and that differ: what one of them lacks is a difference of scenarios."""
-    return [each for each in _differing(where, before, after) if each.before is not None and each.after is not None]
+    return [
+        each for each in text_differences(where, before, after) if each.before is not None and each.after is not None
+    ]
 
 
-def _differing(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
+def text_differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[FactDifference]:
+    """Return the texts that differ between two mappings by name, sorted; one may lack a name."""
     return [
         FactDifference(where=where, what=fact, before=before.get(fact), after=after.get(fact))
         for fact in sorted({*before, *after})

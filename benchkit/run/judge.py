@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,7 @@ from benchkit.judge.checks.noisy_host import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
 from benchkit.judge.evidence import Evidence, RunEvidence, requested_metrics
 from benchkit.judge.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
+from benchkit.judge.run_differences import BLOCK_STAGE, RUN_STAGES
 from benchkit.judge.sliced_blocks import neighbour_share
 from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.judge.verdicts.exclusions import exclusions_from_findings
@@ -35,12 +35,6 @@ from benchkit.store.trial_tables import TrialTables
 
 ContentByTable = Mapping[str, pa.Table]
 """Rows by the name of their table."""
-
-RUN_STAGES = ("start", "tuned")
-"""Stages of a run whose host facts hold for all of its trials; a later stage overrides an earlier one."""
-
-BLOCK_STAGE = re.compile(r"block ([0-9]+)")
-"""Pattern of the stages whose host facts hold for the trials of one block."""
 
 
 class Judge:

@@ -23,7 +23,14 @@ from pydantic import ValidationError
 from benchkit.comparison.ratios import block_ratios, sequential_ratios
 from benchkit.errors import InputError
 from benchkit.files import read_regular
-from benchkit.judge.run_differences import COMPARED_SETTINGS, image_ids, relevant_facts
+from benchkit.judge.run_differences import (
+    FactDifference,
+    compared_settings,
+    image_ids,
+    memory_text,
+    relevant_facts,
+    text_differences,
+)
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
@@ -40,7 +47,6 @@ if TYPE_CHECKING:
 _NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
 """Settings that say which cells and which state of the code were measured."""
 
-_GIB = 1 << 30
 _MAX_LISTED = 4
 
 
@@ -64,35 +70,26 @@ def condition_differences(before: Manifest, after: Manifest, tools: Iterable[str
         {"+".join(sorted(host.roles)): _host_facts(manifest, host, used) for host in manifest.hosts}
         for manifest in (before, after)
     )
-    found: list[str] = []
+    found: list[FactDifference] = []
     for roles in sorted({*one, *other}):
-        found += _differences(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
-    found += _differences("scenario", _settings(before), _settings(after))
+        found += text_differences(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
+    found += text_differences("scenario", _settings(before), _settings(after))
     more = len(found) - _MAX_LISTED
-    return (*found[:_MAX_LISTED], *([f"{more} more"] if more > 0 else []))
+    return (*(each.text for each in found[:_MAX_LISTED]), *([f"{more} more"] if more > 0 else []))
 
 
 def _host_facts(manifest: Manifest, host: HostRecord, tools: Iterable[str]) -> dict[str, str]:
     """Return the relevant facts of a host, with the programs that the scenario uses; memory in two digits."""
     words = {text for _, text in flatten_facts(manifest.scenario) if text is not None}
     facts = relevant_facts(host.facts.with_programs({*tools, *words}))
-    if host.facts.memory_bytes is not None:
-        facts["memory_bytes"] = f"{host.facts.memory_bytes / _GIB:.2g} GiB"
-    return facts
+    memory = memory_text(host.facts)
+    return facts if memory is None else {**facts, "memory_bytes": memory}
 
 
 def _settings(manifest: Manifest) -> dict[str, str]:
-    flat = flatten_facts({name: manifest.scenario.get(name) for name in COMPARED_SETTINGS})
-    named = {name: text for name, text in flat if text is not None and not _NO_CONDITION.fullmatch(name)}
+    settings = compared_settings(manifest)
+    named = {name: text for name, text in settings.items() if not _NO_CONDITION.fullmatch(name)}
     return named | image_ids(manifest)
-
-
-def _differences(where: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    return [
-        f"{where}: {name} was {before.get(name, 'absent')}, is {after.get(name, 'absent')}"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
 
 
 def _fingerprint(value: object) -> str:

@@ -56,7 +56,7 @@ def read_engine(host: Host, name: str) -> EngineFact:
         info = {}
     errors = info.get("ServerErrors") or ()
     if not done.ok or not info or errors:
-        causes = errors or [printed(done) or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
+        causes = errors or [done.printed or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
         why = "; ".join([*causes, *_lacking(host)])
         hint = (
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
@@ -209,7 +209,7 @@ def bring_image(host: Host, container: Container, backend: str) -> None:
     done = host.processes.run(argv, timeout_s=LOAD_TIMEOUT_S)
     if done.ok and _ok(host, container, "image", "inspect", container.image):
         return
-    why = printed(done) or f"it did not end within {LOAD_TIMEOUT_S:g} s"
+    why = done.printed or f"it did not end within {LOAD_TIMEOUT_S:g} s"
     if _NO_SPACE.search(why):
         raise HostStateError(what, where=host.name, why=f"the engine's image store is full: {why}")
     raise HostError(what, where=host.name, why=why)
@@ -219,7 +219,7 @@ def pulled_image(host: Host, container: Container) -> BuildRecord:
     """Return the record of an image that the host has by its name. Raises HostError."""
     done = _run(host, container, "image", "inspect", "-f", "{{.Id}}", container.image)
     if not done.ok:
-        raise HostError(f"the image {container.image} is gone", where=host.name, why=printed(done))
+        raise HostError(f"the image {container.image} is gone", where=host.name, why=done.printed)
     image_id = done.stdout.decode().strip().removeprefix("sha256:")
     return BuildRecord(image=container.image, output_sha256=image_id)
 
@@ -275,8 +275,8 @@ def adopt(host: Host, container: Container, process: HostProcess) -> None:
 def remove(host: Host, container: Container) -> None:
     """Remove a container with its volumes, if there is one. Idempotent. Raises HostError."""
     done = _run(host, container, "rm", "-f", "-v", container.name)
-    if not done.ok and not _UNKNOWN.search(printed(done)):
-        raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=printed(done))
+    if not done.ok and not _UNKNOWN.search(done.printed):
+        raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=done.printed)
     for volume in () if container.keeps_volumes else container.volumes:
         if _ok(host, container, "volume", "inspect", volume):
             _require(host, container, f"cannot remove the volume {volume}", "volume", "rm", "-f", volume)
@@ -306,7 +306,7 @@ def wait_ready(host: Host, container: Container, process: HostProcess, deadline:
             return
         if time.monotonic() > deadline or process.wait(PAUSE_S) is not None:
             raise HostError(
-                f"`{' '.join(container.ready)}` does not exit with code 0", where=host.name, why=printed(done)
+                f"`{' '.join(container.ready)}` does not exit with code 0", where=host.name, why=done.printed
             )
 
 
@@ -320,7 +320,7 @@ def prepare(host: Host, service: Service, container: Container) -> None:
         return
     done = host.processes.run((container.engine, "exec", container.name, *container.prepare), timeout_s=LOAD_TIMEOUT_S)
     if not done.ok:
-        raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=printed(done) or str(done.ended))
+        raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=done.printed or str(done.ended))
     if container.keeps_volumes:
         label = host.changes.track_containers(container.engine).label
         _require(host, container, f"cannot create the volume {mark}", "volume", "create", "--label", label, mark)
@@ -336,7 +336,7 @@ def _state(host: Host, container: Container) -> list[str]:
 def _require(host: Host, container: Container, what: str, *words: str) -> None:
     done = _run(host, container, *words)
     if not done.ok:
-        raise HostError(what, where=host.name, why=printed(done))
+        raise HostError(what, where=host.name, why=done.printed)
 
 
 def _ok(host: Host, container: Container, *words: str) -> bool:
@@ -345,8 +345,3 @@ def _ok(host: Host, container: Container, *words: str) -> bool:
 
 def _run(host: Host, container: Container, *words: str) -> Completed:
     return host.processes.run((container.engine, *words), timeout_s=ENGINE_TIMEOUT_S)
-
-
-def printed(done: Completed) -> str:
-    """Return what a command printed to standard error, else to standard output."""
-    return (done.stderr or done.stdout).decode(errors="replace").strip()

@@ -280,9 +280,7 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
         # Processes of other users, such as the workers of nginx, connect to it if they may enter its folder.
         shared = host.processes.run(["chmod", "a+rw", str(service.endpoint.path)])
         if not shared.ok:
-            raise HostError(
-                "a socket cannot be shared", where=host.name, why=shared.stderr.decode(errors="replace").strip()
-            )
+            raise HostError("a socket cannot be shared", where=host.name, why=shared.printed_errors)
     if service.container is not None:
         container_engine.wait_ready(host, service.container, process, deadline)
     if service.ready_request is not None:
@@ -413,7 +411,7 @@ def _run_test(
     done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
     if done.ok:
         return None
-    output = container_engine.printed(done)
+    output = done.printed
     if not output:
         return _ending(done, TEST_TIMEOUT_S)
     return explain_rejection(output, test.config.name, _config_bytes(service, test).decode(errors="replace"))
@@ -426,7 +424,7 @@ def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> N
         raise HostError(
             f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}",
             where=host.name,
-            why=container_engine.printed(done) or _ending(done, command.timeout_s),
+            why=done.printed or _ending(done, command.timeout_s),
         )
 
 

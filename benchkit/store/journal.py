@@ -85,15 +85,20 @@ class HostFactsRead(JournalEvent):
     facts: RecordedFacts
 
 
-class TrialStarted(JournalEvent):
-    """The start of an attempt at a trial."""
+class TrialPlaced(JournalEvent):
+    """An event that states the place of a trial in the order."""
 
-    event: Literal["trial-started"] = "trial-started"
     trial_id: TrialId
     cell_id: str
     block: int
     round: int = 1
     position: int
+
+
+class TrialStarted(TrialPlaced):
+    """The start of an attempt at a trial."""
+
+    event: Literal["trial-started"] = "trial-started"
     attempt: int = 1
 
 
@@ -119,15 +124,10 @@ class TrialFailed(JournalEvent):
     """Pause before the next attempt, where a state of a host has to pass."""
 
 
-class TrialSkipped(JournalEvent):
+class TrialSkipped(TrialPlaced):
     """A trial that was not attempted; a resumed run attempts it."""
 
     event: Literal["trial-skipped"] = "trial-skipped"
-    trial_id: TrialId
-    cell_id: str
-    block: int
-    round: int = 1
-    position: int
     why: str
 
 

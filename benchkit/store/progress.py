@@ -15,6 +15,7 @@ from benchkit.store.journal import (
     RunStarted,
     TrialEnded,
     TrialFailed,
+    TrialPlaced,
     TrialSkipped,
     TrialStarted,
 )
@@ -24,7 +25,7 @@ from benchkit.store.journal import (
 class RunProgress:
     """The state of the trials of a run so far, by their ids."""
 
-    positions: dict[str, TrialStarted | TrialSkipped] = field(default_factory=dict)
+    positions: dict[str, TrialPlaced] = field(default_factory=dict)
     """Block, round, position and cell of each trial, as its last event has them."""
     ended: dict[str, float] = field(default_factory=dict)
     """Duration in seconds of each trial that ended."""

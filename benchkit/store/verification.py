@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,10 @@ from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables, unknown_cells
 from benchkit.store.trial_tables import read_output
+from benchkit.units import first_of
+
+SHOWN = 3
+"""Trials that a damage names."""
 
 _LINK_ADVICE = "a run has no symbolic links and devices, and is not published with one: put the file itself there"
 
@@ -180,7 +184,7 @@ def _unreadable_journal(store: Store, run: RunFolder, manifest: Manifest) -> Ite
     progress = read_progress(history)
     lost = [trial for trial in run.complete_trials() if trial not in progress.positions.keys() | progress.ended.keys()]
     if lost:
-        yield Damage(path, f"lacks trials whose raw files are stored: {_listed(lost)}", is_repairable=True)
+        yield Damage(path, f"lacks trials whose raw files are stored: {first_of(lost, SHOWN)}", is_repairable=True)
     elif manifest.status != "running" and progress.status is None:
         yield Damage(path, f"lacks the end of the run, whose status is {manifest.status}", is_repairable=True)
 
@@ -220,7 +224,7 @@ def _misfits(store: Store, run: RunFolder, damaged_files: Collection[str]) -> It
     lost = sorted(set(ended) & set(run.complete_trials()) - stored - damaged)
     if lost:
         path = _relative(store, tables.folder(TrialRow.TABLE) / f"{TrialRow.TABLE}.parquet")
-        yield Damage(path, f"lacks the rows of {_listed(lost)}", is_repairable=True)
+        yield Damage(path, f"lacks the rows of {first_of(lost, SHOWN)}", is_repairable=True)
 
 
 def _is_repairable(store: Store, run: RunFolder, path: str) -> bool:
@@ -235,8 +239,3 @@ def _relative(store: Store, path: Path) -> str:
 
 def _sentence(error: InputError) -> str:
     return ": ".join(filter(None, (error.what, error.why)))
-
-
-def _listed(names: Sequence[str], shown: int = 3) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from benchkit.comparison.diagnoses import (
-    answer_sizes,
-    cached_answers,
-    clock_rate,
-    context_switches,
-    crowded_cpus,
-    file_writes,
-    garbage_collection,
-    lock_waits,
-    log_lines,
-    nagle,
-    one_busy,
-    quota_periods,
-    shared_cores,
-    softirq,
-    syn_retransmits,
-    turbo,
-    upstream_connections,
-    waits,
-)
+from benchkit.comparison.diagnoses import connections, cpus, waiting, work
 from benchkit.comparison.diagnoses.diagnosis import Diagnosis
 from benchkit.registry import Registry
 
 _ALL = (
-    upstream_connections.DIAGNOSIS,
-    cached_answers.DIAGNOSIS,
-    nagle.DIAGNOSIS,
-    syn_retransmits.DIAGNOSIS,
-    quota_periods.DIAGNOSIS,
-    lock_waits.DIAGNOSIS,
-    one_busy.DIAGNOSIS,
-    crowded_cpus.DIAGNOSIS,
-    softirq.DIAGNOSIS,
-    log_lines.DIAGNOSIS,
-    garbage_collection.DIAGNOSIS,
-    file_writes.DIAGNOSIS,
-    answer_sizes.DIAGNOSIS,
-    shared_cores.DIAGNOSIS,
-    turbo.DIAGNOSIS,
-    clock_rate.DIAGNOSIS,
-    waits.DIAGNOSIS,
-    context_switches.DIAGNOSIS,
+    connections.UPSTREAM_CONNECTIONS,
+    work.CACHED_ANSWERS,
+    connections.NAGLE,
+    connections.SYN_RETRANSMITS,
+    cpus.QUOTA_PERIODS,
+    waiting.LOCK_WAITS,
+    cpus.ONE_BUSY,
+    cpus.CROWDED_CPUS,
+    cpus.SOFTIRQ,
+    work.LOG_LINES,
+    work.GARBAGE_COLLECTION,
+    work.FILE_WRITES,
+    work.ANSWER_SIZES,
+    cpus.SHARED_CORES,
+    cpus.TURBO,
+    cpus.CLOCK_RATE,
+    waiting.WAITS,
+    waiting.CONTEXT_SWITCHES,
 )
 
 DIAGNOSES: Registry[Diagnosis] = Registry(

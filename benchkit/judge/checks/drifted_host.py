@@ -10,12 +10,12 @@ import pandas as pd
 
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.run_differences import RELEVANT_FACTS
+from benchkit.judge.run_differences import BLOCK_STAGE, RELEVANT_FACTS
 from benchkit.models.thresholds import Thresholds
+from benchkit.units import first_of
 
 _PROGRAM = re.compile(r"executables\.(.+)")
 """Sizes and times of program files: comparable within one host, not between hosts."""
-_BLOCK = re.compile(r"block ([0-9]+)")
 _END = math.inf
 """After the last block, before settings are restored: a change seen here happened during that block."""
 _SHOWN_CHANGES = 3
@@ -52,7 +52,7 @@ def _facts_by_block(hosts: pd.DataFrame) -> dict[float, Facts]:
     """Return the relevant facts of all hosts by the block before which they were read; empty if no block was begun."""
     by_block: dict[float, dict[tuple[str, str], str | None]] = {}
     for host, at, fact, value in zip(hosts["host"], hosts["at"], hosts["fact"], hosts["value"], strict=True):
-        block = _BLOCK.fullmatch(str(at))
+        block = BLOCK_STAGE.fullmatch(str(at))
         if (block or at == "end") and (RELEVANT_FACTS.fullmatch(str(fact)) or _PROGRAM.fullmatch(str(fact))):
             when = float(block[1]) if block else _END
             by_block.setdefault(when, {})[str(host), str(fact)] = None if pd.isna(value) else str(value)
@@ -76,11 +76,10 @@ def _fact_title(fact: str) -> str:
 
 
 def _finding(changes: list[str], first: float) -> Finding:
-    more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
     return Finding(
         severity="suspect",
         metrics=ALL,
-        seen="; ".join(changes[:_SHOWN_CHANGES]) + more,
+        seen=first_of(changes, _SHOWN_CHANGES, "; "),
         threshold=f"limit: unchanged since block {first:.0f}",
         means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
         advice="Find out who changed it, and run again while the host is not used by others.",

@@ -106,7 +106,7 @@ def _reason_table(findings: list[FindingGroup], run: StoredRun) -> Table:
             "Check": Entry(each.check),
             "Cell": Entry(run.labels.get(each.cell_id, each.cell_id)),
             "Trials": number(len(each.trial_ids), units.count),
-            "Blocks": Entry(_list([str(block) for block in dict.fromkeys(each.blocks)])),
+            "Blocks": Entry(units.first_of([str(block) for block in dict.fromkeys(each.blocks)], MAX_LISTED)),
             "Finding, its meaning and remedy": prose(clean(each.text)),
             "Invalid or suspect figures": prose(describe_metrics(each.metrics)),
         }
@@ -125,11 +125,6 @@ def _skipped_table(skipped: list[SkippedCheckGroup], trials: int) -> Table:
         for each in skipped
     ]
     return table("unchecked", "Skipped checks", rows)
-
-
-def _list(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(names[:MAX_LISTED]) + more
 
 
 UNKNOWN = "No cell was compared with itself: the noise floor of this run is not known."

@@ -184,8 +184,8 @@ def measure_disk_usage(trial: Trial) -> None:
             for folder in service.scratch_folders:
                 usage = host.processes.run(["du", "-sk", str(folder)])
                 if not usage.stdout:  # du prints a total even if a file vanished while it ran
-                    why = usage.stderr.decode(errors="replace").strip()
-                    raise HostError(f"cannot measure the size of {folder}", where=host.name, why=why)
+                    what = f"cannot measure the size of {folder}"
+                    raise HostError(what, where=host.name, why=usage.printed_errors)
                 size = int(usage.stdout.split()[0]) * KIB
                 trial.folder_bytes.setdefault(service.name, {})[folder.name] = size
 
