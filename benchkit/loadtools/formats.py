@@ -66,7 +66,9 @@ UNSUPPORTED: Mapping[str, Callable[[str], bool]] = {
     "go-wrk": has_line(r"[0-9]+ goroutine\(s\) running concurrently"),
     "httpgo": has_line(r"Benchmarking \S+ with [0-9]+ connections?$"),
     "httperf": has_line("httperf --", r"Total: connections [0-9]+ requests [0-9]+ replies"),
+    "moros": has_line(r"[0-9]+ thread\(s\) and [0-9]+ connection\(s\) each"),
     "plow": has_line(r"Benchmarking \S+ .*using [0-9]+ connection\(s\)\.", r"Count +[0-9]+\s+2xx +[0-9]+"),
+    "siegem": has_line(r"\*\* SIEGEM [0-9]"),
     "tsung": has_line(r"stats: [a-z0-9_]+ [0-9.]+", "# stats: dump at"),
     "weighttp": has_line("weighttp - ", r"finished in .* millisec and .* req/s, .* kbyte/s$"),
 }

@@ -88,6 +88,7 @@ _OPENING = re.compile(rf"^({_PLAIN})<pre\b[^>]*>(?:\s*<code\b[^>]*>)?", re.IGNOR
 _CLOSING = re.compile(rf"(?:</code>\s*)?</pre>(?={_PLAIN}$)", re.IGNORECASE | re.MULTILINE)
 _SPAN = re.compile(r"^[ \t]*<span\b", re.MULTILINE)
 _INLINE_TAGS = re.compile(r"</?(?:span|b|strong|em)\b[^>]*>", re.IGNORECASE)
+_BREAK = re.compile(r"<br[ \t]*/?>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _ENTITIES = re.compile(r"&(?:lt|gt|nbsp|apos|#x27|#[0-9]{2,3});")
 _XML = re.compile(r"<\?xml|<testResults|<(?:httpSample|sample) ")
 _LINE_NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,5})(?:[.:|)]?[ \t]{1,2}|[.:|)]?$)")
@@ -152,10 +153,10 @@ def _with_characters(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text with the content of `<pre>` in lines of its own; a tag in a string of JSON stays."""
+    """Return the text without `<br>`, its `<pre>` in lines of its own; a tag in a string of JSON stays."""
     if _XML.search(text):
         return text
-    opened = _OPENING.sub("\\1\n", text)
+    opened = _OPENING.sub("\\1\n", _BREAK.sub("", text))
     is_page = opened != text or _SPAN.search(text) is not None
     return _INLINE_TAGS.sub("", _CLOSING.sub("\n", opened)) if is_page else text
 

@@ -38,6 +38,8 @@ class Reader(ABC):
     """Text that each output of the tool has somewhere."""
     _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
     """Text removed from the end of a line: none, or `TEXT_AFTER_LINE` where no line of the tool has one."""
+    _prints_no_bar: ClassVar[bool] = False
+    """True where the tool prints no `|`: a line that has one is a row of a table that the author made."""
     _rules: Rules = ()
 
     tool_version: str | None = None
@@ -99,11 +101,12 @@ class Reader(ABC):
         Raises ParseError where one of them was set before: figures of two runs are never mixed. A repeated line with
         the same figures is ignored: it is a quotation.
         """
+        words = " ".join(line.split())
         if self.stated & values.keys():
-            if line in self.once_read and any(c.isdigit() for c in line):
+            if words in self.once_read and any(c.isdigit() for c in line):
                 return
             raise several_runs(self.tool, line)
-        self.once_read.add(line)
+        self.once_read.add(words)
         if None in values.values():
             self.unread.append(line)
         self.stated |= values.keys()
@@ -160,6 +163,8 @@ class Reader(ABC):
             self.unterminated = position == last
             self.starts_mid_number = position == 0 and raw[:1].isdigit()
             line = self._behind_lines.sub("", raw.strip(QUOTED))
+            if self._prints_no_bar and "|" in line:
+                line = " ".join(line.replace("|", " ").split())
             if line and len(line) <= MAX_LINE:
                 self.read_line(line)
         return lines

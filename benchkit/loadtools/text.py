@@ -38,7 +38,7 @@ _BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 TEXT_AFTER_LINE = re.compile(
-    r"(?<=\S)[ \t]+(?:<[-=]+|\u2190|//|#(?=[\s\u0080-\uffff])).*"
+    r"(?<=\S)[ \t]+(?:<[-=<]+|\u2190|//|#(?=[\s\u0080-\uffff])).*"
     r"|(?<=\S)[ \t]*(?:\uff08.*|\([^()]*[\u0080-\uffff][^()]*\)$)"
     r"|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$"
 )

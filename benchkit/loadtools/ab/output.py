@@ -113,6 +113,7 @@ class _AbReader(Reader):
 
     tool = "ab"
     _behind_lines = TEXT_AFTER_LINE
+    _prints_no_bar = True
 
     server_hostname: str | None = None
     server_port: int | None = None

@@ -266,6 +266,7 @@ _HEYS_OWN = has_line(
     r"(?:req write|resp wait|resp read):[ \t]",
     r"(?:Total data|Total Data (?:Rece?ie?ved|Transferred)|Size/request|Response Size per [Rr]equest|Total Data Received):[ \t]+[0-9]+ bytes",
     _HEADING.pattern + "$",
+    r"\[[0-9]+\][ \t]+(?:Get|Head|Post|Put|Patch|Delete) \"?https?://",
 )
 _BEGINNING = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t>|*#]*Total:[ \t]")
 

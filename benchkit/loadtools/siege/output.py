@@ -81,6 +81,7 @@ class _SiegeReader(Reader):
 
     tool = "siege"
     _behind_lines = TEXT_AFTER_LINE
+    _prints_no_bar = True
 
     transactions: int | None = None
     availability: float | None = None

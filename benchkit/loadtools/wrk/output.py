@@ -51,9 +51,11 @@ _RATES: Mapping[str, float] = {"": 1, **{prefix: 1000.0**power for power, prefix
 _FIGURE = r"(-?(?:nan|inf)(?:us|ms|s)?|[0-9.]{1,24}[^\s0-9.%]{0,2})"
 _SHARE = r"(-?nan|[0-9.]{1,24})%?"
 _VERSION = re.compile(r"wrk\s+(\S+) \[\w+\] Copyright.*")
-_RUNNING = re.compile(r"(?:Running \S+ test @|Making \S+ requests to) (\S.*)")
+_RUNNING = re.compile(r"(?:Running \S+ test @|Making \S+ requests to) (\S+).*")
 _CONNECTIONS = re.compile(r"(\S+) threads? and (\S+) connections?")
 _COLUMNS = re.compile(r"(?:\^C\s*)?Thread Stats\s+Avg\s+Stdev\s+(\S+)\s+\+/- Stdev")
+_TABLE_COLUMNS = re.compile(r"Stats?\s+Avg\s+Stdev\s+(Max)\s+\+/- Stdev")
+"""Heading of a table in which an author repeats the rows of wrk."""
 _ROW = re.compile(  # 999.995 ms and more fills the third column, without a blank before it
     rf"(Latency|Req/Sec)\s+{_FIGURE}\s+{_FIGURE}(?:\s+|(?=1000\.00ms)){_FIGURE}\s+{_SHARE}"
 )
@@ -80,6 +82,7 @@ _IDENTIFYING_FIELDS = frozenset({"threads", "latency", "requests", "socket_error
 class _WrkReader(Reader):
     tool = "wrk"
     _behind_lines = TEXT_AFTER_LINE
+    _prints_no_bar = True
 
     is_wrk2: bool = False
     """True where the text has lines "Thread calibration", or names its distribution ("Recorded Latency")."""
@@ -105,6 +108,7 @@ class _WrkReader(Reader):
             (_RUNNING, self.read_running),
             (_CONNECTIONS, self.once(threads=parse_count, connections=parse_count)),
             (_COLUMNS, self.once(third=str)),
+            (_TABLE_COLUMNS, self.latest(third=str)),
         )
         self._rules = (
             *self._headings,
@@ -125,7 +129,7 @@ class _WrkReader(Reader):
         return bool(self.stated & _IDENTIFYING_FIELDS)
 
     def read_running(self, match: re.Match[str]) -> None:
-        self.set_once(match[0], target=None if self.unterminated else match[1].strip())
+        self.set_once(match[0], target=None if self.unterminated else match[1])
 
     def read_row(self, match: re.Match[str]) -> None:
         name, *tokens, within = match.groups()

@@ -143,7 +143,8 @@ class _AutocannonReader(Reader):
             return
         named = dict(zip(self.columns, cells, strict=True))
         if label.startswith("Latency"):
-            times = {name: parse_number(cell.removesuffix("ms").rstrip()) for name, cell in named.items()}
+            measured = {} if "NaN" in cells else named  # version 2 printed it where no answer had a status of 2xx
+            times = {name: parse_number(cell.removesuffix("ms").rstrip()) for name, cell in measured.items()}
             self.set_once(match[0], times=None if None in times.values() else all_of_unit(times, 1e-3))
         elif label == "Req/Sec":
             self.set_once(match[0], rps=parse_local(named.get("avg", "")))
@@ -319,5 +320,9 @@ FORMAT = OutputFormat(
     "autocannon",
     has_any(_OWN, _JSON),
     parse,
-    (line_with(r"Running \S+(?: requests?)? test @ "), line_with(rf"[{_BORDERS}]?\s*Latency\b"), line_with(r"\{")),
+    (
+        line_with(r"Running \S+(?: requests?)? test @ "),
+        line_with(rf"(?:{_HEADER.pattern}\n(?:[^\w\n]*\n)*)?[{_BORDERS}]?\s*Latency\b"),
+        line_with(r"\{"),
+    ),
 )

@@ -231,6 +231,11 @@ def test_the_prefix_of_a_container_runtime_is_removed() -> None:
         ("nighthawk", "worker_0.stat_id.samples: 3\nworker_0.stat_id.mean: 2000\n"),
         ("nighthawk", '# TYPE nighthawk_bar counter\nnighthawk_bar{scope="worker_0"} 2\n'),
         ("nighthawk", "options:\n  termination_predicates:\n    {}\n"),
+        ("siegem", "** SIEGEM 0.1.0\nThe server is now under siege...\nTransactions: 100\nElapsed time: 3 s\n"),
+        (
+            "moros",
+            "Running 10s test @ http://here/\n  1 thread(s) and 10 connection(s) each\n  Latency  0ms  0ms  5ms  99%\n",
+        ),
     ],
 )
 def test_forms_that_are_not_read_are_refused_by_name(tool: str, text: str) -> None:
@@ -275,6 +280,7 @@ def test_figures_of_two_runs_that_cannot_be_told_apart_are_refused() -> None:
         ("ab/v23-keepalive", "[Kbytes/sec] received", "  \uff08传输速率\uff09"),
         ("wrk/v410-plain", "MB\n", " (平均每秒读取数据)\n"),
         ("ab/v23-keepalive", "(longest request)", " <- p100"),
+        ("ab/v23-keepalive", "(longest request)", "   <<<<"),
         ("bombardier/v2-plain", "/s\n", "%\n"),
         ("siege/v407-verbose", " hits", " hits\\"),
     ],
@@ -604,6 +610,43 @@ RETURNED_JSON = (
     '{"totalRequests":10000,"totalErrors":0,"totalTimeSeconds":164.58,"rps":61,"meanLatencyMs":1640.3,"maxLatencyMs":4546,'
     '"minLatencyMs":87,"percentiles":{"50":1600,"99":2589},"errorCodes":{}}'
 )
+AB_TABLE = """\
+Concurrency Level:      100
+Time taken for tests:   1406.488 seconds
+Complete requests:      50000
+Failed requests:        0
+Time per request:       2812.977 [ms] (mean)
+
+| | min | mean | [+/-sd] | median | max |
+|---|---|---|---|---|---|
+| Connect: | 0 | 28 | 115.4 | 0 | 531 |
+| Total: | 5 | 2806 | 265.4 | 3039 | 3611 |
+
+| 50% | 3039 |
+| 100% | 3611 (longest request) |
+"""
+WRK_TABLE = """\
+| Stat    | Avg     | Stdev    | Max   | +/- Stdev |
+| ------- | ------- | -------- | ----- | --------- |
+| Latency | 74.64ms | 138.80ms | 1.98s | 97.51%    |
+| Req/Sec | 1.07k   | 399.10   | 2.51k | 84.50%    |
+"""
+WRK = """\
+Running 20s test @ http://here/ 2 threads and 120 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    74.64ms  138.80ms   1.98s    97.51%
+    Req/Sec     1.07k   399.10     2.51k    84.50%
+  42428 requests in 20.02s, 11.61MB read
+Requests/sec:   2118.87
+Transfer/sec:    593.86KB
+"""
+HEY_ERRORS = """\
+$ hey -n 100 http://here/
+Error distribution:
+  [24]\tGet http://here/: EOF
+  [76]\tGet http://here/: net/http: request canceled (Client.Timeout exceeded while awaiting headers)
+"""
+NOT_MEASURED = (REPORTER + "0 2xx responses, 15279 non 2xx responses\n").replace("0.13    0.55  14", "NaN     NaN   0")
 
 
 @pytest.mark.parametrize(
@@ -649,6 +692,13 @@ RETURNED_JSON = (
         (RETURNED, {"status": {"503": 3}, "p95": 0.002, "p99": None, "max_s": 0.012, "rps": 100}),
         (f"// {RETURNED_JSON}\n", {"requests": 10000, "mean_s": 1.6403, "p99": 2.589, "rps": 61, "failed": 0}),
         (K6_SHORT, {"requests": 16500, "rps": 55}),
+        (AB_TABLE, {"mean_s": 2.806, "max_s": 3.611, "p50": 3.039, "connect_mean_s": 0.028}),
+        (WRK, {"target": "http://here/", "mean_s": 0.07464}),
+        (WRK_TABLE + WRK, {"mean_s": 0.07464, "max_s": 1.98, "requests": 42428}),
+        (WRK_TABLE.replace("Stat ", "Thread Stats ") + WRK[WRK.index("  42428") :], {"mean_s": 0.07464, "max_s": 1.98}),
+        (recorded("siege/v407-verbose").replace("\n", "<br/>\n"), {"tool_version": "4.0.7", "requests": 24}),
+        (HEY_ERRORS, {"failed": 100, "requests": None}),
+        (NOT_MEASURED, {"mean_s": None, "max_s": None, "rps": 15276, "non_2xx": 15279}),
         (K6_SHORT + "http_req_failed............: 0.05%   ✓ 6000  ✗ 3\n", {"failed": 3}),
         (K6_SHORT + "http_req_failed............: 0.8%            ✅ <1%\n", {"failed": None}),
     ],
@@ -661,6 +711,14 @@ def test_what_authors_do_to_an_output_breaks_nothing(text: str, expected: dict[s
     assert {name: stated.get(name) for name in expected} == {
         name: pytest.approx(value, rel=1e-5) if isinstance(value, float) else value for name, value in expected.items()
     }
+
+
+def test_the_heading_of_a_table_begins_a_run_of_autocannon() -> None:
+    runs = read_runs(f"--- one ---\n{REPORTER}\n--- two ---\n{REPORTER.replace('15276', '15277')}", where="here")
+    assert [(each.rps, each.latency.max_s, each.complete) for each in runs] == [
+        (15276, 0.014, True),
+        (15277, 0.014, True),
+    ]
 
 
 def test_several_documents_within_another_are_several_runs() -> None:
