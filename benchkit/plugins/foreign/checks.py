@@ -104,18 +104,31 @@ def _complete(result: PublishedResult, _context: AuditContext) -> AuditOutcome:
 
 
 def _errors(result: PublishedResult, context: AuditContext) -> AuditOutcome:
-    if result.failures is None or not result.requests:
+    share = failure_share(result)
+    if share is None:
         return "failures or requests are not stated"
-    if not result.failures or _is_errors_only(result):
+    if not share or _is_errors_only(result):
         return None
-    share = result.failures / max(result.requests, result.failures)
+    percent = f"{100 * share:.3g} %"
+    counted = f"{units.counted(result.failures, 'request')} failed, {percent}" if result.failures else None
     limit = context.thresholds.errors
     return finding_of(
         "errors",
         "invalid" if share > limit else "suspect",
         [result],
-        f"{units.counted(result.failures, 'request')} failed, {100 * share:.3g} %: a failure takes other work than an answer.",
+        f"{counted or f'{percent} of the requests failed'}: a failure takes other work than an answer.",
     )
+
+
+def failure_share(result: PublishedResult) -> float | None:
+    """Return the failed requests as a share of all: as stated, else by their counts; None where neither is known.
+
+    More failures than requests are none of them: tools such as wrk count answers as requests.
+    """
+    if result.failure_share or result.failures is None or not result.requests:
+        return result.failure_share
+    is_part = result.failures <= result.requests
+    return result.failures / (result.requests if is_part else result.requests + result.failures)
 
 
 def _is_errors_only(result: PublishedResult) -> bool:
@@ -338,7 +351,7 @@ def _implied_mean_s(result: PublishedResult, context: AuditContext) -> float | s
         return "connections could not be opened: the number of open ones is unknown"
     if _is_short(result) or _has_few_requests(result):
         return "the run is too short: its beginning and end dominate"
-    if result.requests and (result.failures or 0) > FAILED * result.requests:
+    if (failure_share(result) or 0) > FAILED:
         return "many requests failed, and the mean may leave out their times"
     return result.connections * (result.streams or 1) / result.rps
 

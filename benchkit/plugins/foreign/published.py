@@ -41,6 +41,7 @@ class PublishedResult(Frozen):
     resolution_s: float | None = Field(default=None, description="step in which times are stated")
     corrected: bool | None = Field(default=None, description="true: its times are corrected by the tool; None: unknown")
     failures: int | None = None
+    failure_share: float | None = Field(default=None, description="failed requests as a share of all")
     errors_connect: int | None = None
     statuses: Mapping[str, int] = Field(default_factory=dict, description="answers by class of status: {'2xx': 12}")
     reconnects: int | None = None
@@ -99,6 +100,7 @@ def result_of_output(name: str, output: LoadResult, text: str = "") -> Published
         resolution_s=output.latency.resolution_s,
         corrected=output.latency.corrected,
         failures=failures,
+        failure_share=None if output.availability is None else 1 - output.availability,
         errors_connect=errors.connect,
         reconnects=closed,
         dropped=output.dropped,

@@ -50,14 +50,27 @@ _ABOUT_TIME = {
     *("of", "the", "duration", "delay", "percentile", "pct", "延迟", "时延", "响应时间", "响应", "耗时", "时间"),
     *("tail", "タイル", "パーセンタイル", "응답시간", "응답", "시간", "지연", "지연시간"),
     *("latenz", "antwortzeit"),
-    *("latence", "latência", "latencia", "latenza", "задержка", "задержки", "分位", "分位数", "レイテンシ", "応答時間"),
+    *(
+        "latence",
+        "latência",
+        "latencia",
+        "latenza",
+        "задержка",
+        "задержки",
+        "分位",
+        "分位数",
+        "レイテンシ",
+        "応答時間",
+        "レスポンス",
+        "レスポンスタイム",
+    ),
     *("время", "времени", "ответа", "отклика", "запроса", "перцентиль", "процентиль", "percentil"),
     *("temps", "tempo", "tiempo", "réponse", "resposta", "respuesta", "risposta", "de", "da", "di", "du"),
 }
 _COUNTS = {
-    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|concurrency|(?:vus|virtual users)|c|并发(?:用户|连接)?数?|连接数?|同時(?:接続|ユーザー)数?",
+    "connections": r"(?:concurrent )?(?:connections?|conns?|clients?|users?)|connexions|verbindungen|conexiones|conexões|conc|concurrency|(?:vus|virtual users)|c|并发(?:用户|连接)?数?|连接数?|同時(?:接続|ユーザー)数?",
     "requests": r"(?:total |completed? |# ?)?(?:requests?|reqs?)(?: total| count)?|total requests|请求总?数|总请求数?",
-    "failures": r"(?:total |failed )?(?:errors?|failures?|failed|failed (?:requests?|reqs?))(?: count)?|erreurs|échecs|fehler|erros|errores|errori|ошибок|ошибки|错误数?|失败数?|错误请求数?",
+    "failures": r"(?:total |failed )?(?:err(?:or)?s?|failures?|failed|failed (?:requests?|reqs?))(?: count)?|erreurs|échecs|fehler|erros|errores|errori|ошибок|ошибки|错误数?|失败数?|错误请求数?",
     "errors_connect": r"(?:socket )?(?:connect(?:ion)?|conn) errors?",
     "errors_part_read": r"(?:socket )?read errors?",
     "errors_part_write": r"(?:socket )?write errors?",
@@ -75,13 +88,24 @@ _COUNTS = {
     "rate_ratio": r"rate ratio",
 }
 _COUNT_PATTERNS = {field: re.compile(pattern, re.IGNORECASE) for field, pattern in _COUNTS.items()}
+_PERCENT = r"\s?[(\[]?(?:%|pct|percent(?:age)?)[)\]]?"
+_SHARES = {
+    "failure_share": re.compile(
+        rf"(?:http )?(?:err(?:or)?s?|fail(?:ed|ures?)?)(?:(?: rate| ratio)({_PERCENT})?|({_PERCENT}))"
+        r"|错误率|失败率|fehlerrate|taux d'erreurs?|taxa de erros?",
+        re.IGNORECASE,
+    ),
+    "success_share": re.compile(
+        rf"success(?:ful)?(?:(?: rate| ratio)({_PERCENT})?|({_PERCENT}))|成功率", re.IGNORECASE
+    ),
+}
 _TARGET = re.compile(r"(?:target|offered|requested|held) (?:rate|rps|qps|throughput|load)(?: rps)?", re.IGNORECASE)
 _RATE = re.compile(
     r"(?:achieved |actual |total |mean |avg |average |平均)?(?:throughput|speed|rate|吞吐量?|每秒(?:请求|处理)(?:数|量)?|请求速率|性能|tps)|best performance",
     re.IGNORECASE,
 )
 _OTHER_RATE = re.compile(
-    r"\b(?:max|min|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]"
+    r"\b(?:max(?:imum)?|min(?:imum)?|peak|std ?dev|stdev|target|delta|diff|ratio|vs)\b|[%Δ±]"
     r"|(?:\bper |/ ?)(?:v?cpu|core|thread|worker|process|connection|client|watt|dollar)\b",
     re.IGNORECASE,
 )
@@ -103,9 +127,9 @@ class PublishedColumn:
     """Field of `PublishedResult`, a percentile as `p99`, `test`, or a count of one kind of error or status."""
     connections: int | None = None
     """Of a rate: the connections that its heading names."""
-    kind: Literal["number", "rate", "time", "size", "text"] = "number"
+    kind: Literal["number", "rate", "time", "size", "share", "text"] = "number"
     scale: float | None = None
-    """Seconds of a time, bytes of a size, or requests/s of a rate, without a unit; None: its heading names none."""
+    """Seconds, bytes, requests/s or share of a figure without a unit; None: its heading names none."""
     repeats: bool = False
     """True for one of several columns that are repetitions of each row."""
 
@@ -115,7 +139,9 @@ class PublishedColumn:
             return numbers.read_time(cell, self.scale, decimal)
         if self.kind == "size":
             return numbers.read_size(cell, self.scale, decimal)
-        bare = re.sub(r" ?/ ?s(?:ec)?$", "", cell) if self.kind == "rate" else cell
+        if self.kind == "share":
+            return numbers.read_share(cell, self.scale, decimal)
+        bare = re.sub(r" ?/ ?s(?:ec)?$" if self.kind == "rate" else r" (?:time ?outs?|errors?)$", "", cell)
         number = numbers.read_number(bare, decimal, self.scale)
         if number is None and self.field == "connections":
             return connections_of(cell)  # `50 VUs`
@@ -192,6 +218,9 @@ def column_of(head: str, cells: Sequence[str]) -> PublishedColumn | None:
 
 
 def _count_column(words: str) -> PublishedColumn | None:
+    for field, shares in _SHARES.items():
+        if match := shares.fullmatch(words):
+            return PublishedColumn(field, kind="share", scale=0.01 if any(match.groups()) else None)
     if match := _RATE_AT.fullmatch(words):
         return PublishedColumn("rps", connections=int(match[1]), kind="rate")
     if _TARGET.fullmatch(_without_brackets(words)):

@@ -182,6 +182,13 @@ def read_size(cell: str, scale: float | None, decimal: Decimal) -> float | None:
     return None if scale is None else of_unit(number, scale)
 
 
+def read_share(cell: str, scale: float | None, decimal: Decimal) -> float | None:
+    """Return the share that a plain cell is: `0.5 %`, or a number of which the heading says that it is in percent."""
+    bare = cell.removesuffix("%").rstrip()
+    unit = scale if bare == cell else 0.01
+    return None if unit is None else of_unit(read_number(bare, decimal), unit)
+
+
 def is_size(cell: str) -> bool:
     """Return whether a plain cell begins with a size and its unit."""
     return _SIZE.match(cell) is not None

@@ -127,7 +127,7 @@ def _piped(lines: Sequence[str]) -> Iterator[RawTable]:
     before: list[str] = []
     block: list[str] = []
     for line in (*lines, ""):
-        if "|" in line or (_BORDER.fullmatch(line) and line.strip(" -=─━═")):
+        if "|" in line or (_BORDER.fullmatch(line) and (block or line.strip(" -=─━═"))):
             block.append(line)
             continue
         if (table := _table(block, title, " ".join(before))) is not None:

@@ -207,8 +207,9 @@ def _streams(results: Results, context: AuditContext) -> AuditOutcome:
     if not found or context.is_rate_held:
         return None
     shares = [share for each in found if (share := in_flight_share(each))]
+    few, many = f"{min(shares):.3g}", f"{max(shares):.3g}"
     text = (
-        f"{units.counted(len(found), 'result')} with {min(shares):.3g} to {max(shares):.3g} requests in flight for each "
+        f"{units.counted(len(found), 'result')} with {few if few == many else f'{few} to {many}'} requests in flight for each "
         "connection, by rate and mean. They were pipelined or multiplexed, and their number is not stated (--streams)."
     )
     return finding_of("unstated-streams", "suspect", found, text)

@@ -9,6 +9,7 @@ or tests. Columns such as `Run 2` are repetitions of each row.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,6 +64,12 @@ _DATED = re.compile(
 _USERS = re.compile(r"\b(?:vus?|(?:virtual )?users?)\b|用户|ユーザー", re.IGNORECASE)
 """Users of a load tool, which may wait between their requests."""
 _AT = re.compile(r"\b(\d[\d,]*) (?:concurrent )?(?:connections|conns|clients)\b", re.IGNORECASE)
+_AT_OF_ROW = re.compile(r"[(\[]c ?=? ?(\d+)[)\]]", re.IGNORECASE)
+"""Connections in the name of a server or test: `GET (c64)`."""
+_RATES_IN = re.compile(rf"\bin {PER_SECOND.pattern}", re.IGNORECASE)
+"""Statement that bare numbers are rates: `results are in req/s`."""
+_ACHIEVED = re.compile(r"achieved\b", re.IGNORECASE)
+"""Heading of a rate beside which another one is the target rate."""
 _TIMES_IN = re.compile(
     rf"\b(?:latenc\w+|response times?)\b[^.|]{{0,80}}?\bin ({'|'.join(map(re.escape, SECONDS))})\b", re.IGNORECASE
 )
@@ -165,11 +172,15 @@ def _joined(tables: Sequence[RawTable]) -> list[RawTable]:
     return joined
 
 
-def _read(table: RawTable, text: str, where: str) -> PublishedTable:
-    cells = {head: [row[head] for row in table.rows] for head in table.heads}
-    about = " ".join((table.title or "", table.before))
-    unit = SECONDS[match[1].lower()] if (match := _TIMES_IN.search(about)) else None
+def _columns(
+    table: RawTable, cells: Mapping[str, Sequence[str]], about: str, *, is_json: bool
+) -> tuple[dict[str, PublishedColumn], Decimal]:
+    """Return the columns that are used, and the decimal separator of the table."""
     columns = {head: column for head in table.heads if (column := column_of(head, cells[head])) is not None}
+    units = {column.scale for column in columns.values() if column.kind == "time" and column.field != "duration_s"}
+    if match := _TIMES_IN.search(about):
+        units = {SECONDS[match[1].lower()]}
+    unit = next(iter(units - {None})) if len(units - {None}) == 1 else None  # `avg_ms,p50,p99`
     columns = {
         head: replace(column, scale=unit) if column.kind == "time" and column.scale is None else column
         for head, column in columns.items()
@@ -181,9 +192,9 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         for head in table.heads
     ):
         columns = {head: column for head, column in columns.items() if not is_bare_number(head)}
-    is_json = text.lstrip().startswith(("[", "{"))
     rates_as_printed = [cells[head] for head, column in columns.items() if column.kind == "rate"]
     decimal: Decimal = "." if is_json else decimal_of(_figures(table, columns), rates_as_printed)
+    columns = _target_and_averages(columns, cells, decimal)
     has_rate = any(column.field == "rps" for column in columns.values())
     columns = {
         head: column
@@ -193,7 +204,14 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
     others = [head for head in table.heads if head not in columns]
     columns |= _rates_by_cells(table, cells, others, decimal, has_rate=has_rate)
     columns |= _rates_by_owner(columns)
-    columns = _first_of_each(columns)
+    return _first_of_each(columns), decimal
+
+
+def _read(table: RawTable, text: str, where: str) -> PublishedTable:
+    cells = {head: [row[head] for row in table.rows] for head in table.heads}
+    about = " ".join((table.title or "", table.before))
+    is_json = text.lstrip().startswith(("[", "{"))
+    columns, decimal = _columns(table, cells, about, is_json=is_json)
     names = [head for head in table.heads if head not in columns]
     rates = [number for number, head in enumerate(table.heads) if head in columns and columns[head].kind == "rate"]
     first = 0 if is_json else min(rates, default=0)
@@ -242,8 +260,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
             read = _results(label, test, columns, figures, is_whole=is_whole)
             results += [each.model_copy(update={"resolution_s": step or None}) for each in read]
     context, marks = f"{where} {table.title or ''}", marks_of_text(about)
-    stated = {int(found.replace(",", "")) for found in _AT.findall(table.title or "")}
-    at = stated.pop() if len(stated) == 1 else marks.connections
+    at = _stated_connections(_AT, table.title) or marks.connections
     waits = any(_USERS.search(" ".join((head, *cells[head]))) for head in loads) or (
         named is None and any(column.field == "rps" and is_sweep(head) for head, column in columns.items())
     )
@@ -252,7 +269,7 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
             update={
                 "is_multiplexed": _MULTIPLEXED.search(f"{context} {each.test or ''}") is not None,
                 "is_open": marks.is_open or waits,
-                "connections": each.connections or at,
+                "connections": each.connections or _stated_connections(_AT_OF_ROW, each.label) or at,
             }
         )
         for each in results
@@ -272,6 +289,32 @@ def _read(table: RawTable, text: str, where: str) -> PublishedTable:
         if column.kind == "rate" and any(map(has_figure_in_brackets, cells[head]))
     ]
     return PublishedTable(marked, [*unused, *(f"{head} (in brackets)" for head in additions)])
+
+
+def _stated_connections(pattern: re.Pattern[str], text: str | None) -> int | None:
+    stated = {int(found.replace(",", "")) for found in pattern.findall(text or "")}
+    return stated.pop() if len(stated) == 1 else None
+
+
+def _target_and_averages(
+    columns: Mapping[str, PublishedColumn], cells: Mapping[str, Sequence[str]], decimal: Decimal
+) -> dict[str, PublishedColumn]:
+    """Return the columns; counts with decimals are mean rates, and rates beside an achieved one are target rates."""
+
+    def has_decimals(head: str) -> bool:
+        read = [columns[head].read(cell, decimal) for cell in cells[head]]
+        return any(value is not None and not math.isclose(value, round(value)) for value in read)
+
+    rates = {head for head, column in columns.items() if _is_rate_alone(column)}
+    achieved = {head for head in rates if _ACHIEVED.match(words_of(head))}
+    changed = {
+        head: PublishedColumn("rps", kind="rate")
+        for head, column in columns.items()
+        if column.field == "requests" and has_decimals(head)
+    }
+    if len(achieved) == 1:
+        changed |= {head: replace(columns[head], field="target_rate") for head in rates - achieved}
+    return changed | dict(columns) | changed  # mean rates first
 
 
 def _filled(table: RawTable, *labels: str | None) -> Sequence[Mapping[str, str]]:
@@ -350,6 +393,8 @@ def _rates_by_cells(
     if has_rate:
         return {}
     rates = [head for head in heads if _are_rates(cells, [head], decimal)]
+    if not rates and _RATES_IN.search(about):
+        rates = [head for head in heads if head and not is_summary(head) and _are_numbers(cells[head], decimal)]
     if len(rates) == 1 and not is_repetition(rates[0]):
         return {rates[0]: PublishedColumn("rps", kind="rate")}
     field = "rps" if rates and all(map(is_repetition, rates)) else "server"
@@ -359,6 +404,10 @@ def _rates_by_cells(
 def _are_rates(cells: Mapping[str, Sequence[str]], heads: Sequence[str], decimal: Decimal) -> bool:
     stated = [cell for head in heads for cell in cells[head] if cell]
     return bool(stated) and 2 * sum(read_rate(cell, decimal) is not None for cell in stated) > len(stated)
+
+
+def _are_numbers(column: Sequence[str], decimal: Decimal) -> bool:
+    return any(column) and all(not cell or read_number(cell, decimal) is not None for cell in column)
 
 
 def _labels(
@@ -464,6 +513,7 @@ def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whol
     if statuses:
         parts.append(statuses.get("4xx", 0) + statuses.get("5xx", 0))
     total = max(common.get("failures", 0.0), sum(parts)) if parts or "failures" in common else None
+    success = common.get("success_share")
     times = {field: value for field, value in common.items() if value and re.fullmatch(r"p[\d.]+", field)}
     return PublishedResult(
         name=name,
@@ -480,6 +530,7 @@ def _result(name: str, test: str | None, common: Mapping[str, float], *, is_whol
         duration_s=common.get("duration_s"),
         duration_step_s=1.0 if is_whole and "duration_s" in common else 0.0,
         failures=_whole(total),
+        failure_share=common.get("failure_share", None if success is None else 1 - success),
         errors_connect=_whole(common.get("errors_connect")),
         statuses=statuses,
         reconnects=_whole(common.get("reconnects")),

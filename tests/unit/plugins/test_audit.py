@@ -88,6 +88,8 @@ def test_percentiles_that_rate_and_connections_contradict_are_found() -> None:
         ({"rps": 1000.0, "requests": 9900, "duration_s": 10.0}, []),
         ({"requests": 10_000, "failures": 1}, [("errors", "suspect")]),
         ({"requests": 10_000, "failures": 100}, [("errors", "invalid")]),
+        ({"failure_share": 0.0005}, [("errors", "suspect")]),
+        ({"failure_share": 0.0}, []),
         ({"requests": 500, "percentiles": {50: 0.1, 90: 0.2, 99: 0.3}}, [("too-few-samples", "suspect")]),
         ({"requests": 1000, "percentiles": {99: 0.3}}, []),
         ({"bytes_per_s": 1.2e8}, [("link", "invalid")]),
@@ -205,7 +207,7 @@ def test_streams_that_nothing_states_are_one_finding_of_the_table() -> None:
     named = [each.model_copy(update={"name": str(i)}) for i, each in enumerate(multiplexed)]
     (found,) = findings(*named)
     assert (found.check, found.severity, len(found.results)) == ("unstated-streams", "suspect", 3)
-    assert "with 32 to 32 requests in flight for each connection" in found.text
+    assert "with 32 requests in flight for each connection" in found.text
     assert list(run_checks(named, AuditContext(streams=32))[0]) == []
 
 

@@ -110,6 +110,13 @@ def test_times(cell: str, scale: float | None, expected: float | None) -> None:
         ("吞吐量", "rps", None),
         ("平均每秒请求数", "rps", None),
         ("Max RPS", None, None),
+        ("Minimum RPS", None, None),
+        ("Error %", "failure_share", 0.01),
+        ("err_pct", "failure_share", 0.01),
+        ("错误率", "failure_share", None),
+        ("Success rate (%)", "success_share", 0.01),
+        ("Errs", "failures", None),
+        ("平均レスポンス", "mean_s", None),
         ("Req/s stdev", None, None),
         ("achieved_rate", "rps", None),
         ("target_rate", "target_rate", None),
@@ -158,6 +165,7 @@ def test_a_table_without_outer_bars_between_other_text() -> None:
 def test_drawn_tables_and_several_tables_of_one_text() -> None:
     drawn = "┌────────┬───────┐\n│ server │ req/s │\n├────────┼───────┤\n│ nginx  │ 6,404 │\n└────────┴───────┘\n"
     assert rates(drawn) == [("nginx", None, None, 6404.0)]
+    assert rates("Server | req/s\n----------------\nnginx  | 6,404\n") == [("nginx", None, None, 6404.0)]
     bordered = "+---+-----+\n| a | rps |\n+---+-----+\n| b | 5   |\n+---+-----+\n"
     assert rates(bordered) == [("b", None, None, 5.0)]
     text = "## GET\n|s|rps|\n|-|-|\n|a|1|\n\n## POST\n|s|rps|\n|-|-|\n|a|2|\n\n## Sizes\n|s|MB|\n|-|-|\n|a|3|\n"
@@ -486,6 +494,20 @@ def test_of_several_columns_of_a_figure_one_is_read_and_the_others_are_named() -
         read_table("| s | QPS |\n|-|-|\n| a | 150-200 |\n", "t.md")
 
 
+def test_an_average_number_of_requests_is_a_rate_and_a_rate_beside_the_achieved_one_a_target() -> None:
+    averages = '[{"name": "a", "requests": "54500.8", "latency": "17.87", "throughput": "9.72"}]'
+    assert [each.rps for each in read_table(averages, "t.json").results] == [54500.8]
+    (held,) = read_table(
+        "framework,rps,p50_ms,p99,err_pct,achieved_rps\na,1000,900.1,9900,3.1,412.2\n", "t.csv"
+    ).results
+    assert (held.rps, held.target_rate, held.percentiles) == (412.2, 1000.0, {50: 0.9001, 99: 9.9})
+    assert held.failure_share == pytest.approx(0.031)
+    cells = "| s | req/s | Success rate | Timeouts |\n|-|-|-|-|\n| a | 9 | 99% | 7 timeouts |\n| b | 9 | 1 | 0 |\n"
+    first, second = read_table(cells, "t.md").results
+    assert first.failure_share == pytest.approx(0.01)
+    assert (first.failures, second.failure_share, second.failures) == (7, None, 0)
+
+
 def test_a_remark_a_time_and_a_footnote_are_no_names() -> None:
     remark = "| 并发数 | QPS | P99 | 状态 |\n|-|-|-|-|\n| 50 VU | 235 | 40ms | ✅ 通过 |\n| 200 VU | 944 | 50ms | ✅ 扩展 |\n"
     results = read_table(remark, "t.md").results
@@ -536,6 +558,10 @@ def test_units_and_connections_in_the_text_above() -> None:
     assert result.resolution_s == pytest.approx(0.01)
     (result,) = read_table("**`/a` at 200 connections**" + table, "t").results
     assert (result.percentiles, result.connections) == ({}, 200)
+    stated = "Measured in req/s:\n\n| Server | Average | Ping | Body | Size |\n|-|-|-|-|-|\n| a | 5 | 6 | 4 | 2 KB |\n"
+    assert rates(stated) == [("a", "Ping", None, 6.0), ("a", "Body", None, 4.0)]
+    named = read_table("| Server | RPS |\n|-|-|\n| a [GET] (c64) | 672 |\n| a [GET] (c128) | 600 |\n", "t").results
+    assert [each.connections for each in named] == [64, 128]
     (single,) = read_table("### Run 7\n\n| Metric | Value |\n|-|-|\n| Requests/s | 5 |\n", "t").results
     assert single.name == "Run 7"
 
