@@ -13,8 +13,8 @@ from typing import Literal
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
-from benchkit.comparison.components import components_of
-from benchkit.comparison.diagnoses.causes import causes_of
+from benchkit.comparison.components import components_between_runs, components_of
+from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
 from benchkit.comparison.notes import because, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
@@ -24,7 +24,7 @@ from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import CAPACITY, CPU, PERCENTILES, RPS, metric_named
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean
-from benchkit.stats.cell_pairs import ComparedCells
+from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run
 from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "undecided", "no"]
@@ -116,9 +116,9 @@ def write_answer(
         sentences += _class_sentence(
             of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
         )
-    if len(runs) == 1 and headline in EXPLAINED:
+    if headline in EXPLAINED:
         decisive = [ratio for ratio in chosen if ratio.outcome != "not shown"]
-        sentences += _explanations(decisive, runs[0], names, is_alone=len(chosen) == 1)
+        sentences += _explanations(decisive, runs, names, is_alone=len(chosen) == 1)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
@@ -275,25 +275,42 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
 
 
-def _explanations(ratios: Sequence[Ratio], run: RunData, names: Mapping[str, str], *, is_alone: bool) -> Iterator[str]:
-    """Yield a sentence on why each ratio differs from one, if the run knows why.
+def _explanations(
+    ratios: Sequence[Ratio], runs: Sequence[RunData], names: Mapping[str, str], *, is_alone: bool
+) -> Iterator[str]:
+    """Yield a sentence on why each ratio differs from one, if the runs know why.
 
     The sentence omits the cell if only one sentence precedes it (`is_alone`). For an undecided ratio, as where servers
     waited, it names only a known cause.
     """
-    shown = {ComparedCells(ratio.cell_id, ratio.baseline): ratio.is_shown for ratio in ratios}
-    if not shown:
+    if not ratios:
         return
-    explain = cost_explanation if ratios[0].metric == CPU else explanation
-    causes, components = causes_of(run, list(shown)), components_by_pair(components_of(run, list(shown)))
-    for pair, is_decided in shown.items():
+    reference = ratios[0].relative_to if len(runs) > 1 else None
+    if len(runs) == 1:
+        pairs = [ComparedCells(ratio.cell_id, ratio.baseline) for ratio in ratios]
+        causes, components = causes_of(runs[0], pairs), components_of(runs[0], pairs)
+    else:
+        before, after = runs
+        cells, ids = [ratio.cell_id for ratio in ratios], [run.manifest.run_id for run in runs]
+        pairs = [between_runs(cell_id, *ids) for cell_id in cells]
+        causes = causes_between_runs(before, after, cells, reference)
+        components = components_between_runs(before, after, cells, reference)
+        in_runs = {cell_in_run(run_id, cell_id): f"run {run_id}" for run_id in ids for cell_id in cells}
+        names = {**names, **in_runs}
+    by_pair = components_by_pair(components)
+    for ratio, pair in zip(ratios, pairs, strict=True):
         of_pair = [each for each in causes if each.is_of(pair)]
-        why = explain(components.get(pair, ()), names, of_pair) if is_decided else None
+        parts = by_pair.get(pair, ()) if ratio.is_shown else ()
+        if ratio.metric == CPU:
+            why = cost_explanation(parts, names, of_pair)
+        else:
+            why = explanation(parts, names, of_pair, None if reference is None else names.get(reference, reference))
         if why is not None:
-            yield f"{'That' if is_alone else f'For {names[pair.cell_id]}, that'} is {why}."
+            yield f"{'That' if is_alone else f'For {names[ratio.cell_id]}, that'} is {why}."
         elif of_pair:
             yield f"A known cause: {cause_clause(of_pair[0], names)}."
-    if any(shown.values()) and run.table is not None and not (components or causes):
+    is_measured = all(run.table is not None for run in runs)
+    if is_measured and any(ratio.is_shown for ratio in ratios) and not (components or causes):
         yield WHY_UNKNOWN
 
 

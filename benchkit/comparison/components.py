@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -21,8 +22,8 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
 from benchkit.models.metrics import CPU, RPS
-from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
-from benchkit.stats.inference import MIN_BLOCKS, mean_interval
+from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, compared_with_baseline
+from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals
 
 Level = Literal[
@@ -88,30 +89,78 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
 
     There is none without the CPU time of the servers, as with external servers, which are not watched.
     """
-    if run.table is None or not run.trials[CPU].notna().any():
+    if not _has_cpu_times(run):
         return ()
     costs = TrialCosts(run)
-    allowed = costs.trials["trial_id"].map(costs.cores_allowed).astype("float64")
-    with_cores = costs.trials.assign(**{ALLOWED: allowed})[allowed.notna()]
+    with_cores = _with_cores_allowed(costs)
     found: list[Component] = []
     for pair in compared_with_baseline(run.manifest.scenario, run.manifest.cells) if pairs is None else pairs:
-        found += _logarithmic("rate", RATE_TERMS, costs.trials, pair, run.alpha)
-        found += _logarithmic("cores", CORE_TERMS, with_cores, pair, run.alpha)
+        compared = _Compared(pair, run.alpha)
+        found += _logarithmic("rate", RATE_TERMS, costs.trials, compared)
+        found += _logarithmic("cores", CORE_TERMS, with_cores, compared)
         for service, rows in costs.counters.groupby("service"):
-            found += _logarithmic("counters", COUNTER_TERMS, rows, pair, run.alpha, service=str(service))
-        found += _additive("service", costs.services, pair, run.alpha)
-        found += _additive("mode", costs.modes, pair, run.alpha)
-        found += _additive("category", costs.categories, pair, run.alpha)
-        found += _functions(costs.functions, pair, run.alpha)
+            found += _logarithmic("counters", COUNTER_TERMS, rows, compared, service=str(service))
+        found += _additive("service", costs.services, compared)
+        found += _additive("mode", costs.modes, compared)
+        found += _additive("category", costs.categories, compared)
+        found += _functions(costs.functions, compared)
         for level in TRACED:
-            found += _additive(level, costs.traces[costs.traces["level"] == level], pair, run.alpha)
-        found += _activities(costs.activities, costs.cells_without, pair, run.alpha)
+            found += _additive(level, costs.traces[costs.traces["level"] == level], compared)
+        found += _activities(costs.activities, costs.cells_without, compared)
     return tuple(found)
+
+
+def components_between_runs(
+    before: RunData, after: RunData, cells: Sequence[str], reference: str | None = None
+) -> tuple[Component, ...]:
+    """Return the components of the ratios of cells of two runs, at the levels that sentences name.
+
+    Ids are those of `between_runs`; trials and intervals are those of `run_ratios`. With a `reference`, all values are
+    relative to that cell in the same block. Then there is only the level `rate`: no difference in seconds divides such
+    a ratio.
+    """
+    runs = [run if reference else replace(run, exclusions=run.exclusions_between_runs) for run in (before, after)]
+    if not all(map(_has_cpu_times, runs)):
+        return ()
+    costs, ids = [TrialCosts(run) for run in runs], [run.manifest.run_id for run in runs]
+
+    def joined(*tables: pd.DataFrame) -> pd.DataFrame:
+        named = [
+            rows.assign(cell_id=[cell_in_run(run_id, cell_id) for cell_id in rows["cell_id"]])
+            for run_id, rows in zip(ids, tables, strict=True)
+        ]
+        return pd.concat([rows for rows in named if len(rows)] or named[:1], ignore_index=True)
+
+    trials, with_cores = joined(*(each.trials for each in costs)), joined(*map(_with_cores_allowed, costs))
+    tables: dict[Level, pd.DataFrame] = {
+        "service": joined(*(each.services for each in costs)),
+        "mode": joined(*(each.modes for each in costs)),
+        "category": joined(*(each.categories for each in costs)),
+    }
+    relative_to = None if reference is None else between_runs(reference, *ids)
+    inflations = dict.fromkeys(RATE_TERMS, 1.0) if reference else _inflations(runs)
+    found: list[Component] = []
+    for cell_id in cells:
+        compared = _Compared(between_runs(cell_id, *ids), min(run.alpha for run in runs), inflations, relative_to)
+        found += _logarithmic("rate", RATE_TERMS, trials, compared)
+        if reference is None:
+            found += _logarithmic("cores", CORE_TERMS, with_cores, compared)
+            found += [each for level, rows in tables.items() for each in _additive(level, rows, compared)]
+    return tuple(found)
+
+
+def _has_cpu_times(run: RunData) -> bool:
+    return run.table is not None and bool(run.trials[CPU].notna().any())
+
+
+def _with_cores_allowed(costs: TrialCosts) -> pd.DataFrame:
+    allowed = costs.trials["trial_id"].map(costs.cores_allowed).astype("float64")
+    return costs.trials.assign(**{ALLOWED: allowed})[allowed.notna()]
 
 
 def cell_parts_of(run: RunData) -> tuple[CellPart, ...]:
     """Return the parts of the CPU time of cells that are compared with nothing. Level by level, largest first."""
-    if run.table is None or not run.trials[CPU].notna().any():
+    if not _has_cpu_times(run):
         return ()
     costs, cells = TrialCosts(run), run.manifest.cells
     pairs = compared_with_baseline(run.manifest.scenario, cells)
@@ -178,12 +227,12 @@ DIVISORS = frozenset({COST, PER_SECOND})
 
 
 def _logarithmic(
-    level: Level, terms: Terms, trials: pd.DataFrame, pair: ComparedCells, alpha: float, *, service: str = ""
+    level: Level, terms: Terms, trials: pd.DataFrame, compared: _Compared, *, service: str = ""
 ) -> Iterator[Component]:
     """Yield the terms of the logarithm of a ratio; none if the cells share no block with all columns of the terms."""
     columns = list(dict.fromkeys(name for _, powers in terms.values() for name in powers))
     logs = trials[columns].astype("float64").apply(np.log)
-    both = _sides(logs.groupby([trials["cell_id"], trials["block"]]).mean(), pair)
+    both = compared.sides(logs.groupby([trials["cell_id"], trials["block"]]).mean())
     if both is None:
         return
     for name, (unit, powers) in terms.items():
@@ -191,14 +240,15 @@ def _logarithmic(
         own, other = (np.sum(part, axis=0) for part in parts)
         sign = -1 if name in DIVISORS else 1
         what = {"service": service, "name": name, "unit": unit}
-        yield _component(sign * own, sign * other, alpha, pair, level=level, **what).model_copy(
+        yield compared.component(sign * own, sign * other, level=level, **what).model_copy(
             update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())}
         )
 
 
-def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:
+def _functions(rows: pd.DataFrame, compared: _Compared) -> list[Component]:
     """Return the functions that differ most, all others as one row, and the sum."""
-    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    pair = compared.pair
+    of_pair = compared.rows(rows)
     if of_pair.empty:
         return []
     keys = ["service", "component"]
@@ -210,41 +260,39 @@ def _functions(rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Co
     is_named = pd.MultiIndex.from_frame(of_pair[keys]).isin(named)
     others = of_pair[~is_named].groupby(["cell_id", "block"])["value"].sum().reset_index()
     others = others.assign(service="", component=OTHER_FUNCTIONS)
-    return _additive("function", pd.concat([of_pair[is_named], others], ignore_index=True), pair, alpha)
+    return _additive("function", pd.concat([of_pair[is_named], others], ignore_index=True), compared)
 
 
 def _activities(
-    rows: pd.DataFrame, lacking: Callable[[str], Collection[str]], pair: ComparedCells, alpha: float
+    rows: pd.DataFrame, lacking: Callable[[str], Collection[str]], compared: _Compared
 ) -> Iterator[Component]:
     """Yield the other activity per request of each service and its host; it is zero for a service that a cell lacks."""
-    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    of_pair = compared.rows(rows)
     nothing = of_pair[["cell_id", "block"]].drop_duplicates().assign(value=0.0)
     for (service, name, unit), group in of_pair.groupby(["service", "component", "unit"], sort=False):
         zeros = nothing[nothing["cell_id"].isin(lacking(str(service)))]
-        both = _sides(pd.concat([group, zeros]).groupby(["cell_id", "block"])[["value"]].mean(), pair)
+        both = compared.sides(pd.concat([group, zeros]).groupby(["cell_id", "block"])[["value"]].mean())
         if both is not None:
             own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
             what = {"service": str(service), "name": str(name), "unit": str(unit)}
-            yield _component(own, other, alpha, pair, level="activity", **what)
+            yield compared.component(own, other, level="activity", **what)
 
 
-def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: float) -> list[Component]:
+def _additive(level: Level, rows: pd.DataFrame, compared: _Compared) -> list[Component]:
     """Return the parts of a level per request, the largest difference first, and their sum, which is exact."""
     unit = TRACED.get(level, "sec/req")
-    of_pair = rows[rows["cell_id"].isin([pair.cell_id, pair.baseline])]
+    of_pair = compared.rows(rows)
     if of_pair.empty:
         return []
     parts = _by_block(of_pair)
-    both = _sides(parts, pair)
+    both = compared.sides(parts)
     if both is None:
         return []
     own, base = both
     found = [
-        _component(
+        compared.component(
             own[service, name].to_numpy(dtype=np.float64),
             base[service, name].to_numpy(dtype=np.float64),
-            alpha,
-            pair,
             level=level,
             service=str(service),
             name=str(name),
@@ -254,7 +302,7 @@ def _additive(level: Level, rows: pd.DataFrame, pair: ComparedCells, alpha: floa
     ]
     found.sort(key=lambda each: -abs(each.difference))
     cell, baseline = (side.sum(axis="columns").to_numpy(dtype=np.float64) for side in both)
-    return [*found, _component(cell, baseline, alpha, pair, level=level, service="", name=SUM, unit=unit)]
+    return [*found, compared.component(cell, baseline, level=level, service="", name=SUM, unit=unit)]
 
 
 def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
@@ -265,39 +313,73 @@ def _by_block(rows: pd.DataFrame) -> pd.DataFrame:
     return parts.loc[:, parts.ne(0).any()]
 
 
-def _component(
-    own: Reals, other: Reals, alpha: float, pair: ComparedCells, *, level: Level, service: str, name: str, unit: str
-) -> Component:
-    """Return the component of these values of a cell and of its baseline, one for each block."""
-    difference, low, high = _interval(own - other, alpha)
-    return Component(
-        cell_id=pair.cell_id,
-        baseline_id=pair.baseline,
-        level=level,
-        service=service or None,
-        component=name,
-        unit=unit,
-        value=float(own.mean()),
-        baseline_value=float(other.mean()),
-        difference=difference,
-        low=low,
-        high=high,
-        blocks=len(own),
-    )
+@dataclass(frozen=True)
+class _Compared:
+    """A cell and its baseline, and how differences between them are estimated."""
+
+    pair: ComparedCells
+    alpha: float
+    inflations: Mapping[str, float] | None = None
+    """Inflation of the variances of two runs by term of the rate; None: differences are within blocks."""
+    reference: ComparedCells | None = None
+    """Cells of the same blocks to which the two sides are relative."""
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the two sides."""
+        return table[table["cell_id"].isin([self.pair.cell_id, self.pair.baseline])]
+
+    def sides(self, means: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+        """Return the rows of a cell and of its baseline in the blocks that are compared; None: there is none."""
+        own, base = (_blocks_of(means, name) for name in (self.pair.cell_id, self.pair.baseline))
+        if self.reference is not None:
+            own = (own - _blocks_of(means, self.reference.cell_id)).dropna()
+            base = (base - _blocks_of(means, self.reference.baseline)).dropna()
+        if self.inflations is None:
+            blocks = own.index.intersection(base.index)
+            own, base = own.loc[blocks], base.loc[blocks]
+        return (own, base) if len(own) and len(base) else None
+
+    def component(self, own: Reals, other: Reals, *, level: Level, service: str, name: str, unit: str) -> Component:
+        """Return the component of these values of a cell and of its baseline, one for each block."""
+        term = name if level == "rate" else CORES if level == "cores" else COST
+        difference, low, high = self._difference(own, other, term)
+        return Component(
+            cell_id=self.pair.cell_id,
+            baseline_id=self.pair.baseline,
+            level=level,
+            service=service or None,
+            component=name,
+            unit=unit,
+            value=float(own.mean()),
+            baseline_value=float(other.mean()),
+            difference=difference,
+            low=low,
+            high=high,
+            blocks=min(len(own), len(other)),
+        )
+
+    def _difference(self, own: Reals, other: Reals, term: str) -> tuple[float, float | None, float | None]:
+        if self.inflations is None:
+            return _interval(own - other, self.alpha)
+        if min(len(own), len(other)) < MIN_BLOCKS:
+            return float(own.mean() - other.mean()), None, None
+        mean, error, df = welch(other, own, self.inflations[term])
+        reach = t_quantile(1 - self.alpha, df) * error
+        return mean, mean - reach, mean + reach
 
 
-def _sides(means: pd.DataFrame, pair: ComparedCells) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Return the rows of a cell and of its baseline in the blocks that both have; None: there is none."""
-    cells = means.index.get_level_values("cell_id")
-    if pair.cell_id not in cells or pair.baseline not in cells:
-        return None
-    own, base = (means[cells == name].droplevel("cell_id") for name in (pair.cell_id, pair.baseline))
-    blocks = own.index.intersection(base.index)
-    return (own.loc[blocks], base.loc[blocks]) if len(blocks) else None
+def _blocks_of(means: pd.DataFrame, cell_id: str) -> pd.DataFrame:
+    return means[means.index.get_level_values("cell_id") == cell_id].droplevel("cell_id")
+
+
+def _inflations(runs: Sequence[RunData]) -> dict[str, float]:
+    rates, costs = ([run.samples(metric).logs for run in runs] for metric in (RPS, CPU))
+    used = [rate + cost for rate, cost in zip(rates, costs, strict=True)]
+    return {name: serial_inflation(logs) for name, logs in ((SUM, rates), (CORES, used), (COST, costs))}
 
 
 def _interval(differences: Reals, alpha: float) -> tuple[float, float | None, float | None]:
-    """Return the mean of differences over blocks with the ends of its t interval."""
+    """Return the mean of values over blocks with the ends of its t interval."""
     if len(differences) < MIN_BLOCKS:
         return float(differences.mean()), None, None
     mean, reach = mean_interval(differences, alpha)

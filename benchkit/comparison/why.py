@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.component_costs import REST, SUM
-from benchkit.comparison.components import ALLOWED, CORES, COST, CellPart, Component, finest_parts
+from benchkit.comparison.components import ALLOWED, CORES, COST, DIVISORS, CellPart, Component, finest_parts
 from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -31,20 +31,30 @@ def is_shown(component: Component) -> bool:
     return component.low is not None and component.high is not None and not component.low <= 0 <= component.high
 
 
-def explanation(components: Sequence[Component], names: Mapping[str, str], causes: Sequence[Cause] = ()) -> str | None:
+def explanation(
+    components: Sequence[Component],
+    names: Mapping[str, str],
+    causes: Sequence[Cause] = (),
+    relative_to: str | None = None,
+) -> str | None:
     """Return why one cell differs from its baseline, as a clause from `because` on; None where no difference is shown.
 
     It has up to three parts: the term of the rate that differs more, the other term, and the first cause. The CPU time
-    is divided by category where the run has profiles, else by user code and kernel, else by service.
+    is divided by category where the run has profiles, else by user code and kernel, else by service. `relative_to` is
+    the cell to which both sides are relative, between two runs.
     """
     rate = {each.component: each for each in components if each.level == "rate"}
     if SUM not in rate or not is_shown(rate[SUM]):
         return None
-    clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], components, names)}
+    if relative_to is None:
+        clauses = {COST: _cost_clause(rate[COST], components), CORES: _cores_clause(rate[CORES], components, names)}
+    else:
+        clauses = {name: _relative_clause(rate[name]) for name in (COST, CORES)}
     ordered = [clauses[name] for name in sorted(clauses, key=lambda name: -abs(rate[name].difference))]
     if not any(is_shown(rate[name]) for name in clauses):
         ordered = ["of CPU time per request and CPU cores used together, of which neither alone is shown to differ"]
-    return f"because {'; '.join([*ordered, *(cause_clause(each, names) for each in causes[:1])])}"
+    start = "because" if relative_to is None else f"because, relative to {relative_to},"
+    return f"{start} {'; '.join([*ordered, *(cause_clause(each, names) for each in causes[:1])])}"
 
 
 def cost_explanation(
@@ -106,6 +116,17 @@ def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
     times = f"each request takes {units.ratio(math.exp(-cost.difference))} times the CPU time, {ends[0]} to {ends[1]}"
     parts = _largest_parts(components)
     return f"{times}: {', '.join(parts)}" if parts else times
+
+
+def _relative_clause(term: Component) -> str:
+    """Return the change of a term relative to another cell: `the CPU time per request is 1.20 times as large, …`."""
+    sign = -1 if term.component in DIVISORS else 1
+    verb, size = ("are", "many") if term.component == CORES else ("is", "large")
+    times = units.ratio(math.exp(sign * term.difference))
+    if not is_shown(term) or term.low is None or term.high is None:
+        return f"the {term.component} {verb} not shown to differ ({times} times)"
+    low, high = sorted(math.exp(sign * end) for end in (term.low, term.high))
+    return f"the {term.component} {verb} {times} times as {size}, {units.ratio(low)} to {units.ratio(high)}"
 
 
 def _largest_parts(components: Sequence[Component]) -> list[str]:

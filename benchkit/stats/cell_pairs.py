@@ -23,6 +23,16 @@ class ComparedCells:
     control: bool = False
 
 
+def cell_in_run(run_id: str, cell_id: str) -> str:
+    """Return an id of a cell of one run, where cells of two runs are compared."""
+    return f"{run_id}/{cell_id}"
+
+
+def between_runs(cell_id: str, before: str, after: str) -> ComparedCells:
+    """Return the comparison of a cell of run `after` with the same cell of run `before`."""
+    return ComparedCells(cell_in_run(after, cell_id), cell_in_run(before, cell_id))
+
+
 def levels_of(text: str, cells: Sequence[CellRecord]) -> LevelTexts:
     """Return levels as typed: `stack=go` or a whole cell id. Raises InputError if no cell of the run has them."""
     for cell in cells:

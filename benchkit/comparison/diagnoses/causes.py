@@ -10,7 +10,7 @@ from benchkit.comparison.diagnoses.evidence import CellEvidence, DiagnosisTables
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.registry import describe_failure
-from benchkit.stats.cell_pairs import ComparedCells, compared_with_baseline
+from benchkit.stats.cell_pairs import ComparedCells, between_runs, compared_with_baseline
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,29 @@ def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tup
     return tuple(
         cause for pair in pairs for cause in _causes_of_pair(pair, evidence[pair.cell_id], evidence[pair.baseline])
     )
+
+
+def causes_between_runs(
+    before: RunData, after: RunData, cells: Sequence[str], reference: str | None = None
+) -> tuple[Cause, ...]:
+    """Return the causes of the differences of cells between two runs; ids are `between_runs`.
+
+    What a `reference` cell has as well cancels out of a ratio to it, and is no cause.
+    """
+    if before.table is None or after.table is None:
+        return ()
+    ids = before.manifest.run_id, after.manifest.run_id
+    sides = [
+        {cell.cell_id: CellEvidence(cell, tables) for cell in tables.run.manifest.cells}
+        for tables in (DiagnosisTables(after), DiagnosisTables(before))
+    ]
+    found = {
+        cell_id: list(_causes_of_pair(between_runs(cell_id, *ids), *(side[cell_id] for side in sides)))
+        for cell_id in (*cells, *([reference] if reference else []))
+        if all(cell_id in side for side in sides)
+    }
+    shared = {each.code for each in found.get(reference or "", ())}
+    return tuple(each for cell_id in cells for each in found.get(cell_id, ()) if each.code not in shared)
 
 
 def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:

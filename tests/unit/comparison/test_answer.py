@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from benchkit.comparison.answer import WHY_UNKNOWN, Answer, choose_headlines, write_answer
 from benchkit.comparison.claims import judge_claims
@@ -285,17 +286,45 @@ def test_headlines_are_differences_that_are_shown_before_others() -> None:
     assert choose_headlines([undecided, ratio(2.0, "undecided"), ratio(0.1, "undecided")])[0] == undecided
 
 
+def two_runs(stored: StoreRun, *rates: float) -> None:
+    """Store a run for each rate of go, which uses one CPU core; nginx-go is the same in all of them."""
+    for number, rate in enumerate(rates, start=1):
+        cells = {"stack=go": spread(rate), "stack=nginx-go": spread(440, seed=2)}
+        trials = trials_of(cells, run_id=f"r{number}", verdict="valid")
+        trials[CPU] = 1 / trials["rps"]
+        stored(manifest_of([GO, NGINX], run_id=f"r{number}"), trials)
+
+
 def test_two_runs_are_named_and_believed_with_care(tmp_path: Path, stored: StoreRun) -> None:
-    for run_id, rate in (("r1", 1000), ("r2", 1200)):
-        trials = trials_of(
-            {"stack=go": spread(rate), "stack=nginx-go": spread(440, seed=2)}, run_id=run_id, verdict="valid"
-        )
-        stored(manifest_of([GO, NGINX], run_id=run_id), trials)
+    two_runs(stored, 1000, 1200)
     answer = compare("r1", "r2", store=tmp_path).answer
     assert answer is not None
     assert answer.sentences[0].startswith("go in run r2 serves 1.20 times the requests of run r1, 1.")
     assert answer.trust == "with care"
     assert "between the two runs" in answer.trust_sentence
+
+
+@pytest.mark.parametrize(
+    ("baseline", "why"),
+    [
+        (
+            None,
+            "For go, that is because each request takes 0.833 times the CPU time, 0.820 to 0.847; both use 1.00 CPU cores.",
+        ),
+        (
+            "stack=nginx-go",
+            (
+                "That is because, relative to nginx-go, the CPU time per request is 0.833 times as large, 0.819 to 0.848; "
+                "the CPU cores used are not shown to differ (1.00 times)."
+            ),
+        ),
+    ],
+)
+def test_two_runs_say_why(tmp_path: Path, stored: StoreRun, baseline: str | None, why: str) -> None:
+    two_runs(stored, 1000, 1200)
+    answer = compare("r1", "r2", store=tmp_path, baseline=baseline).answer
+    assert answer is not None
+    assert answer.sentences[-1] == why
 
 
 def test_all_forms_of_a_comparison_have_the_answer(tmp_path: Path, stored: StoreRun) -> None:

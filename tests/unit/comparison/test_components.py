@@ -14,8 +14,17 @@ import pytest
 import benchkit
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
-from benchkit.comparison.components import ALLOWED, CORES, COST, Component, cell_parts_of, components_of
-from benchkit.comparison.runs.run_data import read_run_data
+from benchkit.comparison.components import (
+    ALLOWED,
+    CORES,
+    COST,
+    Component,
+    cell_parts_of,
+    components_between_runs,
+    components_of,
+)
+from benchkit.comparison.ratios import run_ratios
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.why import (
     components_by_pair,
     cost_explanation,
@@ -30,7 +39,7 @@ from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.inference import mean_interval
 from benchkit.stats.samples import Exclusion, Reals
 from benchkit.store.store import Store
-from tests.support.comparison.sides import Counter, Side, compared
+from tests.support.comparison.sides import BASELINE, CELL, Counter, Side, compared
 from tests.support.paths import ROOT
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
@@ -363,3 +372,49 @@ def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:
         r"0\.6\d+ to 0\.6\d+: [\d.]+ µs less for app\.",
         difference_sentence(pair, parts, names) or "",
     )
+
+
+def as_run(run: RunData, run_id: str, **cells: str) -> RunData:
+    """Return a run under another id, with the trials of some stacks as those of other stacks."""
+    ids = {f"stack={old}": f"stack={new}" for old, new in cells.items()}
+    trials = run.trials.assign(cell_id=run.trials["cell_id"].replace(ids))
+    return replace(run, manifest=run.manifest.model_copy(update={"run_id": run_id}), trials=trials)
+
+
+def test_between_runs_the_parts_differ_as_within_one_and_the_intervals_are_unpaired() -> None:
+    """The server in front is added: `stack=go` of the second run has the trials of `stack=nginx-go`."""
+    before = read_run_data(RECORDED, RECORDED.run(QUICKSTART))
+    after = as_run(before, "r2", **{"go": "other", "nginx-go": "go"})
+    found = components_between_runs(before, after, ["stack=go"])
+    within = [each for each in components(QUICKSTART) if each.level in {"rate", "cores", "service", "mode"}]
+    assert [(each.level, each.service, each.component) for each in found] == [
+        (each.level, each.service, each.component) for each in within
+    ]
+    assert [each.difference for each in found] == pytest.approx([each.difference for each in within], rel=1e-9)
+    for term, metric, sign in ((found[0], RPS, 1), (found[2], CPU, -1)):
+        (ratio,) = run_ratios(before.samples(metric), after.samples(metric), ["stack=go"])
+        assert ratio.low is not None
+        assert ratio.high is not None
+        assert (term.low, term.high) == pytest.approx(sorted((sign * math.log(ratio.low), sign * math.log(ratio.high))))
+    text = explanation(found, {f"{before.manifest.run_id}/stack=go": "run r1", "r2/stack=go": "run r2"})
+    assert re.match(
+        r"because each request takes [2-9]\.\d+ times the CPU time, .*: [\d.]+ µs more for front", text or ""
+    )
+
+
+def test_relative_to_a_cell_between_runs_a_change_of_both_cells_cancels_out(tmp_path: Path) -> None:
+    columns = {"before": ({CPU: 50e-6}, {CPU: 20e-6}), "after": ({CPU: 200e-6, RPS: 40_000.0}, {CPU: 40e-6})}
+    before, after = (
+        as_run(compared(tmp_path / name, *(Side(columns=each) for each in of_sides)), name)
+        for name, of_sides in columns.items()
+    )
+    found = components_between_runs(before, after, [CELL], BASELINE)
+    total, cores, cost = found
+    assert [each.component for each in found] == ["all", CORES, COST]
+    assert cost.difference == pytest.approx(-math.log(2))
+    assert total.difference == pytest.approx(cores.difference + cost.difference, abs=1e-12)
+    assert explanation(found, {}, relative_to="base") == (
+        "because, relative to base, the CPU cores used are 7.98 times as many, 7.96 to 8.00; "
+        "the CPU time per request is 2.00 times as large, 2.00 to 2.00"
+    )
+    assert components_between_runs(before, replace(after, table=None), [CELL]) == ()

@@ -11,9 +11,10 @@ import pytest
 
 from benchkit.comparison.answer import WHY_UNKNOWN
 from benchkit.comparison.compare import answer_of_run
-from benchkit.comparison.diagnoses.causes import causes_of
+from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
 from benchkit.comparison.diagnoses.evidence import CellEvidence
 from benchkit.comparison.diagnoses.registry import DIAGNOSES
+from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
@@ -234,3 +235,16 @@ def test_a_specific_cause_replaces_the_general_ones_of_its_cell(tmp_path: Path) 
     )
     quiet = Side({("voluntary_switches_total", "app"): 0.1 * RPS}, latency=(FAST,))
     assert codes(tmp_path, locked, quiet) == [("lock-waits", CELL)]
+
+
+def test_between_runs_a_cause_is_one_that_the_reference_lacks(tmp_path: Path) -> None:
+    def run(run_id: str, *sides: Side) -> RunData:
+        data = compared(tmp_path / run_id, *sides)
+        return replace(data, manifest=data.manifest.model_copy(update={"run_id": run_id}))
+
+    writes = Side({("storage_written_bytes_total", "app"): 100 * RPS})
+    before, after, slower = run("r1", Side(), Side()), run("r2", writes, Side()), run("r3", writes, writes)
+    (cause,) = causes_between_runs(before, after, [CELL])
+    assert (cause.code, cause.subject_id, cause.baseline_id) == ("file-writes", f"r2/{CELL}", f"r1/{CELL}")
+    assert causes_between_runs(before, after, [CELL], BASELINE) == (cause,)
+    assert causes_between_runs(before, slower, [CELL], BASELINE) == ()
