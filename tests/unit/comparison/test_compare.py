@@ -191,8 +191,8 @@ def test_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) 
     assert adaptive.low < (fixed.low or 0)
     found = compare("r1", store=tmp_path)
     assert (found.alpha, found.level) == (0.05, ALPHA_PER_LOOK)
-    assert "needs p of at most 0.03" in markdown(found)
-    assert "where p" not in markdown(compare("r2", store=tmp_path))
+    assert "p must be at most 0.03" in markdown(found)
+    assert "p must be" not in markdown(compare("r2", store=tmp_path))
 
 
 def test_gate_of_an_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) -> None:
