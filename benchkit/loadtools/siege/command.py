@@ -5,7 +5,7 @@ Limits, read from its source (src/main.c, browser.c, ChangeLog), and how the con
 - siege stops after 1,024 failed sockets, allows 255 users, parses HTML for further requests and follows redirects. The
   configuration raises the limits and turns the rest off.
 - `verbose` has it print a row for each answer, under a lock that all users share, which lowers its rate. In a run by
-  time users are cancelled at the end. One that is printing loses the content of stdio's buffer, up to 4 kB or 75 rows.
+  time users are cancelled at the end. Each that is printing loses the content of stdio's buffer, up to 4 kB or 75 rows.
   It counts an answer after its row: a user cancelled between the two leaves one row more than the summary has answers.
 - Certificates are never verified. Each connection has its own TLS context (src/ssl.c), so that none resumes a session.
 - Before 4.1.4 users are cancelled wherever they are (`PTHREAD_CANCEL_ASYNCHRONOUS`). One that holds a lock of the C

@@ -56,7 +56,9 @@ def test_scheduler_shows_the_wait_of_goroutines_beside_the_share(profiled: Store
     assert figure.axes[1].get_title(loc="left") == "mean wait of goroutines"
     drawn = [np.asarray(line.get_ydata(), dtype=float) for line in figure.axes[1].get_lines()]
     assert np.allclose(drawn, [[2e-5, 4e-4], [2e-5, 4e-4]])
-    assert "The wait of goroutines is another overhead than the share" in get_figure("scheduler").caption(waiting)
+    assert "The share does not contain it: the CPU works for others meanwhile" in get_figure("scheduler").caption(
+        waiting
+    )
 
 
 def test_scheduler_describes_the_ends_of_its_lines(profiled: StoredRun) -> None:

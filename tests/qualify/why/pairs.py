@@ -141,8 +141,11 @@ def behind_nginx(**options: object) -> dict[str, Any]:
 PROFILED = {"profile": {"blocks": 3, "duration_s": 4, "frequency_hz": 999}}
 FEW = {"load": {"tool": "wrk", "connections": 4, "duration_s": 2}}
 """A load that leaves the CPU idle where requests wait."""
-TWO = {"load": {"tool": "wrk", "connections": 2, "duration_s": 2}}
-"""A load whose requests wait for the CPU for less than a millisecond, at 0.1 ms of CPU time each."""
+TWO = {"load": {"tool": "wrk", "connections": 2, "duration_s": 2}, "roles": {"sut": {}, "load": {}}}
+"""A load whose requests wait for the CPU for less than half a millisecond, even where neighbours double its 0.1 ms.
+
+With a quota they may wait for as long as the pair adds.
+"""
 DIFFERS = [{"what": ["header_bytes", "body_bytes", "body"], "why": "one of them compresses"}]
 
 EQUAL = CausePair(
