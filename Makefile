@@ -14,14 +14,13 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check check-pythons snapshots record studies audits figures notebooks bench faults chaos format lock clean system
+.PHONY: help demo test qualify check snapshots record studies audits figures notebooks bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
 	@echo 'make test    the tests that a developer runs: units, the agent, and one comparison on a lab'
-	@echo 'make qualify all other tests, on labs of their own: studies, faults, load tools, services'
+	@echo 'make qualify all other tests, on labs of their own: hosts, load tools, services, studies, crashes'
 	@echo 'make check   lint, types and unit tests'
-	@echo 'make check-pythons  types and pure tests on every supported version of Python that can be had here'
 	@echo 'make snapshots   the printed texts that tests compare, written again'
 	@echo 'make figures the notebooks as pages, on the runs that ship with them, in build/figures'
 	@echo 'make notebooks  the pictures that are kept in the notebooks, from the runs that ship'
@@ -30,7 +29,7 @@ help:
 	@echo 'make audits  the pages of the audits, from the snapshots that ship'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
-	@echo 'make chaos   runs killed and disconnected at random moments, 50 faults of seconds (FAULTS=…), hostile input'
+	@echo 'make chaos   runs killed and disconnected at 90 random moments'
 	@echo 'make format  put the sources in order'
 	@echo 'make lock    resolve the dependencies anew (ARGS=--upgrade: to their newest versions)'
 	@echo 'make clean   remove what the others made, but no results'
@@ -46,20 +45,18 @@ BESIDE = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=loadfile --no-loadscope-reorder)
 # Each process imports everything, which takes seconds: not more of them than there are processors.
 PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile
-# How long each test took is in build/tests, in the form of JUnit.
-DURATIONS = --junit-xml=build/tests/$@.xml
+# The ten slowest tests are printed; how long each took is in build/tests, in the form of JUnit.
+DURATIONS = --durations=10 --junit-xml=build/tests/$@.xml
 # Its browser opens reports as their readers do.
 test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(PURE) $(DURATIONS) $(ARGS) tests/unit tests/contract tests/lab
 
-# Beside other tests no trial is healthy: `make faults` has the tests of healthy trials.
-APART = faults/test_healthy.py
 # Containers: the tests start images of static programs, with podman; with docker only where its daemon is installed, as
 # its package starts one on the machine. PostgreSQL is started by tests, in labs.
 qualify: also = bpftrace chromium podman runc netavark iptables postgres
 qualify: system
-	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(APART:%=--ignore=tests/qualify/%) $(ARGS) tests/qualify
+	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(ARGS) tests/qualify
 
 check: .venv/installed
 	.venv/bin/ruff format --check
@@ -69,27 +66,6 @@ check: .venv/installed
 	wait $$types && exit $$tests
 
 EXTRAS = $(patsubst %,--extra %,notebooks s3 http dask duckdb)
-# The versions that pyproject.toml claims, each in an environment of its own. uv looks for them on PATH, pyenv's included,
-# and otherwise downloads them. The lock pins other versions of NumPy, SciPy and their types on newer ones.
-PYTHONS = 3.11 3.12 3.13
-check-pythons: .venv/installed
-	@PATH="$$PATH$$(printf ':%s' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)"; export PATH; checked=; skipped=; failed=; \
-	for version in $(PYTHONS); do \
-	  folder=build/pythons/$$version; echo "== Python $$version"; \
-	  $$folder/bin/python -c '' 2>/dev/null || .venv/bin/uv venv --quiet --clear --python $$version $$folder \
-	    || { skipped="$$skipped $$version"; continue; }; \
-	  checked="$$checked $$version"; \
-	  $(index) .venv/bin/uv pip install --quiet --python $$folder/bin/python --require-hashes \
-	    --constraint requirements.lock --requirement pyproject.toml $(EXTRAS) --group dev && \
-	  .venv/bin/uv pip install --quiet --python $$folder/bin/python --no-deps --no-build-isolation --editable . && \
-	  $$folder/bin/python -m mypy --cache-dir $$folder/mypy && \
-	  $$folder/bin/python -m pytest $(PURE) $(ARGS) tests/unit \
-	    || failed="$$failed $$version"; \
-	done; \
-	test -z "$$skipped" || echo "Not checked, as it is not installed and uv cannot download it: Python$$skipped" >&2; \
-	test -z "$$failed" || { echo "Failed on Python$$failed" >&2; exit 1; }; \
-	test -n "$$checked"
-
 # Removed first, so that none stays of a test that is gone.
 snapshots: .venv/installed
 	rm -rf tests/fixtures/snapshots
@@ -136,11 +112,10 @@ bench: system
 	.venv/bin/python -m pytest -o python_files='bench_*.py' --capture=no $(ARGS) tests/bench
 
 faults: system
-	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) BENCHKIT_DISTURBED_RUNS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/qualify/faults
+	BENCHKIT_FAULT_TRIALS=$(or $(TRIALS),60) BENCHKIT_DISTURBED_RUNS=$(or $(TRIALS),60) .venv/bin/python -m pytest --capture=no $(ARGS) tests/faults
 
 chaos: system
-	BENCHKIT_CHAOS=1 BENCHKIT_CHAOS_FAULTS=$(or $(FAULTS),50) .venv/bin/python -m pytest -o python_files='chaos_*.py test_*.py bench_journal.py' --capture=no $(ARGS) \
-	  tests/qualify/chaos tests/bench
+	.venv/bin/python -m pytest -o python_files='chaos_*.py' --capture=no $(ARGS) tests/qualify/chaos
 
 format: .venv/installed
 	.venv/bin/ruff format

@@ -53,13 +53,6 @@ def test_the_inventory_is_valid(tmp_path: Path) -> None:
     }
 
 
-def test_every_link_leads_to_a_file() -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
-    assert len(links) >= 3
-    for link in links:
-        assert (ROOT / link).exists(), link
-
-
 RUN_BY = {
     "benchkit compare --gate": "cli/test_compare.py",
     "benchkit fields": "cli/test_fields.py",

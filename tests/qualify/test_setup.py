@@ -116,32 +116,6 @@ def test_packages_are_installed_without_asking_only_with_yes(
         assert ("--yes" in shown) is unasked
 
 
-def test_the_versions_of_python_that_are_claimed_are_those_that_are_checked() -> None:
-    (checked,) = re.findall(r"^PYTHONS = (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    prefix = "Programming Language :: Python :: "
-    claimed = [each.removeprefix(prefix) for each in PROJECT["project"]["classifiers"] if each.startswith(prefix)]
-    assert claimed == checked.split()
-    assert PROJECT["project"]["requires-python"] == f">={claimed[0]}"
-
-
-@pytest.mark.parametrize(("versions", "skipped", "code"), [("3.11 3.99", "3.99", 0), ("3.98 3.99", "3.98 3.99", 2)])
-def test_a_version_of_python_that_cannot_be_had_is_named(
-    checkout: Path, tmp_path: Path, versions: str, skipped: str, code: int
-) -> None:
-    """Let uv make an environment for 3.11 alone; one version that is checked is enough for success."""
-    uv = checkout / ".venv/bin/uv"
-    uv.write_text(
-        "#!/bin/sh\n"
-        "for last; do :; done\n"
-        'case "$*" in *3.9[89]*) exit 2 ;; venv*) ;; *) exit 0 ;; esac\n'
-        'mkdir -p "$last/bin" && printf "#!/bin/sh\\n" > "$last/bin/python" && chmod +x "$last/bin/python"\n'
-    )
-    uv.chmod(0o755)
-    done = make(checkout, "check-pythons", f"PYTHONS={versions}", PYENV_ROOT=str(tmp_path))
-    assert done.returncode == code, done.stderr
-    assert f"Not checked, as it is not installed and uv cannot download it: Python {skipped}\n" in done.stderr
-
-
 def test_clean_keeps_results(checkout: Path) -> None:
     (checkout / "results").mkdir()
     (checkout / "package/__pycache__").mkdir(parents=True)

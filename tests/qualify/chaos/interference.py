@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from benchkit.lab.lab import Lab
+from tests.faults.disturbances import processes_of
 from tests.qualify.chaos.crash import set_clock_by
 from tests.qualify.chaos.kit import Running, on_host
-from tests.qualify.faults.disturbances import processes_of
 from tests.support.waiting import wait_until
 
 AB = "/usr/bin/ab"

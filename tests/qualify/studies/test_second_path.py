@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import jinja2
 import pandas as pd
 import pytest
 from scipy import stats
@@ -21,7 +18,7 @@ from scipy import stats
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.profile import PROFILE_METRICS
 from tests.support.studies.pages import page
-from tests.support.studies.study import NOTHING, RECORDED, RecordedStudy, read_studies
+from tests.support.studies.study import RECORDED, read_studies
 
 STUDIES = read_studies().values()
 CLAIMED = [
@@ -134,107 +131,6 @@ def test_a_printed_ratio_is_that_of_plain_pandas(run_id: str, ratio: Ratio) -> N
 
 def test_most_of_the_printed_ratios_are_checked() -> None:
     assert len(RATIOS) >= 80
-
-
-def calls() -> Iterator[tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any], str]]:
-    """Yield each figure other than a ratio in the prose of a study: the function, its arguments, and its text."""
-    for recorded in STUDIES:
-        study = recorded.study
-        texts = [study.answer, study.found, study.chinese, *(each.found for each in study.sentences)]
-        seen: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {}
-
-        def spy(name: str, function: Callable[..., Any], seen: dict[str, Any]) -> Callable[..., Any]:
-            def called(*arguments: object, **levels: object) -> str | bool:
-                text: str | bool = function(*arguments, **levels)
-                if isinstance(text, str) and text != NOTHING:
-                    seen[f"{name} {arguments} {levels}"] = (name, arguments, levels, text)
-                return text
-
-            return called
-
-        functions = {name: spy(name, function, seen) for name, function in recorded.functions.items()}
-        for text in texts:
-            jinja2.Template(text).render(functions)
-        yield from ((recorded, *call) for call in seen.values() if call[0] not in {"ratio", "state"})
-
-
-CALLS = list(calls())
-
-
-def cell_with(run_id: str, levels: dict[str, Any]) -> str:
-    """Return the one cell that has these levels."""
-    trials = table("trials", run_id)["cell_id"].drop_duplicates()
-    parts = [f"{name}={level}".lower() for name, level in levels.items()]
-    (cell,) = [each for each in trials if set(parts) <= set(each.lower().split(",")) and not each.endswith("~control")]
-    return str(cell)
-
-
-def number(text: str) -> float:
-    """Return the number that a text begins with, whose unit follows."""
-    return float(text.partition(" ")[0].replace(",", ""))
-
-
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0].name}-{call[1]}-{call[4]}")
-def test_a_figure_in_prose_is_that_of_plain_pandas(
-    call: tuple[RecordedStudy, str, tuple[Any, ...], dict[str, Any], str],
-) -> None:
-    recorded, name, arguments, levels, text = call
-    run_id = recorded.runs[arguments[0]].manifest.run_id
-    if name == "waiting":
-        cell = cell_with(run_id, levels)
-        logs = shares(run_id).xs(cell, level="cell_id")
-        found = 100 * logs.map(math.exp).mean()
-    elif name == "share":
-        rows = table("profile_share", run_id)
-        cells = table("trials", run_id).set_index("trial_id")["cell_id"]
-        of_cell = rows[rows["trial_id"].map(cells) == cell_with(run_id, levels)]
-        go = of_cell[of_cell["service"] == "app"]
-        found = 100 * go[go["category"].isin(arguments[1:])]["share"].sum() / go["trial_id"].nunique()
-    elif name == "connection":
-        logs = values(run_id, "server_memory_bytes")
-        few, many = (cell_with(run_id, {**levels, "connections": number}) for number in arguments[1:])
-        low, high = (math.exp(logs.xs(cell, level="cell_id").mean()) for cell in (few, many))
-        found = (high - low) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
-    elif name == "heap":
-        trials = table("trials", run_id)
-        trials = trials[~trials["trial_id"].isin(list(invalid(run_id, "server_memory_bytes")))]
-        rows = table("telemetry", run_id).merge(trials[["trial_id", "cell_id", "kind", "duration_s"]], on="trial_id")
-        rows = rows[(rows["metric"] == "heap_bytes") & rows["t_s"].between(0, rows["duration_s"])]
-        medians = rows[rows["kind"] == "measure"].groupby("cell_id")["value"].median()
-        few, many = (medians[cell_with(run_id, {**levels, "connections": number})] for number in arguments[1:])
-        found = (many - few) / (arguments[2] - arguments[1]) / {"KiB": 1024, "B": 1}[text.split()[1]]
-    elif name == "cost":
-        rows = table("components", run_id)
-        rows = rows[(rows["cell_id"] == cell_with(run_id, levels)) & (rows["level"] == "mode")]
-        found = 1e6 * rows[rows["component"] == arguments[1]]["value"].item()
-    elif name == "saved":
-        found = 1e6 * saved(run_id, *arguments[1:])
-    elif name == "mean":
-        found = math.exp(values(run_id, arguments[1]).xs(cell_with(run_id, levels), level="cell_id").mean())
-    else:
-        trials = table("trials", run_id)
-        found = (
-            trials.loc[trials["cell_id"] == cell_with(run_id, levels), arguments[1]].astype(float).map(math.log).mean()
-        )
-        found = math.exp(found)
-    step = 0.05 if "%" in text else 0.0  # of shares one decimal is printed, else three digits
-    assert number(text) == pytest.approx(found, rel=6e-3, abs=step)
-
-
-def saved(run_id: str, of: dict[str, Any], to: dict[str, Any], *categories: str) -> float:
-    """Return the CPU time per request that one cell saves over another, in all or in categories of its profiles."""
-    trials = table("trials", run_id)
-    costs = trials.set_index(["cell_id", "block"])["server_cpu_s_per_request"].astype(float)
-    is_partner = (trials["kind"] == "control") & ~trials["cell_id"].str.endswith("~control")
-    partners = costs[is_partner.to_numpy()]
-    if categories:
-        rows = table("profile_share", run_id)
-        part = rows[rows["category"].isin(categories)].groupby("trial_id")["share"].sum()
-        profiled = trials[trials["kind"] == "profile"].set_index("trial_id")
-        keys = pd.MultiIndex.from_frame(profiled.loc[part.index, ["cell_id", "block"]])
-        partners = partners * part.set_axis(keys)
-    means = [partners.xs(cell_with(run_id, levels), level="cell_id").mean() for levels in (to, of)]
-    return float(means[0] - means[1])
 
 
 def test_the_published_profiles_stand_beside_those_of_plain_pandas() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.qualify.faults.fault_lab import FaultLab, connected_lab
+from tests.faults.fault_lab import FaultLab, connected_lab
 from tests.support.cli.fixtures import cli, environment
 
 __all__ = ["cli", "environment", "why_lab"]

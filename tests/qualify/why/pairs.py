@@ -13,7 +13,7 @@ from benchkit.comparison.diagnoses.diagnosis import Cause
 from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.why import is_shown
 from benchkit.store.store import Store
-from tests.qualify.faults.fault_lab import FaultLab
+from tests.faults.fault_lab import FaultLab
 from tests.support.paths import ROOT
 
 SERVERS = ROOT / "tests" / "support" / "servers"

@@ -6,8 +6,8 @@ import pytest
 
 from benchkit.comparison.components import Component, components_of
 from benchkit.models.trial import Tracer
+from tests.faults.fault_lab import FaultLab
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
-from tests.qualify.faults.fault_lab import FaultLab
 from tests.qualify.why.pairs import PAIRS, SERVERS, read_without_verdicts
 from tests.support.cli.fixtures import Cli
 

@@ -8,13 +8,11 @@ whose true ratios are all one, in a new random order in every round.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from benchkit.stats.inference import ALPHA, MIN_BLOCKS, t_quantile, t_statistics
-from benchkit.stats.samples import Reals, log_left
+from benchkit.stats.samples import Reals
 from tests.support.paths import TESTS
 from tests.support.simulation.noise import Model
 
@@ -83,36 +81,3 @@ def sliced(name: str, cells: int) -> Model:
         return blocks.logs.swapaxes(1, 2).reshape(runs, trials)
 
     return model
-
-
-class LimitedCoverage(NamedTuple):
-    """Figures of runs without the blocks whose cells were unequally disturbed."""
-
-    kept: float
-    """Share of the blocks."""
-    decided: float
-    """Share of the runs that keep enough blocks for an interval."""
-    coverage: float
-    """Share of the intervals that contain the true ratio."""
-    half_width: float
-    """Median, as a log-ratio."""
-
-
-def coverage_with_limit(series: SliceSeries, limit: float, *, blocks: int, runs: int = 4_000) -> LimitedCoverage:
-    """Return the figures of runs of two equal cells, without blocks whose CPU time left is unequal beyond a limit."""
-    simulated = simulate(series, np.random.default_rng([blocks, runs]), runs=runs, cells=2, blocks=blocks)
-    left = log_left(simulated.foreign_shares)
-    is_kept = np.abs(left[:, 1] - left[:, 0]) <= limit
-    counts = is_kept.sum(axis=1)
-    differences = simulated.logs[:, 1] - simulated.logs[:, 0]
-    covered, half_widths = 0, []
-    for row, keep in zip(differences[counts >= MIN_BLOCKS], is_kept[counts >= MIN_BLOCKS], strict=True):
-        (mean,), (error,) = t_statistics(row[keep][None, :])
-        half_widths.append(t_quantile(1 - ALPHA, int(keep.sum()) - 1) * float(error))
-        covered += abs(float(mean)) <= half_widths[-1]
-    return LimitedCoverage(
-        kept=float(is_kept.mean()),
-        decided=len(half_widths) / runs,
-        coverage=covered / len(half_widths),
-        half_width=float(np.median(half_widths)),
-    )

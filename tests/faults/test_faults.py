@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 from scipy.stats import binom
 
-from tests.qualify.faults.conftest import FaultLabs
-from tests.qualify.faults.fault_lab import FaultLab, JudgedTrial
-from tests.qualify.faults.faults import FAULTS, ExpectedFinding, Fault
-from tests.qualify.faults.scores import Scores
+from tests.faults.conftest import FaultLabs
+from tests.faults.fault_lab import FaultLab, JudgedTrial
+from tests.faults.faults import FAULTS, ExpectedFinding, Fault
+from tests.faults.scores import Scores
 
 REQUESTED = os.environ.get("BENCHKIT_FAULT_TRIALS")
 """Trials that `make faults` asks for; None: other tests run beside these."""

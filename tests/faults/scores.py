@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from scipy import stats
 
 from benchkit.judge.checks.registry import CHECKS
-from tests.qualify.faults.fault_lab import JudgedTrial
-from tests.qualify.faults.faults import ExpectedFinding
+from tests.faults.fault_lab import JudgedTrial
+from tests.faults.faults import ExpectedFinding
 
 
 @dataclass

@@ -14,7 +14,7 @@ from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.nginx import hello_body
 from benchkit.store.run_folder import RunFolder
-from tests.qualify.faults.disturbances import (
+from tests.faults.disturbances import (
     DelayedAction,
     busy_loop,
     command_of,
@@ -26,7 +26,7 @@ from tests.qualify.faults.disturbances import (
     set_quota,
     stop_for,
 )
-from tests.qualify.faults.fault_lab import FaultLab, JudgedTrial, TrialHook
+from tests.faults.fault_lab import FaultLab, JudgedTrial, TrialHook
 
 MID_WINDOW_S = 0.2
 """Delay after the load began, which is noticed late on busy machines."""

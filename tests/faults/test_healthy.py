@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from benchkit.judge.checks.unstable import REFERENCE_BLOCKS
-from tests.qualify.faults.conftest import FaultLabs
-from tests.qualify.faults.disturbances import DisturbanceMonitor
-from tests.qualify.faults.fault_lab import FaultLab, JudgedTrial
-from tests.qualify.faults.faults import HEALTHY, Healthy
-from tests.qualify.faults.scores import Scores
-from tests.qualify.faults.test_faults import MAX_ERROR_RATE, MIN_DECISIVE_TRIALS, TRIALS, listing
+from tests.faults.conftest import FaultLabs
+from tests.faults.disturbances import DisturbanceMonitor
+from tests.faults.fault_lab import FaultLab, JudgedTrial
+from tests.faults.faults import HEALTHY, Healthy
+from tests.faults.scores import Scores
+from tests.faults.test_faults import MAX_ERROR_RATE, MIN_DECISIVE_TRIALS, TRIALS, listing
 
 DISTURBED_CORES, STOLEN = 0.05, 0.015
 """Cores used by others, and share stolen from a core, above which a trial was disturbed."""

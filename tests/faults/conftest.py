@@ -10,8 +10,8 @@ import pytest
 
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.qualify.faults.fault_lab import FaultLab, connected_lab
-from tests.qualify.faults.scores import Scores
+from tests.faults.fault_lab import FaultLab, connected_lab
+from tests.faults.scores import Scores
 
 CAP_BPS = 8e6
 """Rate below what any server here sends on one core."""

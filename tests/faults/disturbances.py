@@ -24,7 +24,7 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.services.nginx import hello_body
-from tests.qualify.faults.fault_lab import FaultLab, TrialHook
+from tests.faults.fault_lab import FaultLab, TrialHook
 
 LOOP = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass\n"
 PERIOD_US = 100_000

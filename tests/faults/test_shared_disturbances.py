@@ -12,10 +12,10 @@ import pytest
 from benchkit.comparison.compare import compare
 from benchkit.comparison.ratios import Ratio
 from tests.bench.real_runs import interval
-from tests.qualify.faults.conftest import FaultLabs
-from tests.qualify.faults.disturbances import busy_loop, cpus_of, quota
-from tests.qualify.faults.fault_lab import FaultLab
-from tests.qualify.faults.faults import sliced
+from tests.faults.conftest import FaultLabs
+from tests.faults.disturbances import busy_loop, cpus_of, quota
+from tests.faults.fault_lab import FaultLab
+from tests.faults.faults import sliced
 
 RUNS = int(os.environ.get("BENCHKIT_DISTURBED_RUNS", "0"))
 """Disturbed runs: each takes 40 s, so that only `make faults` makes any."""
