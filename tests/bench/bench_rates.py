@@ -1,31 +1,26 @@
-"""Figures at rates on the lab: capacities against a queueing model, precision at a held rate, contention of a lock.
+"""Figures at rates on the lab: capacities against a queueing model, precision at a held rate.
 
 Each takes some minutes, and can be measured by itself:
 
     make bench ARGS="-k capacity_is_that_of_the_model"
     make bench ARGS="-k cost_at_a_held_rate"
-    make bench ARGS="-k lock_raises_the_contention"
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 from benchkit.comparison.compare import compare
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.runs.run_data import read_run_data
-from benchkit.comparison.trends import cells_along, fit_block
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.stats.samples import take_samples
 from benchkit.store.store import Store
 from tests.bench.real_runs import run_once, table
 from tests.support.builders import experiment, stack, stacks
@@ -42,8 +37,6 @@ QUEUE = "queue:1ms"
 """Queue that each request passes without using the CPU: its service time is known, and depends on no core's speed."""
 
 PAIRS = 20
-CONNECTIONS = (1, 2, 4, 8)
-"""Connections at which requests of 1 ms leave a core idle: the law finds waiting for the lock, not for the CPU."""
 HALF = 0.5
 """Largest half-width of the ratio of CPU time per request, as a share of the half-width for rates at full speed."""
 
@@ -142,35 +135,3 @@ def test_the_cost_at_a_held_rate_is_more_precise_than_the_rate_at_full_speed(hos
     share = widths["server_cpu_s_per_request"] / widths["rps"]
     print(f"half-width at the held rate: {share:.2f} of that at full speed")
     assert share <= HALF
-
-
-def _contentions(store: Path, run_id: str) -> Mapping[str, list[float]]:
-    """Return the contention fitted to each block, by stack."""
-    data = read_run_data(Store(store), Store(store).run(run_id))
-    samples = take_samples(data.trials, "rps", [])
-    found = {}
-    for others, cells in cells_along(data, "connections"):
-        blocks = np.array([samples.of(cell_id) for _, cell_id in cells]).T
-        numbers = np.array([number for number, _ in cells])
-        found[dict(others)["stack"]] = [float(fit_block(numbers, block)[1]) for block in blocks]
-    return found
-
-
-def test_a_lock_raises_the_contention(hosts: Hosts, tmp_path: Path) -> None:
-    """Fit the law to two servers in each block: requests take 1 ms, in one of them with a lock of 0.2 ms."""
-    scenario = experiment(
-        stacks={
-            "free": stack(inject_fault=["delay:1ms"]),
-            "locked": stack(inject_fault=["delay:1ms", "lock:0.2ms"]),
-        },
-        factors={"stack": ["free", "locked"], "connections": list(CONNECTIONS)},
-        baseline={"stack": "free"},
-        load={"tool": "h2load", "connections": "$connections", "duration_s": 2},
-        telemetry="off",
-        blocks=PAIRS,
-    )
-    found = _contentions(tmp_path, run_once(tmp_path, scenario, hosts))
-    rows = [[f"{free:.4f}", f"{locked:.4f}"] for free, locked in zip(found["free"], found["locked"], strict=True)]
-    print("\n" + table(["contention", "with a lock of 0.2 ms"], rows))
-    raised = sum(locked > free for free, locked in zip(found["free"], found["locked"], strict=True))
-    assert (raised, len(rows)) == (PAIRS, PAIRS)

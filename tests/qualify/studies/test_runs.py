@@ -42,8 +42,8 @@ def test_nginx_vs_go_sends_equal_answers_and_restores_the_settings(lab: Lab, run
     assert len({cell.partition(",")[0] for cell in ran.trials.index}) == 4
     assert set(ran.trials["probe_header_bytes"]) == {141}
     assert ran.trials["probe_body_sha256"].nunique() == 1
-    facts = ran.table("hosts")
-    facts = facts[facts["role"] == "sut"].set_index(["at", "fact"])["value"]
+    hosts = ran.table("hosts")
+    facts = hosts[hosts["role"] == "sut"].set_index(["at", "fact"])["value"]
     assert facts["tuned", "sysctls.net.ipv4.tcp_tw_reuse"] == "1"
     assert facts["restored", "sysctls.net.ipv4.tcp_tw_reuse"] == facts["start", "sysctls.net.ipv4.tcp_tw_reuse"]
 
@@ -59,8 +59,8 @@ def test_bodies_of_static_files_have_the_sizes_of_their_levels(lab: Lab, run_stu
 def test_nginx_has_a_socket_for_each_worker_or_one_for_all(lab: Lab, run_study: RunStudy) -> None:
     ran = run_study(lab.inventory(), "reuseport", *QUICK)
     check_answers(ran)
-    limits = ran.table("telemetry")
-    limits = limits[(limits["metric"] == "accept_queue_limit") & limits["instance"].str.contains("8080", na=False)]
+    table = ran.table("telemetry")
+    limits = table[(table["metric"] == "accept_queue_limit") & table["instance"].str.contains("8080", na=False)]
     for cell, record in ran.records.items():
         of_trial = limits[limits["trial_id"] == record.trial_id]
         assert set(of_trial["value"]) == {record.levels["backlog"]}, cell
