@@ -65,7 +65,7 @@ check: .venv/installed
 	.venv/bin/python -m pytest $(PURE) $(ARGS) tests/unit; tests=$$?; \
 	wait $$types && exit $$tests
 
-EXTRAS = $(patsubst %,--extra %,notebooks s3 http dask duckdb)
+EXTRAS = $(patsubst %,--extra %,notebooks s3 http dask)
 # Removed first, so that none stays of a test that is gone.
 snapshots: .venv/installed
 	rm -rf tests/fixtures/snapshots

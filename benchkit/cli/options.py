@@ -308,24 +308,3 @@ HeaderEnv = Annotated[
         help="Header whose value is read from an environment variable, and never stored or shown; repeatable.",
     ),
 ]
-
-# Work on many runs
-WorkerProcesses = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        min=1,
-        help="Processes for the work on many runs; 1: this one alone. [default: one for each core]",
-        show_default=False,
-    ),
-]
-ClusterAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Work on this cluster of Dask, as tcp://192.0.2.10:8786; `benchkit cluster up` starts one.",
-        show_default=False,
-    ),
-]

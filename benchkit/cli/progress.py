@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
 from benchkit.cli.console import announced_if_slow, say
-from benchkit.errors import InputError
 from benchkit.run.events import RunObserver
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
     from benchkit.store.run_folder import RunFolder
-    from benchkit.store.run_jobs import RunResult, ValueT
-    from benchkit.store.store import Store
 
 
 Position = tuple[int, int]
@@ -175,45 +172,3 @@ def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: s
     if verdict == "valid" or planned_trial.kind in {"profile", "trace"}:
         return units.requests_per_s(rps)
     return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
-
-
-def run_on_all(
-    title: str,
-    function: Callable[[Store, RunFolder], ValueT],
-    store: Store,
-    workers: int | None,
-    cluster: str | None,
-) -> list[RunResult[ValueT]]:
-    """Call a function for each run of a store with a progress bar, and name the runs with a problem.
-
-    `workers` and `cluster` are the options of these names. Raises InputError where both are given.
-    """
-    from benchkit.store.run_jobs import RunResult, Workers, run_on_runs
-
-    if workers is not None and cluster is not None:
-        raise InputError("--workers and --cluster exclude each other", hint="a cluster has its own number of workers")
-    found, unreadable = store.survey()
-    run_ids = [run.run_id for run, _ in found]
-    with _progress_bar(title, len(run_ids)) as advance:
-        results = run_on_runs(function, store, run_ids, Workers(workers, cluster), notify=say, advance=advance)
-    results += [RunResult(run_id, None, str(error)) for run_id, error in unreadable.items()]
-    for result in results:
-        if result.problem is not None:
-            say(f"{result.run_id} stays as it was: {result.problem}")
-    return results
-
-
-@contextlib.contextmanager
-def _progress_bar(title: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on stderr, if that is a terminal; yield the function to call after each part."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from benchkit.cli.terminal import Terminal
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Terminal("stderr")) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)

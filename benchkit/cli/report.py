@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from benchkit.cli.console import announced_if_slow, print_json, say
-from benchkit.cli.options import ClusterAddress, Json, StoreToRead, WorkerProcesses, complete_run, in_existing_folder
-from benchkit.cli.progress import run_on_all
+from benchkit.cli.options import Json, StoreToRead, complete_run, in_existing_folder
 from benchkit.errors import BenchkitError, InputError
 from benchkit.registry import Registry
 
@@ -44,28 +43,18 @@ def report(
             help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs; of a store below a URL, report-RUN/ and site/ here]",
         ),
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Write the report of each run into its folder, then the site.")
-    ] = False,
-    workers: WorkerProcesses = None,
-    cluster: ClusterAddress = None,
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG.
 
     Without a run, write a site of the whole store: its scenarios with their history, and its runs with their written
-    reports. The site needs no server. A second call writes only the pages that changed. With --all, the reports of all
-    runs are written first, with all cores or on a cluster of Dask.
+    reports. The site needs no server. A second call writes only the pages that changed.
     """
-    from benchkit.report.pages.report_files import write_report, write_run_report
+    from benchkit.report.pages.report_files import write_report
     from benchkit.report.stored_run import read_run
-    from benchkit.store.store import Store, existing_store, open_store
+    from benchkit.store.store import open_store
 
-    if every and runs:
-        raise InputError("name runs, or give --all", why="both are given")
-    if every:
-        run_on_all("report", write_run_report, Store(existing_store(store)), workers, cluster)
     if not runs:
         whole = open_store(store, must_exist=True)
         with announced_if_slow("reading the runs of the store"):

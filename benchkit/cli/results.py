@@ -11,8 +11,7 @@ import typer
 
 from benchkit.cli.commands import add_subcommands
 from benchkit.cli.console import print_json, print_table, say
-from benchkit.cli.options import ClusterAddress, Json, RunId, StoreFolder, StoreToRead, WorkerProcesses, complete_run
-from benchkit.cli.progress import run_on_all
+from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead, complete_run
 from benchkit.cli.transfer import pull, push
 from benchkit.errors import ExitCode, InputError
 from benchkit.units import ABSENT, count, counted, rate, seconds
@@ -194,15 +193,12 @@ def reparse(
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="All runs of the store.")] = False,
-    workers: WorkerProcesses = None,
-    cluster: ClusterAddress = None,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
     """Rebuild the tables of a run from its raw outputs alone, and judge its trials again.
 
-    With --all, rebuild every run, with all cores or on a cluster of Dask. Runs that are damaged or in use are named and
-    skipped; the exit code is then 1.
+    With --all, rebuild every run. Runs that are damaged or in use are named and skipped; the exit code is then 1.
     """
     from benchkit.run.rebuild import rebuild_run
     from benchkit.store.store import Store, existing_store, store_path
@@ -211,7 +207,7 @@ def reparse(
         why = "both a run and --all are given" if every else "no run is given"
         raise InputError("name a run, or give --all", why=why)
     if run is None:
-        _reparse_all(Store(existing_store(store)), workers, cluster, json=json)
+        _reparse_all(Store(existing_store(store)), json=json)
         return
     where = Store(store_path(store))
     found = where.run(run)
@@ -222,17 +218,26 @@ def reparse(
         say(f"{found.run_id}: {counted(number, 'trial')} rebuilt")
 
 
-def _reparse_all(store: Store, workers: int | None, cluster: str | None, *, json: bool) -> None:
+def _reparse_all(store: Store, *, json: bool) -> None:
     from benchkit.run.rebuild import rebuild_run
 
-    results = run_on_all("reparse", rebuild_run, store, workers, cluster)
+    found, unreadable = store.survey()
+    problems = {run_id: str(error) for run_id, error in unreadable.items()}
+    trials: dict[str, int] = {}
+    for run, _ in found:
+        try:
+            trials[run.run_id] = rebuild_run(store, run)
+        except InputError as error:
+            problems[run.run_id] = str(error)
     if json:
+        every = [*trials, *problems]
         print_json(
-            {"runs": [{"run_id": each.run_id, "trials": each.value, "problem": each.problem} for each in results]}
+            {"runs": [{"run_id": each, "trials": trials.get(each), "problem": problems.get(each)} for each in every]}
         )
-    done = [each.value for each in results if each.value is not None]
-    say(f"{counted(sum(done), 'trial')} of {counted(len(done), 'run')} rebuilt")
-    if len(done) < len(results):
+    for run_id, problem in problems.items():
+        say(f"{run_id} stays as it was: {problem}")
+    say(f"{counted(sum(trials.values()), 'trial')} of {counted(len(trials), 'run')} rebuilt")
+    if problems:
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -19,10 +19,9 @@ from benchkit.store.tables import factor_columns, has_factors
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
-    import duckdb
     import pandas as pd
 
-Engine = Literal["pandas", "dask", "duckdb"]
+Engine = Literal["pandas", "dask"]
 """Library that a table is given to."""
 
 
@@ -39,10 +38,10 @@ class Selection:
     trials: Mapping[str, Sequence[str]] | None
     """Ids of trials by run; None: all rows."""
 
-    def parts(self) -> dict[Partition, tuple[str, ...]]:
-        """Return the paths or URLs of the files by run; runs without a selected trial are omitted."""
+    def parts(self) -> dict[Partition, tuple[Path, ...]]:
+        """Return the files by run; runs without a selected trial are omitted."""
         runs = self.runs if self.trials is None else self.trials.keys()
-        return self.store.part_locations(self.table, runs=runs, scenario=self.scenario)
+        return self.store.parts(self.table, runs=runs, scenario=self.scenario)
 
     def factors(self) -> pd.DataFrame | None:
         """Return the levels of all cells, with one read; None for a table without cells."""
@@ -76,10 +75,6 @@ def load(table: str, *, engine: Literal["pandas"] = "pandas", **rows: Unpack[Row
 def load(table: str, *, engine: Literal["dask"], **rows: Unpack[RowOptions]) -> dd.DataFrame: ...
 
 
-@overload
-def load(table: str, *, engine: Literal["duckdb"], **rows: Unpack[RowOptions]) -> duckdb.DuckDBPyRelation: ...
-
-
 def load(
     table: str,
     *,
@@ -91,7 +86,7 @@ def load(
     kind: StoredKind | None = None,
     valid_for: str | Sequence[str] | None = None,
     engine: Engine = "pandas",
-) -> pd.DataFrame | dd.DataFrame | duckdb.DuckDBPyRelation:
+) -> pd.DataFrame | dd.DataFrame:
     """Read a stored table as a DataFrame, one row as `benchkit/store/README.md` says, in SI units.
 
     Without any selection it has the rows of all runs: also of invalid trials, of profile trials, of all scenarios and
@@ -107,9 +102,8 @@ def load(
     - `valid_for`: a metric (a column of `trials`), or several. Only trials that have a value of each, and that no ratio
       excludes. No finding of severity `invalid` names the metric, and a percentile has enough requests. Suspect trials
       stay, and so do trials that were never judged. In tables other than `trials`, only rows of these trials.
-    - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, and `duckdb` a relation of DuckDB, for
-      tables larger than memory. Only files of the selected runs are opened, and their rows read when they are computed.
-      The factors, and what selects trials (`kind`, `valid_for`), are read immediately.
+    - `engine`: `dask` gives a DataFrame of Dask with a partition for each run, for tables larger than memory. Rows are
+      read when they are computed; the factors, and what selects trials (`kind`, `valid_for`), immediately.
 
     Added columns: `scenario` and `run_id`, and in tables with `cell_id` a `factor_<name>` for each factor of the runs
     read. Its values are numbers if all its levels are numbers, else text; null where a run has no such factor.
@@ -145,8 +139,8 @@ def load(
         return (frame if usable is None else frame[frame["trial_id"].isin(usable["trial_id"])]).reset_index(drop=True)
     ids = None if usable is None else {str(run): list(rows) for run, rows in usable.groupby("run_id")["trial_id"]}
     selection = Selection(table, where, runs, scenario, ids)
-    relation: dd.DataFrame | duckdb.DuckDBPyRelation = ENGINES[engine](selection)
-    return relation
+    frame_of_dask: dd.DataFrame = ENGINES[engine](selection)
+    return frame_of_dask
 
 
 def _metrics(valid_for: str | Sequence[str] | None) -> tuple[str, ...]:

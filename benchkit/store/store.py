@@ -21,7 +21,6 @@ from benchkit.models.run import Manifest, RunId
 from benchkit.store.durable_files import PARTIAL, fsync, make_folders
 from benchkit.store.layout import MANIFEST, Partition, table_folders, table_path
 from benchkit.store.local_files import LocalFiles
-from benchkit.store.parquet_files import current_files
 from benchkit.store.remote_copy import RemoteCopy
 from benchkit.store.remote_files import is_url
 from benchkit.store.run_folder import RunFolder, StoreFiles
@@ -209,17 +208,6 @@ class Store:
         found = self.files.table_files(table, runs, scenario)
         self._fetch_parts(table, found)
         return found
-
-    def part_locations(
-        self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
-    ) -> dict[Partition, tuple[str, ...]]:
-        """Return the paths or URLs of the same files, except those whose rows a merged file has.
-
-        Fetches nothing for a run with a single file.
-        """
-        found = self.files.table_files(table, runs, scenario)
-        self._fetch_parts(table, (part for part, files in found.items() if len(files) > 1))
-        return {part: tuple(map(self.files.locate, current_files(table, files))) for part, files in found.items()}
 
     def _fetch_parts(self, table: str, parts: Iterable[Partition]) -> None:
         beginning = table_path(table, None)

@@ -42,7 +42,6 @@ SLOW = (
     "google",
     "fsspec",
     "dask",
-    "distributed",
     "duckdb",
 )
 

@@ -1,1 +1,0 @@
-"""Tables larger than memory, and work on many runs, by Dask and DuckDB."""
