@@ -1,4 +1,4 @@
-"""`benchkit profile`: functions, shares and flame graphs of a CPU profile, from a file or a run."""
+"""`benchkit profile`: functions and shares of a CPU profile, from a file or a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ServiceOption = Annotated[
     str | None, typer.Option("--service", metavar="NAME", help="With --cell: the service, if there are several.")
 ]
 
-app = typer.Typer(help="A pprof or perf profile: functions, shares, flame graphs.", no_args_is_help=True)
+app = typer.Typer(help="A pprof or perf profile: functions, shares, export to speedscope.", no_args_is_help=True)
 File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin."),

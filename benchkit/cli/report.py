@@ -5,33 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from benchkit.cli.console import announced_if_slow, print_json, say
-from benchkit.cli.options import Json, StoreToRead, complete_run, in_existing_folder
+from benchkit.cli.console import print_json, say
+from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
 from benchkit.errors import BenchkitError, InputError
-from benchkit.registry import Registry
-
-SITES: Registry[Callable[..., Any]] = Registry("benchkit.sites", {}, Callable)
-"""Functions of plugins that write a site of a store into a folder."""
 
 FOLDER = "notebooks"
 
 
 def report(
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN]…",
-            help="Runs for one page: ids, their beginnings, or `latest`. Without: a site of all runs.",
-            autocompletion=complete_run,
-            show_default=False,
-        ),
-    ] = None,
+    run: RunId,
     *,
     out: Annotated[
         Path | None,
@@ -40,36 +27,22 @@ def report(
             "--out",
             metavar="DIR",
             callback=in_existing_folder,
-            help="Folder to write to. [default: report/ in the first run, site/ in the store for all runs; of a store below a URL, report-RUN/ and site/ here]",
+            help="Folder to write to. [default: report/ in the run; of a store below a URL, report-RUN/ here]",
         ),
     ] = None,
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """Write report.html, one self-contained file, and its figures as SVG and PNG.
-
-    Without a run, write a site of the whole store: its scenarios with their history, and its runs with their written
-    reports. The site needs no server. A second call writes only the pages that changed.
-    """
+    """Write report.html, one self-contained file, and its figures as SVG and PNG."""
     from benchkit.report.pages.report_files import write_report
     from benchkit.report.stored_run import read_run
     from benchkit.store.store import open_store
 
-    if not runs:
-        whole = open_store(store, must_exist=True)
-        with announced_if_slow("reading the runs of the store"):
-            site = SITES["site"](whole, out or whole.files.site)
-        if json:
-            print_json({"site": site.page, "pages": site.pages, "written": site.written})
-        else:
-            print(site.page)
-        return
     where = open_store(store)
-    found = list({run.run_id: run for run in map(where.run, runs)}.values())
-    first, *others = (read_run(where, run) for run in found)
-    path = write_report(first, out or found[0].report, *others)
+    found = where.run(run)
+    path = write_report(read_run(where, found), out or found.report)
     if json:
-        print_json({"run_id": found[0].run_id, "runs": [run.run_id for run in found], "report": path})
+        print_json({"run_id": found.run_id, "report": path})
     else:
         print(path)
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from benchkit.report.tables import Table
-from benchkit.report.theme import FLAME_TONES, SERIES, TONES
+from benchkit.report.theme import SERIES, TONES
 from benchkit.safe_text import legible
 
 _TAGS = {"number": "<td", "name": "<th scope=row", "text": "<td class=text", "prose": "<td class=prose"}
@@ -65,9 +65,8 @@ def policy(style: str, script: str) -> str:
 
 def theme() -> str:
     """Return the tones as CSS variables, light and for dark screens (paper is light), and series colours as classes."""
-    tones = (*TONES, *FLAME_TONES)
-    light = "".join(f"--{tone.name}:{tone.light};" for tone in tones)
-    dark = "".join(f"--{tone.name}:{tone.dark};" for tone in tones)
+    light = "".join(f"--{tone.name}:{tone.light};" for tone in TONES)
+    dark = "".join(f"--{tone.name}:{tone.dark};" for tone in TONES)
     series = "".join(f".tone-{i}{{color:var(--{tone.name})}}" for i, tone in enumerate(SERIES))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{series}\n"
 

@@ -23,7 +23,7 @@ from benchkit.report.figure import ReportFigure
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.style import HOVER, style
 from benchkit.report.tables import Table
-from benchkit.report.theme import FLAME_TONES, TONES
+from benchkit.report.theme import TONES
 
 _DPI = 150
 _TALLEST_PX = 8000
@@ -85,7 +85,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 FONTS = "'DejaVu Sans', sans-serif"
-_VARIABLES = {tone.light: f"var(--{tone.name})" for tone in (*FLAME_TONES, *TONES)}
+_VARIABLES = {tone.light: f"var(--{tone.name})" for tone in TONES}
 
 _HEAD = re.compile(r".*?(?=<svg)", re.DOTALL)
 _SIZE = re.compile(r' (?:width|height)="[^"]*pt"')

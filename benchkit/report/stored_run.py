@@ -21,11 +21,9 @@ from benchkit.comparison.compare import RunComparison, answer_of_run, classes_of
 from benchkit.comparison.cpu_profiles import ServiceProfile, service_profiles
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_table, run_data_from_tables
-from benchkit.models.profile import Profile
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.profile_tables import read_merged_profile
 from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
@@ -52,8 +50,6 @@ class StoredRun:
     """Folder with its raw files, which may be missing."""
     progress: RunProgress = field(default_factory=RunProgress)
     """Failed, skipped and repeated trials, from the journal."""
-    merged_profile: Callable[[tuple[str, ...], str], Profile | None] = field(default=lambda *_: None, repr=False)
-    """Merges the profiles of a service over these trials, with stacks; gives None if the store has no raw files."""
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -178,12 +174,4 @@ def read_run(store: Store, run: RunFolder) -> StoredRun:
         table=functools.cache(functools.partial(read_table, store, run.run_id)),
         folder=run,
         progress=read_progress(run.history()),
-        merged_profile=functools.cache(functools.partial(_read_profile, run)),
     )
-
-
-def _read_profile(run: RunFolder, trials: tuple[str, ...], service: str) -> Profile | None:
-    """Return the merged profile of a service in these trials, or None if the store has no raw files of them."""
-    if not all(run.raw_file_names(trial_id) for trial_id in trials):
-        return None
-    return read_merged_profile(run, map(run.record, trials), service)

@@ -2,8 +2,8 @@
 
 Text keeps a contrast of 4.5:1 to its surface and marks keep 3:1 (WCAG 2.2, 1.4.3 and 1.4.11). The series colours were
 chosen by a search in OKLab so that any two differ by at least 0.1. They do so as seen with normal vision and with
-protanopia, deuteranopia and tritanopia (simulated after Machado, Oliveira & Fernandes 2009). Marks differ in shape as
-well. The colours of flame graphs lie behind text, so that each keeps 4.5:1 to the ink of its surface.
+protanopia, deuteranopia and tritanopia (simulated after Machado, Oliveira & Fernandes 2009). Marks differ in shape,
+too.
 """
 
 from __future__ import annotations
@@ -33,29 +33,3 @@ SERIES = (
     Tone("series-6", "#2e0c5d", "#7060f0"),
 )
 TONES = (SURFACE, INK, MUTED, GRID, *SERIES)
-
-PACKAGES = (
-    Tone("pack-0", "#f9cf9c", "#6b4514"),
-    Tone("pack-1", "#f7c1ad", "#743a22"),
-    Tone("pack-2", "#f4dc8c", "#5c4d0b"),
-    Tone("pack-3", "#f3b8bf", "#73343f"),
-    Tone("pack-4", "#dfe08f", "#4c5111"),
-    Tone("pack-5", "#eabfe0", "#643a60"),
-    Tone("pack-6", "#c7e2a3", "#38551f"),
-)
-KERNEL = Tone("pack-kernel", "#b9d4f3", "#294a70")
-EVERYTHING = Tone("pack-all", "#dfe3e8", "#39414b")
-
-MORE = (
-    Tone("more-1", "#fbe3dc", "#4a2f2a"),
-    Tone("more-2", "#f7c6b8", "#67352b"),
-    Tone("more-3", "#f2a591", "#853a2c"),
-    Tone("more-4", "#ec8570", "#9c3c2b"),
-)
-LESS = (
-    Tone("less-1", "#dfeaf7", "#28364a"),
-    Tone("less-2", "#bed6f2", "#28466c"),
-    Tone("less-3", "#97bdec", "#26548b"),
-    Tone("less-4", "#74a5e6", "#2460a6"),
-)
-FLAME_TONES = (*PACKAGES, KERNEL, EVERYTHING, *MORE, *LESS)

@@ -30,8 +30,6 @@ class LocalFiles:
         self.path = path
         self.location = str(path)
         """Folder or URL of the store, as messages name it."""
-        self.site = path / "site"
-        """Default folder of a site of all runs."""
 
     @property
     def absolute_location(self) -> str:

@@ -47,8 +47,6 @@ class RemoteCopy:
         self.location = self.absolute_location = self.remote.url
         """URL of the store."""
         self.filesystem = self.remote.filesystem
-        self.site = Path("site")
-        """Default folder of a site of all runs, in the working directory."""
         folder = tempfile.mkdtemp(prefix="benchkit-store-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = Path(folder)

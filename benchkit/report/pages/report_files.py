@@ -11,9 +11,7 @@ from benchkit.registry import describe_failure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.pages.page import page
 from benchkit.report.rendering import Drawing, render
-from benchkit.report.stored_run import StoredRun, read_run
-from benchkit.store.run_folder import RunFolder
-from benchkit.store.store import Store
+from benchkit.report.stored_run import StoredRun
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +36,6 @@ def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
     path = directory / "report.html"
     write_file(path, page(*parts).encode())
     return path
-
-
-def write_run_report(store: Store, run: RunFolder) -> str:
-    """Write the report of a run into its folder; return the path of the page. Raises as `write_report` does."""
-    return str(write_report(read_run(store, run), run.report))
 
 
 def draw_figures(run: StoredRun) -> list[Drawing]:

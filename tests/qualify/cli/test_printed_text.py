@@ -40,7 +40,6 @@ def store(tmp_path: Path) -> Store:
         ("results", "list"),
         ("results", "trials", "latest"),
         ("results", "check"),
-        ("results", "export", "latest", "--format", "benchstat"),
         ("history", "synthetic"),
     ],
 )

@@ -103,23 +103,14 @@ def test_a_profile_is_read_from_stdin() -> None:
     assert json.loads(from_stdin.stdout) == document("top", NET_HTTP)
 
 
-def test_flame_writes_a_picture_or_a_document_for_speedscope(tmp_path: Path) -> None:
-    picture, other = tmp_path / "out.svg", tmp_path / "out.json"
-    assert benchkit_profile("flame", NGINX, "-o", str(picture)).stdout == f"{picture}\n"
-    assert "<svg" in picture.read_text()
-    assert document("flame", NGINX, "-o", str(other)) == {"written": str(other)}
-    assert json.loads(other.read_text())["profiles"][1]["unit"] == "nanoseconds"
-    assert document("flame", NET_HTTP, "--base", NGINX, "-o", str(picture)) == {"written": str(picture)}
-    assert "Differential flame graph" in picture.read_text()
+def test_export_writes_a_document_for_speedscope(tmp_path: Path) -> None:
+    written = tmp_path / "out.json"
+    assert document("export", NGINX, "-o", str(written)) == {"written": [str(written)]}
+    assert json.loads(written.read_text())["profiles"][1]["unit"] == "nanoseconds"
+    assert benchkit_profile("export", NET_HTTP, "-o", str(tmp_path / "no" / "x.json")).exit_code == 2
 
 
-def test_a_flame_graph_is_named_after_its_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert document("flame", NGINX) == {"written": "nginx-return.perf.txt.gz.svg"}
-    assert (tmp_path / "nginx-return.perf.txt.gz.svg").is_file()
-
-
-@pytest.mark.parametrize("command", ["top", "shares", "flame"])
+@pytest.mark.parametrize("command", ["top", "shares", "export"])
 def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Path) -> None:
     wrong = tmp_path / "wrk.txt"
     wrong.write_text("Running 10s test @ http://127.0.0.1\n")
@@ -140,11 +131,8 @@ def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) ->
     assert "cannot read the file" in refusal("top", "r2099", "--store", str(tmp_path))
 
 
-def test_contradicting_options_are_refused(tmp_path: Path) -> None:
+def test_contradicting_options_are_refused() -> None:
     assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
-    assert "expected a name in .svg or .json" in refusal("flame", NET_HTTP, "-o", str(tmp_path / "x.html"))
-    assert "no differences" in refusal("flame", NET_HTTP, "--base", NGINX, "-o", str(tmp_path / "x.json"))
-    assert benchkit_profile("flame", NET_HTTP, "-o", str(tmp_path / "no" / "x.svg")).exit_code == 2
     assert benchkit_profile("shares", NGINX, "--kernel", "none").exit_code == 2
     assert benchkit_profile("top", NET_HTTP, "--least", "2").exit_code == 2
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchkit.plugins.site.site import write_site
 from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import StoredRun, read_run
-from benchkit.store.durable_files import PARTIAL
 from benchkit.store.store import Store
 from tests.support.paths import ROOT
 from tests.support.report.fixtures import watched
@@ -104,19 +102,6 @@ def test_the_page_of_recorded_runs_is_accessible(browser: Browser, recorded: Pat
     assert browser.happened(*MESSAGES) == []
     requested = [event["params"]["request"]["url"] for event in browser.happened("Network.requestWillBeSent")]
     assert {url for url in requested if not url.startswith("data:")} == {recorded.as_uri()}
-
-
-def test_the_site_of_a_store_is_accessible(browser: Browser, axe: str, tmp_path: Path) -> None:
-    # Estimates of runs are kept in it; those of a notebook may be written into the recorded store meanwhile.
-    shutil.copytree(RECORDED, tmp_path / "store", ignore=shutil.ignore_patterns(f"*{PARTIAL}"))
-    site = write_site(Store(tmp_path / "store"), tmp_path / "site")
-    pages = [site.page, *sorted((tmp_path / "site" / "scenarios").glob("*.html"))[:2]]
-    assert len(pages) == 3
-    for page in pages:
-        for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
-            assert violations(show(browser, page, size, scheme), axe) == []
-            assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-            assert browser.happened(*MESSAGES) == []
 
 
 def test_the_accessibility_check_finds_a_defect(browser: Browser, report: Path, axe: str, tmp_path: Path) -> None:

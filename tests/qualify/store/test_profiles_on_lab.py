@@ -28,9 +28,7 @@ from benchkit.models.facts import ProgramFact
 from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.profiles.profile_file import read_profile
-from benchkit.report.figures.registry import FIGURES
 from benchkit.report.pages.page import page
-from benchkit.report.rendering import render
 from benchkit.report.stored_run import read_run
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
@@ -204,9 +202,9 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     shares = json.loads(output_of(["profile", "shares", *run, "--json"]))
     stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
     assert shares["categories"] == pytest.approx(stored)
-    picture = tmp_path / "flame.svg"
-    output_of(["profile", "flame", *run, "--base-cell", "connections=16", "-o", str(picture)])
-    assert "ngx_process_events_and_timers" in picture.read_text()
+    exported = tmp_path / "front.json"
+    output_of(["profile", "export", *run, "-o", str(exported)])
+    assert "ngx_process_events_and_timers" in exported.read_text()
     cells = json.loads(output_of(["profile", "cells", "latest", *at, "--json"]))
     waiting = {each["service"]: each["waiting"] for each in cells["services"]}
     assert set(waiting) == {"app", "front"}
@@ -224,8 +222,6 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
 
 def test_the_report_shows_the_profiles(ran: Ran) -> None:
     view = read_run(ran[0], ran[1].run)
-    drawing = render(FIGURES["flame"], view)
-    assert "<title>net/http.(*conn).serve: " in drawing.element or "<title>do_syscall_64 (kernel): " in drawing.element
     written = page((view, []))
     assert "Finding and waiting for work: share of the CPU samples" in written
     assert "RPS of profiled trials relative to their partners" in written

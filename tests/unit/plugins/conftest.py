@@ -1,4 +1,4 @@
 from __future__ import annotations
 
 from tests.support.comparison.fixtures import stored
-from tests.support.report.fixtures import make_run, run
+from tests.support.profiles.fixtures import recorded

@@ -1,0 +1,188 @@
+"""`results export` writes HdrHistogram's .hgrm, and `profile export` a profile for speedscope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from benchkit.cli.options import Json, RunId, StoreToRead, in_existing_folder
+from benchkit.cli.profile import CellOption, File, ServiceOption, profile_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from benchkit.models.profile import Profile
+
+SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
+SERIES = "raw"
+"""The exported series of `latency`: times as the load tool measured them."""
+_TICKS = 5
+"""Steps in each half of the remaining distance to 100 %, as in HdrHistogram's own tools."""
+_MS_PER_S = 1000.0
+_SHARE = 100.0
+
+
+def export_histograms(
+    run: RunId,
+    *,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR", callback=in_existing_folder, help="Folder to write to.")
+    ] = Path("histograms"),
+    cell: Annotated[str | None, typer.Option(help="Only this cell.")] = None,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
+    """Write the latency histogram of each cell as HdrHistogram's .hgrm, in milliseconds.
+
+    Histograms of a cell's trials are merged, without invalid trials. For everything else, read the tables:
+    `benchkit.load("trials", run=…).to_csv("trials.csv")`.
+    """
+    from benchkit.comparison.stored_tables import load
+    from benchkit.errors import InputError, suggestion
+    from benchkit.models.metrics import P50
+    from benchkit.store.store import open_store
+
+    where = open_store(store)
+    found = where.run(run)
+    cells = [record.cell_id for record in found.manifest().cells]
+    if cell is not None and cell not in cells:
+        raise InputError(f"no cell {cell!r}", why=suggestion(cell, cells))
+    trials = load("trials", store=where, run_id=found.run_id, valid_for=P50)
+    buckets = load("latency", store=where, run_id=found.run_id, valid_for=P50)
+    by_cell = buckets[buckets["series"] == SERIES].merge(trials[["trial_id", "cell_id"]], on="trial_id")
+    texts = {
+        name: hgrm(of_cell)
+        for name in ([cell] if cell is not None else cells)
+        if not (of_cell := by_cell[by_cell["cell_id"] == name]).empty
+    }
+    if not texts:
+        raise InputError(
+            "no histogram of a valid trial", where=found.run_id, hint="use a tool that records every request, as wrk2"
+        )
+    # A quoted name has no slash, so that each file stays in the folder.
+    files = {out / f"{quote(name, safe='=,+@:~').replace('..', '%2E%2E')}.hgrm": text for name, text in texts.items()}
+    _write(files, json=json)
+
+
+def hgrm(buckets: pd.DataFrame) -> str:
+    """Return a percentile distribution as HdrHistogram writes it, in milliseconds.
+
+    `buckets` are rows of `latency` of one series, of one or several trials: low_s and high_s (both included) and count.
+    The steps follow Java's PercentileIterator. (`outputPercentileDistribution` of the Python library uses others, and
+    does not scale the deviation.)
+    """
+    import numpy as np
+
+    merged = buckets.groupby(["high_s", "low_s"])["count"].sum()  # ascending
+    high = merged.index.get_level_values("high_s").to_numpy(dtype=np.float64) * _MS_PER_S
+    middle = (merged.index.get_level_values("low_s").to_numpy(dtype=np.float64) * _MS_PER_S + high) / 2
+    counts = merged.to_numpy(dtype=np.int64)
+    cumulative = np.cumsum(counts)
+    total = int(cumulative[-1])
+    reached = _SHARE * cumulative / total
+    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
+    for level in _levels(float(reached[-2]) if len(reached) > 1 else -1.0):
+        i = int(np.searchsorted(reached, level))
+        line = f"{high[i]:12.3f} {level / _SHARE:14.12f} {cumulative[i]:10d}"
+        lines.append(line if level >= _SHARE else f"{line} {1 / (1 - level / _SHARE):14.2f}")
+    mean = float((middle * counts).sum()) / total
+    deviation = math.sqrt(float(((middle - mean) ** 2 * counts).sum()) / total)
+    lines += [
+        f"#[Mean    = {mean:12.3f}, StdDeviation   = {deviation:12.3f}]",
+        f"#[Max     = {high[-1]:12.3f}, Total count    = {total:12d}]",
+        f"#[Buckets = {len(counts):12d}, SubBuckets     = {1:12d}]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _levels(before_last: float) -> Iterator[float]:
+    """Yield percentages, ever finer towards 100: until one exceeds `before_last`, then 100.
+
+    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)).
+    """
+    level = 0.0
+    while level <= before_last:
+        yield level
+        halves = 2.0 ** (math.floor(math.log2(_SHARE / (_SHARE - level))) + 1)
+        level += _SHARE / (_TICKS * halves)
+    yield level
+    yield _SHARE
+
+
+def export_profile(
+    file: File,
+    *,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", callback=in_existing_folder, help="File to write.")
+    ] = Path("profile.speedscope.json"),
+    cell: CellOption = None,
+    service: ServiceOption = None,
+    store: StoreToRead = None,
+    json: Json = False,
+) -> None:
+    """Write a profile for https://www.speedscope.app, which draws flame graphs that zoom and search."""
+    from json import dumps
+
+    profile, _, name = profile_of(file, None, cell=cell, service=service, store=store)
+    _write({out: dumps(speedscope(profile, name), ensure_ascii=False)}, json=json)
+
+
+def speedscope(profile: Profile, name: str) -> dict[str, Any]:
+    """Return the document of speedscope: one of its profiles for each value type, with the default one selected.
+
+    The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts). Frames are stored once, and a
+    sampled profile is a list of stacks, outermost frame first, with a weight each. Times have their unit; counts none.
+    """
+    from benchkit.models.profile import PER_SECOND
+    from benchkit.version import __version__
+
+    profiles = []
+    for i, value_type in enumerate(profile.value_types):
+        stacks = [
+            (stack, weight) for stack, weight in zip(profile.stacks, profile.weights(i), strict=True) if weight > 0
+        ]
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": f"{name}: {value_type.kind}",
+                "unit": value_type.unit if value_type.unit in {*PER_SECOND, "bytes"} else "none",
+                "startValue": 0,
+                "endValue": sum(weight for _, weight in stacks),
+                "samples": [stack[::-1] for stack, _ in stacks],
+                "weights": [weight for _, weight in stacks],
+            }
+        )
+    return {
+        "$schema": SPEEDSCOPE,
+        "name": name,
+        "exporter": f"benchkit@{__version__}",
+        "activeProfileIndex": profile.default_value,
+        "shared": {
+            "frames": [
+                {"name": frame.label, **({"file": where} if (where := frame.file or frame.module) else {})}
+                for frame in profile.frames
+            ]
+        },
+        "profiles": profiles,
+    }
+
+
+def _write(files: dict[Path, str], *, json: bool) -> None:
+    from benchkit.cli.console import print_json
+    from benchkit.errors import InputError
+
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError("cannot write the file", where=str(path), why=error.strerror) from None
+    if json:
+        print_json({"written": [str(path) for path in files]})
+    else:
+        print(*files, sep="\n")

@@ -1,1 +1,0 @@
-"""Results of a run for other tools."""

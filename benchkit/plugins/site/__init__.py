@@ -1,1 +1,0 @@
-"""A static site of a whole store: its scenarios, their histories and their runs."""
