@@ -5,11 +5,10 @@ when they are first used, so that `import benchkit` is fast:
 
 - `load(table)`: a stored table as a DataFrame; `load("trials", run="latest", valid_for="rps")` for figures
 - `runs()`, `find(run)`: the stored runs, and the id of one
-- `compare(run)`, `claims(run)`, `trends(run, factor)`: ratios, results of claims, trends over a factor
+- `compare(run)`, `claims(run)`: ratios, results of claims
 - `found(run)`: its answer and claims in prose
 - `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
-- `scalability(run)`: the Universal Scalability Law over connections
-- `rate_curves(run)`: latency against the target rate, with the capacity and the knee
+- `rate_curves(run)`: latency against the target rate, with the capacity
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `history(scenario)`, `history_figure(scenario)`: its series over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
     from benchkit.comparison.rate_curves import rate_curves
     from benchkit.comparison.stored_tables import load
-    from benchkit.comparison.trends import scalability, trends
     from benchkit.explore import claims, figure, figures, find, found, history_figure, percentiles, published, runs, why
     from benchkit.run_history.series import history
 
@@ -51,8 +49,6 @@ __all__ = [
     "published",
     "rate_curves",
     "runs",
-    "scalability",
-    "trends",
     "why",
 ]
 
@@ -62,8 +58,6 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "history": "benchkit.run_history.series",
         "load": "benchkit.comparison.stored_tables",
         "rate_curves": "benchkit.comparison.rate_curves",
-        "scalability": "benchkit.comparison.trends",
-        "trends": "benchkit.comparison.trends",
     }
 )
 """The module of each function that is not in `benchkit.explore`, by name."""

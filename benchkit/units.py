@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 ABSENT = "\N{EN DASH}"
 
 _TIMES = (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
-_JOULES = (("nJ", 1e-9), ("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3))
 _SIZES = (("B", 1.0), ("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30), ("TiB", 2.0**40))
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 _WHOLE_FROM = 999.5
@@ -126,18 +125,6 @@ def ratio(number: float) -> str:
     if 0 < abs(number) < 0.00995:  # noqa: PLR2004 - larger numbers round to 0.010
         return _digits(number)
     return f"{number:.3f}" if abs(number) < 0.9995 else f"{number:,.2f}"  # noqa: PLR2004 - larger numbers round to 1
-
-
-@_or_absent
-def price(number: float) -> str:
-    """Format an amount of money with three significant digits: `0.00123`, `0.456`, `12.30`."""
-    return f"{number:.2f}" if number >= 10 else f"{float(f'{number:.3g}'):g}"  # noqa: PLR2004 - cents are enough
-
-
-@_or_absent
-def joules(number: float) -> str:
-    """Format an energy in joules: `51.2 µJ`, `1.20 mJ`, `12.3 J`."""
-    return _scaled(number, _JOULES)
 
 
 MAX_DECIMALS = 4

@@ -954,23 +954,6 @@ class ReadLatest(Operation[Dict[str, Dict[str, Tuple[int, float]]]]):
 
 
 @dataclass
-class IdlePower:
-    """Power of a host without load."""
-
-    watts: Dict[str, float]
-    """Mean power in watts, by RAPL zone or by meter."""
-    missing: Optional[str]
-    """Reason why nothing could be read; None where a value was."""
-
-
-@dataclass
-class ReadIdlePower(Operation[IdlePower]):
-    """Measure the power of the idle host for this time; return at once where it has no counters."""
-
-    seconds: float
-
-
-@dataclass
 class TelemetrySummary:
     """The end of a telemetry session."""
 

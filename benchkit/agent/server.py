@@ -18,7 +18,6 @@ from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
 from benchkit.agent.containers import Containers, find_cgroup
 from benchkit.agent.datagrams import DatagramSessions
-from benchkit.agent.energy import read_idle_power
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, JsonObject, pack
@@ -125,7 +124,6 @@ class Agent:
             ops.ScheduleSamples: lambda wanted: telemetry.session().schedule_samples(wanted.at_ns),
             ops.ReadLatest: telemetry.latest,
             ops.StopTelemetry: telemetry.stop,
-            ops.ReadIdlePower: lambda wanted: read_idle_power(workdir, wanted.seconds),
             ops.ListRecords: self._list_records,
             ops.Restore: self._restore,
             ops.DeleteReport: lambda wanted: records.delete_report(wanted.name),

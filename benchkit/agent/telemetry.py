@@ -6,13 +6,12 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import OperationError
-from benchkit.agent.energy import find_energy
 from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
@@ -41,8 +40,6 @@ class Session:
         core_interval_s: float,
         processes: ProcessTable,
         timetable: Timetable,
-        *,
-        energy: Sequence[Factory] = (),
     ) -> None:
         """Start to sample the host and write to a new file; `core_interval_s` is the interval of core speeds."""
         self._processes, self._timetable = processes, timetable
@@ -50,7 +47,7 @@ class Session:
         self.recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._process_trees, self._sockets = ProcessTrees(processes), ListeningSockets()
         self._sampler = Sampler(self._sampling, self.recorder, self._process_trees, self._sockets)
-        self._sampler.add(None, [*HOST, *energy])
+        self._sampler.add(None, HOST)
         self._sampler.add(AGENT, AGENT_ITSELF)
         self._service_trees: Dict[str, ProcessTree] = {}
         self._pollers: List[CounterPoller] = []
@@ -152,8 +149,7 @@ class TelemetryRequests:
                 raise OperationError("busy", "telemetry of this host is running already")
             file = self._workdir.inside(wanted.path, write=True)
             core_interval_s = wanted.core_interval_s or interval_s
-            energy = find_energy(self._workdir)
-            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable, energy=energy)
+            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable)
             try:
                 session.add(wanted.services)
             except BaseException:

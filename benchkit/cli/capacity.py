@@ -170,20 +170,17 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
     from benchkit.cli.run import write_run_report
     from benchkit.comparison.capacities import capacity_findings, cell_capacities
     from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.costs import cell_costs, cell_energies
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.stats.inference import MIN_BLOCKS
 
     data = read_run_data(store, outcome.run)
-    capacities, costs, energies = cell_capacities(data), cell_costs(data), cell_energies(data)
+    capacities = cell_capacities(data)
     notes = capacity_findings(data)
     answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
     if json:
         document = {
             **outcome_document(outcome, store),
             "capacities": capacities,
-            "costs": costs,
-            "energies": energies,
             "notes": notes,
             "answer": answer,
             "report": write_run_report(outcome, store),
@@ -191,8 +188,7 @@ def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) 
         }
         print_json(document)
     else:
-        taken = [each.sentence for each in (*costs, *energies)]
-        print(*(each.sentence for each in capacities), *taken, *(f"! {note}" for note in notes), sep="\n")
+        print(*(each.sentence for each in capacities), *(f"! {note}" for note in notes), sep="\n")
         if answer is not None:
             print(*answer.sentences, answer.trust_sentence, sep="\n")
         print(f"\nrun       {outcome.run.run_id}", flush=True)

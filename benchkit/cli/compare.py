@@ -108,9 +108,8 @@ def _show(found: RunComparison) -> None:
         for sentence in (*found.answer.sentences, found.answer.trust_sentence):
             print(sentence)
         print()
-    costs = [each.sentence for each in (*found.costs, *found.energies)]
-    for sentence in (*(each.sentence for each in found.capacities), *costs):
-        print(sentence)
+    for each in found.capacities:
+        print(each.sentence)
     print(describe_runs(found))
     for note in found.notes:
         print(f"! {note}")

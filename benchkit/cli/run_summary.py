@@ -47,7 +47,6 @@ def print_run_summary(
     from benchkit.comparison.capacities import cell_capacities
     from benchkit.comparison.claims import judge_claims
     from benchkit.comparison.compare import answer_of_run, compare_cells
-    from benchkit.comparison.costs import cell_costs, cell_energies
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.models.design import explain
 
@@ -55,7 +54,7 @@ def print_run_summary(
     data = read_run_data(store, outcome.run)
     cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])
-    capacities, costs, energies = cell_capacities(data), cell_costs(data), cell_energies(data)
+    capacities = cell_capacities(data)
     if json:
         print_json(
             {
@@ -69,8 +68,6 @@ def print_run_summary(
                 "cells": cells,
                 "ratios": compared.ratios,
                 "capacities": capacities,
-                "costs": costs,
-                "energies": energies,
                 "claims": claims,
                 "report": report,
             }
@@ -78,8 +75,8 @@ def print_run_summary(
         return
     if not quiet:
         answer = answer_of_run(data, [compared])
-        searched, taken = [each.sentence for each in capacities], [each.sentence for each in (*costs, *energies)]
-        print(*answer.sentences, answer.trust_sentence, *searched, *taken, sep="\n", end="\n\n")
+        searched = [each.sentence for each in capacities]
+        print(*answer.sentences, answer.trust_sentence, *searched, sep="\n", end="\n\n")
         _show(cells, compared)
         for text in _incomplete_trials(outcome):
             print(f"! {text}")

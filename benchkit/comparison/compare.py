@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,15 +13,6 @@ from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
 from benchkit.comparison.classes import ClassResult, class_ratios, class_results
-from benchkit.comparison.costs import (
-    BASES,
-    CellCost,
-    CellEnergy,
-    basis_of,
-    cell_costs,
-    cell_energies,
-    on_other_bases,
-)
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,
@@ -30,18 +21,16 @@ from benchkit.comparison.notes import (
 from benchkit.comparison.power import Resolution, noise_of, resolution
 from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
 from benchkit.comparison.runs.run_data import ComparedRun, RunData, read_run_data
-from benchkit.comparison.testbed_effect import notes_on_testbeds
 from benchkit.errors import InputError
 from benchkit.judge.run_differences import FactDifference, host_differences, machine_differences, setting_differences
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
-from benchkit.models.metrics import ACTIVE_ENERGY, COST, CPU, ENERGY, METRICS, P99, RPS, metric_column
+from benchkit.models.metrics import CPU, METRICS, P99, RPS, metric_column
 from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.stats.inference import ALPHA
-from benchkit.stats.samples import Exclusion, Samples, take_samples
+from benchkit.stats.samples import Exclusion, take_samples
 from benchkit.store.store import open_store
-from benchkit.store.telemetry_table import LOAD_ROLE
 
 _FRAME = (
     "metric",
@@ -86,10 +75,6 @@ class RunComparison(Frozen, serialize_by_alias=True):
     """Classes of requests of each cell, of the second run in a comparison of two; empty for loads without classes."""
     capacities: tuple[CellCapacity, ...] = ()
     """Capacities of the cells, of the second run in a comparison of two; empty where none was searched for."""
-    costs: tuple[CellCost, ...] = ()
-    """Costs of a million requests, likewise; empty without prices in the inventory."""
-    energies: tuple[CellEnergy, ...] = ()
-    """Energies of a request, likewise; empty where no host of the servers has a counter."""
     resolution: Mapping[str, Resolution]
     """Resolution by metric, of comparisons within a run."""
     claims: tuple[ClaimResult, ...] = ()
@@ -148,11 +133,6 @@ OTHER_HOSTS = (
     "within each run are."
 )
 
-OTHER_HOSTS_COSTS = (
-    "The runs had different hosts ({differences}): their rates cannot be compared. The cost and the energy of a request "
-    "can: they are what a choice between hosts is about."
-)
-
 
 def compare(
     run: str,
@@ -189,9 +169,7 @@ def compare(
     comparison = compared(data, wanted)
     others = () if metrics or thresholds or gated else _answer_metrics(*data)[1:]
     ratios = [*comparison.ratios, *(ratio for metric in others for ratio in compared(data, [metric]).ratios)]
-    by_class: tuple[Ratio, ...] = ()
-    if not _are_costs(wanted):  # runs compared by costs may be on hosts whose rates are not compared
-        by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
+    by_class = class_ratios(data, lambda runs, metrics: compared(runs, metrics).ratios, comparison.level)
     if run2 is None and baseline is None and not (metrics or thresholds or gated):
         ratios = _asked_first(data[0], ratios)
     comparison = comparison.model_copy(
@@ -200,9 +178,6 @@ def compare(
             "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked), by_class),
             "classes": class_results(data[-1], by_class),
             "capacities": cell_capacities(data[-1]),
-            "costs": cell_costs(data[-1]),
-            "energies": cell_energies(data[-1]),
-            "notes": (*comparison.notes, *_unknown_notes(data, wanted)),
         }
     )
     if limits is None:
@@ -212,37 +187,13 @@ def compare(
     return comparison.model_copy(update={"gate": result})
 
 
-def _are_costs(metrics: Sequence[str]) -> bool:
-    """Return True if all metrics are costs or energies of requests: only these compare across different machines."""
-    return bool(metrics) and BASES.keys() >= set(metrics)
-
-
-def _unknown_notes(runs: Sequence[RunData], metrics: Sequence[str]) -> Iterator[str]:
-    """Yield why a run lacks the cost or the energy that is compared, with the names of the hosts that lack it."""
-    for data in runs:
-        run, hosts = data.manifest.run_id, data.manifest.hosts
-        serving = [host for host in hosts if set(host.roles) - {LOAD_ROLE}] or hosts
-        missing = [host.name for host in serving if host.price_per_hour is None]
-        if COST in metrics and missing and data.trials[COST].isna().any():
-            yield f"{run}: no cost on {', '.join(missing)}: give price_per_hour of each host in the inventory."
-        if {ENERGY, ACTIVE_ENERGY} & set(metrics) and data.table is not None and data.trials[ENERGY].isna().any():
-            facts = data.rows("hosts")
-            reasons = facts.loc[(facts["fact"] == "energy_missing") & facts["value"].notna(), ["host", "value"]]
-            for host, why in reasons.drop_duplicates("host").itertuples(index=False):
-                if host in {each.name for each in serving}:
-                    yield f"{run}: no energy is known of {host}, and none is estimated: {why}."
-
-
 def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = None) -> RunComparison:
     """Compare the cells of one run with their baseline. Raises InputError."""
     cells = data.manifest.cells
     levels = levels_of(baseline, cells) if baseline is not None else scenario_baseline(data.manifest.scenario, cells)
     pairs, unpaired = baseline_pairs(cells, levels)
     estimate = sequential_ratios if data.design == "sequential" else block_ratios
-    reference = [cell.cell_id for cell in cells_with_levels(levels, cells)]
-    samples = [
-        _on_one_basis(data, metric, basis_of(data.trials, metric, reference), data.exclusions) for metric in metrics
-    ]
+    samples = [data.samples(metric) for metric in metrics]
     ratios = [
         ratio if ratio.blocks else _with_measured(ratio, data)
         for of_metric in samples
@@ -252,13 +203,7 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
     notes = _run_notes(data)
     if unpaired:
         notes.append(f"No baseline cell for: {', '.join(unpaired)}.")
-    notes += notes_on_testbeds(data.trials, samples, pairs, data.alpha)
     return _comparison("cells", [data], metrics, ratios, notes)
-
-
-def _on_one_basis(data: RunData, metric: str, basis: str | None, exclusions: Sequence[Exclusion]) -> Samples:
-    """Return the samples of a metric without values on another basis, such as another currency."""
-    return take_samples(data.trials, metric, (*exclusions, *on_other_bases(data.trials, metric, basis)))
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:
@@ -335,16 +280,15 @@ def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseli
             why=f"{', '.join(names[0])}; {', '.join(names[1])}",
         )
     machines = machine_differences(before.manifest, after.manifest)
-    if machines and baseline is None and not _are_costs(metrics):
+    if machines and baseline is None:
         baseline = _common_baseline(before, after, common, machines)
     reference = None if baseline is None else _reference_cell(baseline, runs, common)
     compared = [name for name in dict.fromkeys((*names[0], *names[1])) if name != reference]
     alpha = min(data.alpha for data in runs)
     ratios: list[Ratio] = []
     for metric in metrics:
-        basis = basis_of(before.trials, metric)
         samples = [
-            _on_one_basis(data, metric, basis, data.exclusions if reference else data.exclusions_between_runs)
+            take_samples(data.trials, metric, data.exclusions if reference else data.exclusions_between_runs)
             for data in runs
         ]
         ratios += run_ratios(samples[0], samples[1], compared, reference, alpha)
@@ -352,9 +296,7 @@ def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseli
     changes = host_differences(before.rows("hosts"), after.rows("hosts"))
     asked = setting_differences(before.manifest, after.manifest)
     notes = []
-    if machines and reference is None:
-        notes.append(OTHER_HOSTS_COSTS.format(differences=_listed(machines)))
-    elif machines:
+    if machines:
         notes.append(OTHER_HOSTS.format(differences=_listed(machines), reference=reference))
     elif changes:
         notes.append(f"The hosts have drifted: {_listed(changes)}.")
@@ -398,8 +340,7 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
     raise InputError(
         f"{before.manifest.run_id} and {after.manifest.run_id} ran on different hosts, whose rates cannot be compared",
         why=_listed(machines),
-        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared. Or "
-        f"compare what a million requests cost on each (--metric {COST}), or their energy (--metric {ENERGY})",
+        hint="name a cell that both runs have, and that did not change, as --baseline: ratios to it are compared",
     )
 
 

@@ -1,9 +1,4 @@
-"""Latency against rate: cells that differ only in their target rate, as curves with bands over blocks.
-
-The knee of a curve is the rate from which its p99 grows much faster than before. It is the point farthest below the
-straight line from the first point to the last, in rate and logarithm of the latency. Satopää, Albrecht, Irwin and
-Raghavan find it so (Finding a "Kneedle" in a Haystack, 2011). A curve that is not bent by more than its band has none.
-"""
+"""Latency against rate: cells that differ only in their target rate, as curves with bands over blocks."""
 
 from __future__ import annotations
 
@@ -12,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from benchkit.comparison.runs.run_data import RunData, read_run_data
-from benchkit.comparison.trends import cells_along
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen
+from benchkit.models.base import Frozen, level_text
 from benchkit.models.capacity import Objective, goal_of
+from benchkit.models.design import controlled
 from benchkit.models.load import RATE, RATE_SHARES
 from benchkit.models.metrics import P99, percentile_column
+from benchkit.models.run import CellRecord
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval
 from benchkit.stats.samples import Reals, Samples
 from benchkit.store.store import open_store
@@ -62,8 +57,6 @@ class RateCurves(Frozen):
     """Points by percentile, ascending; rates of which all trials are excluded have none."""
     capacity: CapacityFound | None = None
     objective: Objective | None = None
-    knee: float | None = None
-    """Target rate at the knee of the p99, in requests per second."""
 
     def frame(self) -> pd.DataFrame:
         """Return the points as a table, a row each, with the other factors as columns `factor_<name>`."""
@@ -137,7 +130,6 @@ def _curves(
         points=points,
         capacity=_capacity(data.trials, [cell_id for _, cell_id in cells]),
         objective=None if goal is None else goal.slo,
-        knee=find_knee(points[P99]),
     )
 
 
@@ -147,20 +139,6 @@ def _point(level: float, rate: float, logs: Reals, alpha: float) -> RatePoint:
         return point
     mean, reach = mean_interval(logs, alpha)
     return point.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})
-
-
-def find_knee(points: Sequence[RatePoint]) -> float | None:
-    """Return the rate of the point farthest below the line from first to last; None if its band reaches the line."""
-    if len(points) < MIN_RATES:
-        return None
-    rates = np.array([point.rate for point in points])
-    logs = np.log([point.value for point in points])
-    below = np.interp(rates, rates[[0, -1]], logs[[0, -1]]) - logs
-    knee = int(np.argmax(below))
-    bound = points[knee].high
-    if bound is None or below[knee] <= math.log(bound / points[knee].value):
-        return None
-    return points[knee].rate
 
 
 def _capacity(trials: pd.DataFrame, cells: Sequence[str]) -> CapacityFound | None:
@@ -175,3 +153,30 @@ def _capacity(trials: pd.DataFrame, cells: Sequence[str]) -> CapacityFound | Non
         low=float(last["capacity_low"]),
         high=None if pd.isna(high) else float(high),
     )
+
+
+def cells_along(data: RunData, factor: str) -> list[tuple[dict[str, str], list[tuple[float, str]]]]:
+    """Return the other factors' levels, with the (level, cell_id) of the cells that have them, ascending.
+
+    Raises InputError for a factor without at least two positive numeric levels.
+    """
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, str]]] = {}
+    for cell in data.manifest.cells:
+        if cell.unsupported is not None or controlled(cell.cell_id) is not None:
+            continue
+        others = tuple((name, level_text(value)) for name, value in cell.levels.items() if name != factor)
+        groups.setdefault(others, []).append((_number(cell, factor), cell.cell_id))
+    wide = [(dict(others), sorted(found)) for others, found in groups.items() if len(found) > 1]
+    if not wide:
+        raise InputError(f"no curve over {factor!r}", why="no two cells differ only in it")
+    return wide
+
+
+def _number(cell: CellRecord, factor: str) -> float:
+    found = cell.levels.get(factor)
+    if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
+        shown = "nothing" if found is None else level_text(found)
+        raise InputError(
+            f"no curve over {factor!r}", where=cell.cell_id, why=f"its level is {shown}, not a positive number"
+        )
+    return float(found)

@@ -84,9 +84,7 @@ def markdown(comparison: RunComparison) -> str:
     if comparison.answer is not None:
         lines += [f"**{markdown_text(' '.join(comparison.answer.sentences))}**", ""]
         lines += [markdown_text(comparison.answer.trust_sentence), ""]
-    for cost in comparison.costs:
-        lines += [f"- {markdown_text(cost.sentence)}"]
-    lines += ["", f"{_runs(comparison)}.", ""] if comparison.costs else [f"{_runs(comparison)}.", ""]
+    lines += [f"{_runs(comparison)}.", ""]
     for note in comparison.notes:
         lines += [f"> {markdown_text(note)}", ""]
     if comparison.ratios:

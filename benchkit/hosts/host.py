@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from benchkit.agent.operations import Clocks, GatherFacts, IdlePower, ReadClocks, ReadIdlePower
+from benchkit.agent.operations import Clocks, GatherFacts, ReadClocks
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import AgentLink
@@ -95,13 +95,6 @@ class Host:
         keys = sorted({*self.facts.sysctls, *sysctls})
         gathered = self.link.request(GatherFacts({}, keys, files=list(programs.values())))
         return parse_variable_facts(gathered, self.compare_clocks(), programs)
-
-    def idle_power(self, seconds: float) -> IdlePower:
-        """Measure the power of the idle host over a time; without a readable counter, return the reason at once.
-
-        Raises HostError.
-        """
-        return self.link.request(ReadIdlePower(seconds), timeout_s=seconds)
 
     def close(self) -> tuple[str, ...]:
         """Have the agent stop its processes and restore its changes, then disconnect; return failures."""

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, IPvAnyAddress, StringConstraints
+from pydantic import AfterValidator, Field, IPvAnyAddress
 
 from benchkit.document import Document, read_document
 from benchkit.errors import InputError
@@ -133,12 +133,6 @@ class HostFields(Frozen):
         gt=0,
         description="rate of the host's link, bits per second; unknown if absent",
         examples=[1000000000],
-    )
-    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="price of the host for an hour; unknown if absent", examples=[0.0832]
-    )
-    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = Field(
-        default="USD", description="currency of the price, as its ISO 4217 code", examples=["EUR"]
     )
     programs: Mapping[HostName, ProgramPath] = Field(
         default_factory=dict,

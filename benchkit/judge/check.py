@@ -13,12 +13,12 @@ from typing import Literal
 
 from benchkit.judge.evidence import Evidence, RunEvidence, Severity
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import ACTIVE_ENERGY, COST, ENERGY, LATENCIES, metric_named
+from benchkit.models.metrics import LATENCIES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 Verdict = Literal["valid", "suspect", "invalid"]
 
-RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s", COST, ENERGY)
+RATES = ("rps", "requests", "bytes_per_s", "bytes_total", "handshakes_per_s")
 PARTS = ("connect_mean_s", "processing_mean_s", "first_byte_mean_s")
 """Parts of the mean latency, where the load tool states them."""
 LOAD = (*RATES, *LATENCIES, *PARTS)
@@ -28,7 +28,6 @@ SERVER_CPU = (
     "server_cpu_s_per_handshake",
     "main_process_cpu_s_per_request",
     "server_switches_per_request",
-    ACTIVE_ENERGY,
 )
 ALL = (*LOAD, *SERVER_CPU, "generator_cpu_s_per_request", "server_memory_bytes", "goroutine_wait_mean_s")
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -14,6 +14,12 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Stored(Frozen):
+    """A part of a stored run; fields that this version does not know are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 NAME_FORM = "up to 64 lower-case letters, digits, dashes and underscores, a letter first"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """A name given in a scenario; it becomes part of paths, ids and column names."""

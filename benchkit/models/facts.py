@@ -7,10 +7,10 @@ from typing import Self
 
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from benchkit.models.base import Frozen
+from benchkit.models.base import Stored
 
 
-class Interface(Frozen):
+class Interface(Stored):
     """A network interface."""
 
     model_config = ConfigDict(extra="allow")  # runs of other versions may have recorded more
@@ -31,7 +31,7 @@ class Interface(Frozen):
     addresses: tuple[str, ...] = ()
 
 
-class ProgramFact(Frozen):
+class ProgramFact(Stored):
     """An executable on the host."""
 
     model_config = ConfigDict(
@@ -45,7 +45,7 @@ class ProgramFact(Frozen):
     )
 
 
-class EngineFact(Frozen):
+class EngineFact(Stored):
     """A container engine on the host."""
 
     model_config = ConfigDict(extra="allow")
@@ -61,7 +61,7 @@ class EngineFact(Frozen):
     )
 
 
-class RecordedFacts(Frozen):
+class RecordedFacts(Stored):
     """Facts of a host as a run records them: all of them at its start, later those that may have changed.
 
     Only the facts that were read are stored. A stored fact that this version does not know stays as it is.
@@ -121,13 +121,6 @@ class RecordedFacts(Frozen):
         default=None, description="address from which the controller's SSH connection comes; None: it was not over SSH"
     )
     link_bps: float | None = Field(default=None, description="capacity of its link, where the inventory states it")
-    idle_power_w: Mapping[str, float] = Field(
-        default_factory=dict,
-        description="mean power before the load of a block, by zone of RAPL or power meter, in watts",
-    )
-    energy_missing: str | None = Field(
-        default=None, description="reason why the host's energy is unknown; None: it is known, or was not asked for"
-    )
     executables: Mapping[str, str | None] = Field(
         default_factory=dict, description="size and time of change of programs, by name; None: missing"
     )

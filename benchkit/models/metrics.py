@@ -51,8 +51,6 @@ RPS, CPU = "rps", "server_cpu_s_per_request"
 CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics of capacity searches and of overload: comparisons show them first, where a run has them."""
 
-COST = "cost_per_million"
-ENERGY, ACTIVE_ENERGY = "energy_j_per_request", "active_energy_j_per_request"
 
 P50, P99 = percentile_column(50), percentile_column(99)
 """The median and the tail that summaries show."""

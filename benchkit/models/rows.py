@@ -152,45 +152,6 @@ class TrialRow(Row):
             unit="sec/req",
         ),
     ] = None
-    cost_per_million: Annotated[
-        float | None,
-        Metric(
-            "price of the servers' hosts for a million requests, at the trial's rate or the capacity that it found; "
-            "null: a host has no price",
-            unit="currency/Mreq",
-            title="cost of a million requests",
-            better="lower",
-            format=units.price,
-        ),
-    ] = None
-    currency: Annotated[str | None, Column("currency of that cost (ISO 4217)")] = None
-    energy_j_per_request: Annotated[
-        float | None,
-        Metric(
-            "energy of the servers' machines per request, as far as `energy_covers` says; null: no counter",
-            unit="J/req",
-            title="energy per request",
-            better="lower",
-            format=units.joules,
-        ),
-    ] = None
-    active_energy_j_per_request: Annotated[
-        float | None,
-        Metric(
-            "the same less the energy that the machines use without load, as measured before the block",
-            unit="J/req",
-            title="energy per request over idle",
-            better="lower",
-            format=units.joules,
-        ),
-    ] = None
-    energy_covers: Annotated[
-        str | None,
-        Column(
-            "parts whose energy is counted: package, package + DRAM, or whole host; `with the load tool` where that "
-            "runs on the same machine"
-        ),
-    ] = None
     server_memory_bytes: Annotated[
         float | None,
         Metric(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
 
-from benchkit.models.base import NAME_FORM, Frozen, Name
+from benchkit.models.base import NAME_FORM, Name, Stored
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.request import without_secrets
 
@@ -54,7 +54,7 @@ at a rate that a search for a capacity tries.
 RunStatus = Literal["running", "done", "failed", "interrupted"]
 
 
-class BuildRecord(Frozen):
+class BuildRecord(Stored):
     """The output of a build for a service of a cell, or the image that it runs."""
 
     ref: str | None = Field(default=None, description="ref of its sources; None: the files as they were")
@@ -64,7 +64,7 @@ class BuildRecord(Frozen):
     output_sha256: str = Field(description="hash of names, modes and contents of what was built; of an image its id")
 
 
-class CodeState(Frozen):
+class CodeState(Stored):
     """The version-control state of the files that a run was started from."""
 
     commit: str
@@ -77,7 +77,7 @@ class CodeState(Frozen):
         return self.commit[:12] + "+" * self.is_modified
 
 
-class CellRecord(Frozen):
+class CellRecord(Stored):
     """One combination of levels, as planned for the hosts of this run."""
 
     cell_id: str
@@ -137,7 +137,7 @@ class CellRecord(Frozen):
         return f"{fresh}, and what needs its host is not checked"
 
 
-class HostRecord(Frozen):
+class HostRecord(Stored):
     """A host of the run with its facts at the start; no secrets, no key paths."""
 
     name: str
@@ -147,19 +147,17 @@ class HostRecord(Frozen):
         description="testbed that it belongs to: one of the groups of hosts that share the blocks; None: there are no "
         "testbeds",
     )
-    price_per_hour: float | None = Field(default=None, description="price in the inventory; None: it has none")
-    currency: str | None = Field(default=None, description="currency of the price (ISO 4217)")
     facts: RecordedFacts
 
 
-class ControllerRecord(Frozen):
+class ControllerRecord(Stored):
     """The process that runs the trials, and its machine."""
 
     machine: str | None = Field(default=None, description="boot id of its machine; None: unknown")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on during trials; empty: unknown")
 
 
-class Manifest(Frozen):
+class Manifest(Stored):
     """The content of `manifest.json`: what was run, with which settings, on which hosts."""
 
     schema_version: int = SCHEMA_VERSION

@@ -75,8 +75,6 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("udp_in_errors_total", "1", None, "datagrams not given to a program, for any reason (InErrors)"),
     TelemetryMetric("udp_receive_buffer_errors_total", "1", None, "receive buffer of a socket full (RcvbufErrors)"),
     TelemetryMetric("udp_send_buffer_errors_total", "1", None, "send buffer of a socket full (SndbufErrors)"),
-    TelemetryMetric("energy_j_total", "J", "zone", "energy of processor packages and their DRAM (RAPL)"),
-    TelemetryMetric("power_w", "W", "meter", "power of the whole host, by its meter (hwmon, IPMI)"),
     TelemetryMetric("cgroup_periods_total", "1", None, "periods of the host's CPU quota (nr_periods)"),
     TelemetryMetric("cgroup_throttled_total", "1", None, "periods throttled by the CPU quota (nr_throttled)"),
     TelemetryMetric("cgroup_throttled_s_total", "s", None, "time throttled by the CPU quota"),

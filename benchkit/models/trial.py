@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from benchkit.models.base import Frozen
+from benchkit.models.base import Stored
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.load_result import LoadResult
@@ -22,7 +22,7 @@ ProcessId = tuple[int, int]
 """Unique identity of a process: its pid, and its start time in the kernel's ticks since boot (pids are reused)."""
 
 
-class ServiceRecord(Frozen):
+class ServiceRecord(Stored):
     """A service of the trial."""
 
     name: str
@@ -56,7 +56,7 @@ class ServiceRecord(Frozen):
     )
 
 
-class GeneratorRecord(Frozen):
+class GeneratorRecord(Stored):
     """One process of the load tool."""
 
     number: int = Field(description="from 1, over all load hosts")
@@ -87,7 +87,7 @@ class GeneratorRecord(Frozen):
         return self.started_s + self.wall_s
 
 
-class ImportedOutput(Frozen):
+class ImportedOutput(Stored):
     """The output of a load tool that ran elsewhere: all that is known of its trial."""
 
     file: RawFileName = Field(description="name of its raw file")
@@ -102,7 +102,7 @@ ProbeMoment = Literal["before", "during", "after"]
 """Time of a probe: before the load, in the middle of the measured window, or after it."""
 
 
-class ProbeRecord(Frozen):
+class ProbeRecord(Stored):
     """The response to one probed request: what the server sends for it."""
 
     status: int
@@ -122,7 +122,7 @@ class ProbeRecord(Frozen):
         return stated.partition(";")[0].strip().lower() or None
 
 
-class ProbeRound(Frozen):
+class ProbeRound(Stored):
     """One further round of probes: each request of the load is sent once."""
 
     moment: ProbeMoment
@@ -133,7 +133,7 @@ class ProbeRound(Frozen):
     failure: str | None = Field(default=None, description="reason why not all came")
 
 
-class WatchRecord(Frozen):
+class WatchRecord(Stored):
     """The sampling of a host during the trial: the context that its raw telemetry lacks."""
 
     host: str
@@ -149,9 +149,6 @@ class WatchRecord(Frozen):
     machine: str | None = Field(
         default=None, description="boot id of its machine, which hosts of a lab share; None: not recorded"
     )
-    idle_power_w: Mapping[str, float] = Field(
-        default_factory=dict, description="its mean power before the block, by zone of RAPL or power meter, in watts"
-    )
 
     @property
     def window_s(self) -> float:
@@ -163,7 +160,7 @@ Tracer = Literal["bpftrace", "perf", "pmu"]
 """Program that traces the kernel; perf and pmu are `perf stat`, of system calls and of hardware counters."""
 
 
-class ProfileRecord(Frozen):
+class ProfileRecord(Stored):
     """A profile of a service in a profile trial, or the reason why it is missing."""
 
     service: str
@@ -178,7 +175,7 @@ class ProfileRecord(Frozen):
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
-class TraceRecord(Frozen):
+class TraceRecord(Stored):
     """A trace of services on a host in a trace trial, or their counters in a profile trial, or why it is missing."""
 
     services: tuple[str, ...] = Field(description="names of the services, which the trace numbers from 1")
@@ -192,7 +189,7 @@ class TraceRecord(Frozen):
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
-class SliceRecord(Frozen):
+class SliceRecord(Stored):
     """One slice of a trial in a sliced block: its place among the others, and what its hosts counted during it.
 
     CPU times and the like are None without telemetry. The load tool's figures are read from its own output.
@@ -227,7 +224,7 @@ class SliceRecord(Frozen):
     )
 
 
-class OtherProgram(Frozen):
+class OtherProgram(Stored):
     """A program that is no part of the run, and used CPU time of a host during a trial."""
 
     name: str = Field(description="name of its command, as the kernel has it")
@@ -240,14 +237,7 @@ class OtherProgram(Frozen):
         return f"{self.name} (pid {self.pid})"
 
 
-class ServerPrice(Frozen):
-    """The price of all hosts of a trial's servers."""
-
-    per_hour: float
-    currency: str
-
-
-class TrialRecord(Frozen):
+class TrialRecord(Stored):
     """One trial that ended: its times, its load, its processes and its overhead."""
 
     trial_id: TrialId
@@ -294,9 +284,6 @@ class TrialRecord(Frozen):
         default=None, description="search for its capacity that ran before it, and found its rate"
     )
     slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
-    price: ServerPrice | None = Field(
-        default=None, description="price of its servers' hosts; None: one of them has none, or they differ in currency"
-    )
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that others deploy, and that the trial did not watch"
     )

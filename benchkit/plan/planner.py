@@ -120,7 +120,6 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
             *design.notes,
             *(note for record in map(cell_record, supported) for note in record.notes),
             *_tool_notes(cells),
-            *_price_notes(cells, hosts),
             *secret_notes(cells),
             *pass_notes(experiment, cells, capabilities),
             *hosts.inventory.limits,
@@ -200,14 +199,6 @@ def _missing_tools(
             if program is not None and program not in capabilities[host].facts.programs:
                 missing.setdefault(tool, []).append(missing_program_error(capabilities[host], program, experiment))
     return missing
-
-
-def _price_notes(cells: Iterable[PlannedCell], hosts: Hosts) -> Iterator[str]:
-    """Yield a note on the hosts of servers that have no price, where others have one."""
-    used = dict.fromkeys(service.host for cell in cells if cell.unsupported is None for service in cell.services)
-    missing = [name for name in used if hosts[name].spec.price_per_hour is None]
-    if missing and len(missing) < len(used):
-        yield f"{', '.join(missing)}: no price_per_hour in the inventory, so that requests there have no cost."
 
 
 def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:

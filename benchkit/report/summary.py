@@ -11,7 +11,6 @@ import pandas as pd
 from benchkit import units
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
-from benchkit.comparison.costs import CellCost, CellEnergy, cell_costs, cell_energies
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.columns import Metric
@@ -63,8 +62,6 @@ class CellSummary:
     """Its result in the primary metric, if the rate is not the primary metric."""
     capacity: CellCapacity | None = None
     """Its capacity, if each trial searched for it."""
-    taken: tuple[CellCost | CellEnergy, ...] = ()
-    """Its cost if its servers' hosts have prices, and its energy if they have counters."""
 
     @property
     def is_usable(self) -> bool:
@@ -82,8 +79,6 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
     """Return the summaries of the cells of a run, in the order of the plan."""
     ratios, measured = _ratios(run), run.measured
     capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
-    costs = {cost.cell_id: cost for cost in cell_costs(run.data)}
-    energies = {energy.cell_id: energy for energy in cell_energies(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
     rates, excluded = run.values(RPS), run.values(RPS).exclusions
@@ -98,7 +93,6 @@ def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
             non_2xx=_count(totals["non_2xx"].get(cell, math.nan)),
             headline=_headline(run, cell),
             capacity=capacities.get(cell),
-            taken=tuple(each[cell] for each in (costs, energies) if cell in each),
         )
         for view in run.cells
         for cell in [view.cell_id]
@@ -123,7 +117,6 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
-    parts += [each.clause for each in cell.taken]
     if cell.trials < blocks:
         parts.append(f"{cell.trials} of {blocks} trials ended")
     parts += _describe_failures(cell)
@@ -144,7 +137,6 @@ def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mappin
     if capacity.exclusion:
         yield f"excluded from comparisons ({capacity.exclusion})"
     yield f"trials at that rate: mean of {units.requests_per_s(cell.mean_rps or 0.0)}"
-    yield from (each.clause for each in cell.taken)
     yield from _describe_failures(cell)
     yield from map(clean, cell.ratio.notes if cell.ratio is not None else ())
 

@@ -152,7 +152,7 @@ def _make_trial(planned_trial: PlannedTrial, attempt: int, testbed: Testbed) -> 
         capacity = _find_capacity(planned_trial, cell, goal, testbed)
         cell = with_load(cell, cell.load.model_copy(update={"rate": capacity.rps}))
     trial = make_trial(testbed.plan, planned_trial, cell, testbed.recorder.run.run_id, testbed.hosts)
-    trial.attempt, trial.capacity, trial.idle_power_w = attempt, capacity, testbed.idle_power_w
+    trial.attempt, trial.capacity = attempt, capacity
     return trial
 
 

@@ -57,8 +57,6 @@ def make_manifest(
                 name=name,
                 roles=roles_of_host(plan, name),
                 testbed=hosts[name].spec.testbed,
-                price_per_hour=hosts[name].spec.price_per_hour,
-                currency=None if hosts[name].spec.price_per_hour is None else hosts[name].spec.currency,
                 facts=inventory_facts(hosts[name]),
             )
             for name in used

@@ -35,9 +35,6 @@ from benchkit.units import cores, share
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 2.0
-"""Time without load before each block in which the power of hosts with a counter is measured. RAPL counts steps of some
-microjoules every millisecond, so that this is enough for a mean (Intel SDM, volume 3, 16.10)."""
 MAX_RECONNECTS = 10
 """Number of reconnections to a host in one run, after which it is dropped."""
 
@@ -76,8 +73,6 @@ class Testbed:
         self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
         self._has_reported_programs = False
         self._blocks_with_facts: set[tuple[int, int]] = set()
-        self.idle_power_w: Mapping[str, Mapping[str, float]] = {}
-        """Power of each host before the present block, by zone or meter, in watts; empty where it is not known."""
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -203,11 +198,8 @@ class Testbed:
         block = planned_trial.block, planned_trial.round
         if block not in self._blocks_with_facts:
             hosts = list(self.hosts)
-            idle = run_on_hosts(hosts, lambda host: host.idle_power(IDLE_S))
-            self.idle_power_w = {host.name: each.watts for host, each in zip(hosts, idle, strict=True)}
-            for host, power, facts in zip(hosts, idle, run_on_hosts(hosts, self._read_facts), strict=True):
-                known = {"idle_power_w": power.watts, "energy_missing": power.missing}
-                self._record_facts(host, f"block {planned_trial.block}", facts.model_copy(update=known))
+            for host, facts in zip(hosts, run_on_hosts(hosts, self._read_facts), strict=True):
+                self._record_facts(host, f"block {planned_trial.block}", facts)
             self._blocks_with_facts.add(block)
 
     def _read_facts(self, host: Host) -> RecordedFacts:

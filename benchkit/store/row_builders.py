@@ -32,8 +32,6 @@ from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
 from benchkit.store.journal import HostFactsRead, JournalEvent
 
-SECONDS_PER_HOUR, MILLION = 3600, 1_000_000
-
 INTERRUPTED = "split"
 """Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or
 ratio."""
@@ -99,8 +97,6 @@ def trial_row(
         generator_cpu_s_per_request=_cpu_s_per_request([each.cpu_s for each in record.generators], result.requests)
         if record.generators
         else None,
-        cost_per_million=_cost_per_million(record, result),
-        currency=None if record.price is None else record.price.currency,
         **_probe_columns(record),
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
@@ -109,16 +105,6 @@ def trial_row(
         start_uncertainty_s=record.clock_uncertainty_s or None,
         **percentiles,
     )
-
-
-def _cost_per_million(record: TrialRecord, result: LoadResult) -> float | None:
-    """Return the price of a million requests at the rate of a trial, or at the capacity that it found, if any."""
-    rate = result.rps if record.capacity is None else record.capacity.rps
-    if record.capacity is not None and record.capacity.low is None:
-        return None
-    if record.price is None or not rate:
-        return None
-    return record.price.per_hour / (rate * SECONDS_PER_HOUR) * MILLION
 
 
 def _processing_mean_s(result: LoadResult) -> float | None:

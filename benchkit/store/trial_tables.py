@@ -33,7 +33,6 @@ from benchkit.models.rows import (
     column_names,
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
-from benchkit.store.energy import energy_columns
 from benchkit.store.parquet_files import Rows
 from benchkit.store.profile_tables import read_profiles
 from benchkit.store.row_builders import (
@@ -145,7 +144,6 @@ def build_trial_tables(
             server_memory_bytes=peak_memory_bytes(record, telemetry),
             goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
             server_switches_per_request=_per_request(switches(record, telemetry), result.requests),
-            **energy_columns(record, telemetry, requests),
             main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
         ),
         notes=(

@@ -19,17 +19,10 @@ from benchkit.report.metric_values import known, numbers
 from benchkit.report.panels import HOLLOW, Panel, Scale, draw_averages, draw_panels, draw_points, notes
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
-from benchkit.report.tables import Table
 from benchkit.report.trends import (
-    PREFERRED,
     CellLine,
-    connection_memory_along,
-    is_bent,
-    laws_along,
     lines_along,
     numeric_factor,
-    trend_table,
-    trends_along,
 )
 from benchkit.stats.samples import geometric_mean
 
@@ -92,17 +85,12 @@ def _draw_factor_panels(
     subtitle: str,
     columns: int,
     height_in: float,
-    bands: Mapping[str, pd.DataFrame],
 ) -> Figure:
-    """Draw a panel for each metric: a line through averages, a point for each value, and the bands of the metric.
-
-    `bands` have the columns hue, x, low and high.
-    """
+    """Draw a panel for each metric: a line through averages, and a point for each value."""
     factor = numeric_factor(run) or ""
-    no_bands = pd.DataFrame(columns=["hue", "x", "low", "high"], dtype=float)
 
     def draw_panel(axes: Axes, panel: _FactorPanel) -> None:
-        draw_averages(axes, panel.averages.merge(bands.get(panel.metric, no_bands), on=["hue", "x"], how="left"))
+        draw_averages(axes, panel.averages)
         texts = [
             f"{name}, {x:g}, block {block}: {panel.text(value)}"
             for name, x, block, value in panel.trials[["name", "x", "block", "value"]].itertuples(index=False)
@@ -146,14 +134,6 @@ def _load_caption(run: StoredRun) -> str:
     return (
         "Lines join the means over the included trials of a cell; each point is one trial. CPU is the CPU time of "
         "all services of the stack in the measured window, per request. Memory is the most that was resident in it."
-        + (
-            " Shaded: the band of a power law through all levels, fitted block by block "
-            f"({1 - run.data.alpha:.0%} for the whole line at once). It is omitted if means depart from the power law."
-            if any(len(_bands(run, metric)) for metric, _, _ in _LOAD_METRICS)
-            else ""
-        )
-        + _laws_sentence(run)
-        + _memory_sentence(run)
         + more_in_table(len(lines_along(run, numeric_factor(run) or "")) - MAX_LINES, "line")
     )
 
@@ -171,13 +151,7 @@ def _draw_load(run: StoredRun) -> Figure:
         subtitle=notes("line: means", "point: one trial"),
         columns=len(panels),
         height_in=3.05,
-        bands={metric: _bands(run, metric) for metric, _, _ in _LOAD_METRICS},
     )
-
-
-def _load_table(run: StoredRun) -> Table | None:
-    known_metrics = [metric for metric, _, _ in _LOAD_METRICS if run.values(metric).by_cell]
-    return trend_table(run, known_metrics, "figure-connections")
 
 
 LOAD = ReportFigure(
@@ -188,7 +162,6 @@ LOAD = ReportFigure(
     caption=_load_caption,
     see="A line that falls to the right is a server that loses speed as connections are added.",
     draw=_draw_load,
-    table=_load_table,
 )
 
 
@@ -205,38 +178,6 @@ def _load_panels(run: StoredRun, most: int | None = None) -> list[_FactorPanel]:
         for metric, heading, text in _LOAD_METRICS
     ]
     return [panel for panel in panels if len(panel.trials)]
-
-
-def _bands(run: StoredRun, metric: str) -> pd.DataFrame:
-    """Return the bands of the trends that follow a power law: hue, x, low, high."""
-    factor = numeric_factor(run) or ""
-    trends = trends_along(run, factor, metric)
-    rows = [
-        (hue, point.level, point.band_low, point.band_high)
-        for hue, line in enumerate(lines_along(run, factor))
-        if (trend := trends.get(line.name)) is not None and not is_bent(trend)
-        for point in trend.points
-    ]
-    return pd.DataFrame(rows, columns=["hue", "x", "low", "high"], dtype=float)
-
-
-def _laws_sentence(run: StoredRun) -> str:
-    """Return a sentence on the Universal Scalability Law of each line over connections; empty where none is fitted."""
-    laws = laws_along(run, PREFERRED) if numeric_factor(run) == PREFERRED else {}
-    if not laws:
-        return ""
-    shown = [f"{name}: {law.text}" for name, law in laws.items()][:MAX_LINES]
-    interval = f"with {1 - run.data.alpha:.0%} intervals over blocks"
-    return f" Universal Scalability Law of the rate, {interval}: {'; '.join(shown)}."
-
-
-def _memory_sentence(run: StoredRun) -> str:
-    """Return a sentence on the memory per connection of each line; empty where it is unknown."""
-    found = connection_memory_along(run) if numeric_factor(run) == PREFERRED else {}
-    if not found:
-        return ""
-    shown = [f"{name}: {memory.text}" for name, memory in found.items()][:MAX_LINES]
-    return f" Memory per connection (slope, {1 - run.data.alpha:.0%} intervals over blocks): {'; '.join(shown)}."
 
 
 WAIT = "goroutine_wait_mean_s"
@@ -288,7 +229,6 @@ def _draw_scheduler(run: StoredRun) -> Figure:
         subtitle=notes("line: mean of the profiles, else median", "point: one profile or trial"),
         columns=2,
         height_in=2.65,
-        bands={},
     )
 
 

@@ -32,7 +32,7 @@ from benchkit.report.panels import (
 )
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import style
-from benchkit.report.tables import Entry, Table, named, number, prose, table
+from benchkit.report.tables import Entry, Table, named, number, table
 
 _MAX_NAMED = 8
 _RATE_HUES = {metric: hue for hue, metric in enumerate(CURVES)}
@@ -47,10 +47,9 @@ def _against_rate_alt(run: StoredRun) -> str:
     for curves in _rate_curves(run):
         points = curves.points[P99]
         if points:
-            knee = "" if curves.knee is None else f", knee at {units.requests_per_s(curves.knee)}"
             ends.append(
                 f"{_curves_name(curves)} {units.seconds(points[0].value)} at {units.requests_per_s(points[0].rate)}, "
-                f"{units.seconds(points[-1].value)} at {units.requests_per_s(points[-1].rate)}{knee}"
+                f"{units.seconds(points[-1].value)} at {units.requests_per_s(points[-1].rate)}"
             )
     return f"Line charts of p50, p99 and p99.9 latency against the target rate; p99: {'; '.join(ends)}."
 
@@ -68,8 +67,6 @@ def _against_rate_caption(run: StoredRun) -> str:
         )
     if any(limits_by_hue(curves.objective, _RATE_HUES) for curves in found):
         parts.append("Dashed: limits of the objective, each in the colour of its percentile.")
-    if any(curves.knee is not None for curves in found):
-        parts.append("Dotted: the knee of the p99, the rate farthest below the line between its ends (Kneedle).")
     return " ".join(parts) + more_in_table(len(found) - len(sample_evenly(found)), "panel")
 
 
@@ -78,8 +75,6 @@ def _draw_against_rate(run: StoredRun) -> Figure:
     def draw_curves(axes: Axes, curves: RateCurves) -> None:
         if curves.capacity is not None:
             shade(axes, curves.capacity.low, curves.capacity.high or curves.capacity.rps)
-        if curves.knee is not None:
-            draw_reference(axes, curves.knee, along="x", style=":")
         for hue, limit_s in limits_by_hue(curves.objective, _RATE_HUES).items():
             draw_reference(axes, limit_s, hue=hue)
         averages = [
@@ -127,7 +122,7 @@ AGAINST_RATE = ReportFigure(
     is_available=_has_rate_curves,
     alt=_against_rate_alt,
     caption=_against_rate_caption,
-    see="Left of the knee a server answers a little more load nearly as fast; right of it every request waits for others.",
+    see="Where the line bends upwards, every request begins to wait for others.",
     draw=_draw_against_rate,
     data=None,
     table=_against_rate_table,
@@ -167,7 +162,6 @@ def _rate_points(run: StoredRun, curves: RateCurves) -> pd.DataFrame:
 
 
 def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> dict[str, Entry]:
-    is_knee = metric == P99 and point.rate == curves.knee
     return {
         "Cells": named(_curves_name(curves)),
         "Percentile": Entry(PERCENTILES[metric].label),
@@ -177,7 +171,6 @@ def _rate_row(curves: RateCurves, metric: str, point: RatePoint) -> dict[str, En
         "From": number(point.low, units.seconds),
         "To": number(point.high, units.seconds),
         "Blocks": number(point.blocks, units.count),
-        "Notes": prose("knee" if is_knee else ""),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchkit.models.trial import ProcessId, ServerPrice, ServiceRecord, TrialRecord
+from benchkit.models.trial import ProcessId, ServiceRecord, TrialRecord
 from benchkit.run.steps.state import Trial
 from benchkit.services.deploy import RunningService
 
@@ -58,7 +58,6 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         watched=trial.watch_records,
         profiles=trial.profiles,
         traces=trial.traces,
-        price=_price(trial),
         external=tuple(service.name for service in trial.cell.spec.external if not service.watch),
         other_programs=trial.other_programs,
         killed=tuple(trial.killed),
@@ -66,16 +65,6 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         capacity=trial.capacity,
         slices=trial.slices,
     )
-
-
-def _price(trial: Trial) -> ServerPrice | None:
-    """Return the price of all hosts of the servers, where that is known and in one currency."""
-    specs = [trial.hosts[name].spec for name in dict.fromkeys(each.service.host for each in trial.running_services)]
-    prices = [spec.price_per_hour for spec in specs if spec.price_per_hour is not None]
-    currencies = {spec.currency for spec in specs}
-    if not prices or len(prices) < len(specs) or len(currencies) > 1 or trial.cell.spec.external:
-        return None
-    return ServerPrice(per_hour=sum(prices), currency=currencies.pop())
 
 
 def _lasting_processes(

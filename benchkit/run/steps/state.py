@@ -79,8 +79,6 @@ class Trial:
     """Options of its trace; None for other kinds of trials."""
     telemetry_options: TelemetryOptions | None = None
     """Options of telemetry; None where there is none."""
-    idle_power_w: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Power of its hosts before the block, by zone or meter; empty where it is not known."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     running_services: list[RunningService] = field(default_factory=list)
     deployed: list[ExternalService] = field(default_factory=list)

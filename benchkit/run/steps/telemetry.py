@@ -116,7 +116,6 @@ def collect_telemetry(block: Block) -> None:
             cpu_quota=ended.cpu_quota if ended else None,
             unseen=ended.unavailable if ended else ("the agent had stopped its telemetry",),
             machine=host.facts.boot_id,
-            idle_power_w=block.trials[0].idle_power_w.get(host.name, {}),
         )
 
     block.watched_hosts.clear()

@@ -517,9 +517,7 @@ def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
         if in_threads <= {metric for _, metric, _ in found}:
             break
     assert {what.partition(":")[0] for what in unseen} == (set() if has_rates else {"clock rate"})
-    meters = agent.request(ops.ReadIdlePower(0.01)).watts  # most virtual machines have none
-    energy = {"energy_j_total" if name.startswith(("package", "dram")) else "power_w" for name in meters}
-    lacking = {"energy_j_total", "power_w"} - energy | (set() if has_rates else {"cpu_frequency_hz"})
+    lacking = set() if has_rates else {"cpu_frequency_hz"}
     assert {metric.name for metric in HOST_METRICS} - {metric for _, metric, _ in found} == lacking
 
 

@@ -10,15 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
-from matplotlib.figure import Figure
+from matplotlib.collections import LineCollection, PathCollection
 
 from benchkit.comparison.cell_labels import cell_views
-from benchkit.comparison.trends import trends_of
 from benchkit.report.figures.registry import get_figure
 from benchkit.report.figures.telemetry import counter_sums, overflows, rates
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.trends import numeric_factor, trends_along
+from benchkit.report.trends import numeric_factor
 from tests.support.report.fixtures import watched
 
 MakeRun = Callable[..., StoredRun]
@@ -120,76 +118,18 @@ def test_against_connections_lines_join_means_and_points_are_trials(make_run: Ma
     assert dots == [9, 9]
 
 
-def bands(figure: Figure) -> list[np.ndarray]:
-    return [
-        np.asarray(artist.get_paths()[0].vertices)
-        for axes in figure.axes
-        for artist in axes.collections
-        if isinstance(artist, PolyCollection)
-    ]
-
-
-def power_law(run: StoredRun, bend: float = 0.0) -> StoredRun:
-    """Return the run with rates that fall by a fifth when connections double, or depart from that by `bend`."""
-    doublings = np.log2(run.trials["factor_connections"].astype(float))
-    noise = 1 + 0.01 * np.sin(np.arange(len(doublings)))
-    return replace(run, trials=run.trials.assign(rps=1e5 * 0.8**doublings * 2 ** (bend * doublings**2) * noise))
-
-
-def test_a_straight_trend_has_a_band_and_a_table(make_run: MakeRun) -> None:
-    run = power_law(make_run({"stack": ["go", "nginx-go"], "connections": [8, 64, 512]}, blocks=6))
-    figure = get_figure("connections")
-    trends = trends_of(run.data, "rps", "connections")
-    drawn = bands(figure.draw(run))
-    assert len(drawn) == 2
-    for shape, trend in zip(drawn, trends, strict=True):
-        ends = {round(y, 3) for _, y in shape.tolist()}
-        assert ends == {round(each, 3) for p in trend.points for each in (p.band_low, p.band_high)}
-    assert "Shaded: the band of a power law through all levels" in figure.caption(run)
-    assert figure.table is not None
-    table = figure.table(run)
-    assert table is not None
-    shown = [[entry.text for entry in row] for row in table.rows]
-    assert [row[:2] for row in shown] == [["go", "RPS"], ["nginx-go", "RPS"]]
-    assert [float(row[2]) for row in shown] == pytest.approx([0.8, 0.8], abs=0.005)
-
-
-def test_a_trend_without_power_law_has_a_note_and_no_band(make_run: MakeRun) -> None:
-    run = power_law(make_run({"connections": [8, 64, 512]}, blocks=6), bend=0.05)
-    figure = get_figure("connections")
-    assert bands(figure.draw(run)) == []
-    assert "Shaded" not in figure.caption(run)
-    assert figure.table is not None
-    table = figure.table(run)
-    assert table is not None
-    assert table.rows[0][-1].text == "not a power law: compare the medians instead"
-
-
-def test_lines_that_omit_cells_have_no_trend(make_run: MakeRun) -> None:
-    run = make_run({"connections": [8, 64, 512, "auto"]}, blocks=6)
-    assert trends_along(run, "connections", "rps") == {}
-    assert trends_along(make_run({"connections": [8]}, blocks=6), "connections", "rps") == {}
-
-
 def test_known_cpu_per_request_has_a_panel(make_run: MakeRun) -> None:
     run = make_run({"connections": [8, 64]}, blocks=2)
     run.trials["server_cpu_s_per_request"] = 2e-5
     assert len(get_figure("connections").draw(run).axes) == 2
 
 
-def test_known_memory_has_a_panel_and_a_slope_per_connection(make_run: MakeRun) -> None:
+def test_known_memory_has_a_panel(make_run: MakeRun) -> None:
     run = make_run({"server": ["a", "b"], "connections": [100, 1100, 2100]}, blocks=4)
     connections = run.trials["factor_connections"].astype(float)
     run.trials["server_memory_bytes"] = 1e7 + connections * np.where(run.trials["factor_server"] == "a", 2048, 8192)
     figure = get_figure("connections")
     assert [axes.get_title(loc="left") for axes in figure.draw(run).axes] == ["requests per second", "server memory"]
-    assert (
-        "Memory per connection (slope, 95% intervals over blocks): a: 2.00 KiB [2.00 KiB, 2.00 KiB]; b: 8.00 KiB ["
-        in (figure.caption(run))
-    )
-    few = make_run({"connections": [100, 1100]}, blocks=2)
-    few.trials["server_memory_bytes"] = 1e7
-    assert "Memory per connection" not in figure.caption(few)
 
 
 def test_throughput_places_every_trial_at_its_values(run: StoredRun) -> None:

@@ -1,4 +1,4 @@
-"""Latency against rate: points, bands, the capacity and the knee."""
+"""Latency against rate: points, bands and the capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.rate_curves import RatePoint, find_knee, rate_curves_of, rate_factor
+from benchkit.comparison.rate_curves import rate_curves_of, rate_factor
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import cell_id
@@ -52,7 +52,7 @@ def run_of(blocks: int = 6, noise: float = 0.02) -> RunData:
     return RunData(manifest_of(LEVELS, scenario=SCENARIO), trials, exclusions)
 
 
-def test_each_stack_has_a_curve_with_bands_its_capacity_and_its_knee() -> None:
+def test_each_stack_has_a_curve_with_bands_and_its_capacity() -> None:
     go, other = rate_curves_of(run_of())
     assert (dict(go.levels), go.factor) == ({"stack": "go"}, "share")
     assert [point.rate for point in go.points[P99]] == [CAPACITY * share for share in SHARES[:-1]]
@@ -66,24 +66,9 @@ def test_each_stack_has_a_curve_with_bands_its_capacity_and_its_knee() -> None:
     assert other.capacity is None  # no cell of it was searched
     assert go.objective is not None
     assert go.objective.p99_s == 0.01
-    assert go.knee == pytest.approx(700)
     frame = go.frame()
     assert len(frame) == 2 * (len(SHARES) - 1) + len(SHARES)
     assert set(frame["factor_stack"]) == {"go"}
-
-
-def points(*values: float, reach: float = 0.01) -> list[RatePoint]:
-    return [
-        RatePoint(level=rate, rate=rate, value=value, low=value * (1 - reach), high=value * (1 + reach), blocks=6)
-        for rate, value in enumerate(values, start=1)
-    ]
-
-
-def test_a_curve_within_its_band_has_no_knee() -> None:
-    assert find_knee(points(1, 1, 1, 1, 8)) == 4
-    assert find_knee(points(1, 2, 4, 8, 16)) is None
-    assert find_knee(points(1, 1.9, 4, 8, 16, reach=0.1)) is None
-    assert find_knee(points(1, 8)) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +97,6 @@ def test_the_figure_shows_excluded_trials_and_the_table_all_points(tmp_path: Pat
     run.__dict__["data"] = data
     figure = get_figure("latency-against-rate")
     assert figure.is_available(run)
-    assert "knee at 700 requests/s" in figure.alt(run)
     assert figure.table is not None
     table = figure.table(run)
     assert table is not None
