@@ -88,7 +88,7 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
         ask(link, ops.ExchangeDatagrams(ops.SocketAddress(udp=("127.0.0.1", 9)), 0))
 
 
-def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:
+def use_processes(ask: Asker, link: AgentLink) -> None:
     completed = ask(link, ops.RunCommand(ops.CommandSpec(["cat"]), 5, 99, b"in"))
     assert (completed.body, completed.timed_out) == (b"in", False)
     seconds = f"60.{os.getpid()}"  # no other process here has its command line
@@ -176,7 +176,7 @@ def test_each_operation_is_executed(launch: Callable[..., AgentLink], inside: li
     assert ask(first, ops.LockHost("r1", "sut", "me@laptop")) == ops.LockResult(shared_with=None, waited=False)
     use_files(ask, first, workdir)
     use_sockets(ask, first, workdir)
-    use_processes(ask, first, workdir)
+    use_processes(ask, first)
     use_changes(ask, first)
     ask(first, ops.KeepStack())
     assert first.close(60) == []
