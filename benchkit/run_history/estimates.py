@@ -1,9 +1,7 @@
 """Estimates of the runs of a scenario: ratios to the baseline within each run, and the values themselves.
 
-They are computed once for each run and kept in the store; a run whose trials or manifest were written since is computed
-again. The file can be deleted at any time: it is computed again.
-
-Each comes with the conditions of its run: hosts and settings. Only these and the code under test can change results.
+They are kept in a file of the store, which may be deleted. Those of a run whose trials or manifest changed since are
+computed again. Each comes with the conditions of its run, hosts and settings: only these and the code change results.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +41,8 @@ from benchkit.store.store import Store
 
 if TYPE_CHECKING:
     from benchkit.comparison.runs.run_data import RunData
+
+logger = logging.getLogger(__name__)
 
 _NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
 """Settings that say which cells and which state of the code were measured."""
@@ -96,9 +96,6 @@ def _fingerprint(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
 
 
-logger = logging.getLogger(__name__)
-
-
 class Estimate(Frozen):
     """A cell of a run, relative to its baseline or by itself; `log` and `error` are of the logarithm."""
 
@@ -150,57 +147,42 @@ def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimate
 
     A damaged run is omitted with a warning.
     """
-    file = store.history_file(scenario, metric)
-    kept = {each.run.run_id: each for each in _read(file)}
-    states = {
-        run_id: file_states([*files, store.folder(run_id).manifest_file])
-        for (_, run_id), files in store.parts("trials", scenario=scenario).items()
-        if store.has(run_id)
-    }
-    missing = [run_id for run_id, state in states.items() if run_id not in kept or kept[run_id].state != state]
-    current = {run_id: kept[run_id] for run_id in states if run_id not in missing}
-    if missing:
-        computed = _compute(store, missing, metric)
-        current |= {run.run_id: _StoredEstimates(state=states[run.run_id], run=run) for run in computed}
-    if current != kept:
-        _write(file, current.values())
-    return sorted((each.run for each in current.values()), key=lambda run: (run.started_at, run.run_id))
-
-
-def _compute(store: Store, run_ids: Sequence[str], metric: str) -> Iterator[RunEstimates]:
-    """Yield the estimates of these runs from their trials; running ones are omitted."""
     from benchkit.comparison.runs.run_data import read_run_data  # noqa: PLC0415 - pandas, which kept estimates do not need
 
-    for run_id in run_ids:
+    file = store.history_file(scenario, metric)
+    kept = {each.run.run_id: each for each in _read(file)}
+    current: dict[str, _StoredEstimates] = {}
+    for (_, run_id), files in store.parts("trials", scenario=scenario).items():
+        if not store.has(run_id):
+            continue
         folder = store.folder(run_id)
+        state = file_states([*files, folder.manifest_file])
+        if run_id in kept and kept[run_id].state == state:
+            current[run_id] = kept[run_id]
+            continue
         try:
             data = read_run_data(store, folder)
         except InputError as error:
             logger.warning("%s is omitted: %s", run_id, error)
             continue
         if data.manifest.status != "running" or not folder.is_locked():
-            yield estimates_of(data, metric)
+            current[run_id] = _StoredEstimates(state=state, run=estimates_of(data, metric))
+    if current != kept:
+        content = b"".join(each.model_dump_json().encode() + b"\n" for each in current.values())
+        try:
+            make_folders(file.parent)
+            write_atomically(file, content)
+        except OSError as error:  # a store that cannot be written: they are computed again the next time
+            logger.info("cannot keep the estimates in %s: %s", file, error.strerror)
+    return sorted((each.run for each in current.values()), key=lambda run: (run.started_at, run.run_id))
 
 
 def _read(file: Path) -> list[_StoredEstimates]:
     """Return what the file has; nothing where it cannot be read, or where another version of benchkit wrote it."""
     try:
         return [_StoredEstimates.model_validate_json(line) for line in read_regular(file).splitlines()]
-    except OSError:
+    except (OSError, ValidationError):
         return []
-    except ValidationError:
-        logger.info("%s is of another version, or damaged: its estimates are computed again", file)
-        return []
-
-
-def _write(file: Path, kept: Iterable[_StoredEstimates]) -> None:
-    """Write the file; in a store that cannot be written, the estimates are computed again the next time."""
-    content = b"".join(each.model_dump_json().encode() + b"\n" for each in kept)
-    try:
-        make_folders(file.parent)
-        write_atomically(file, content)
-    except OSError as error:
-        logger.info("cannot keep the estimates in %s: %s", file, error.strerror)
 
 
 def estimates_of(data: RunData, metric: str) -> RunEstimates:

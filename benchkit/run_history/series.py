@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,15 +20,14 @@ from benchkit.models.base import Frozen, Name
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import METRICS, metric_column, metric_named
 from benchkit.models.run import Manifest, RunStatus
-from benchkit.run_history.change_points import ALPHA, Shift, find_shifts
-from benchkit.run_history.estimates import Conditions, Estimate, RunEstimates, condition_differences, read_estimates
+from benchkit.run_history.estimates import Estimate, RunEstimates, condition_differences, read_estimates
 from benchkit.store.store import Store, open_store
 from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SeriesKind = Literal["ratios", "values"]
+    from benchkit.run_history.change_points import Shift
 
 _AGE = re.compile(r"(\d+)([dwh])")
 _AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -69,16 +69,14 @@ class Segment(Frozen):
 class SeriesShift(Frozen):
     """A change of the level of a series, as a ratio of the level after it to the level before it."""
 
-    kind: Literal["step", "drift"]
     ratio: float
     low: float
     high: float
     p: float
     worth: Direction | None
     last_good_run: str
-    """The last run before it; of a drift, its first."""
+    """The last run before it."""
     first_run: str
-    """The first run after it; of a drift, its last."""
     runs_before: int
     runs_after: int
     conditions: tuple[str, ...]
@@ -110,9 +108,7 @@ class History(Frozen, serialize_by_alias=True):
 
     scenario: str
     metric: str
-    kind: SeriesKind
-    alpha: float
-    """Largest p of a shift that is reported."""
+    kind: Literal["ratios", "values"]
     runs: int
     series: tuple[HistorySeries, ...]
     notes: tuple[str, ...] = Field(serialization_alias="notices")
@@ -172,23 +168,31 @@ def make_history(
 ) -> History:
     """Return the history of these runs, oldest first, whose manifests are in the store."""
     has_ratios = any(each.baseline is not None for run in runs for each in run.estimates)
-    kind: SeriesKind = "ratios" if has_ratios and not values else "values"
+    shows_ratios = has_ratios and not values
     grouped: dict[tuple[str, ...], list[tuple[RunEstimates, Estimate]]] = {}
     for run in runs:
         for estimate in run.estimates:
-            if (estimate.baseline is not None) == (kind == "ratios") and _is_chosen(cell, estimate.cell_id):
-                conditions = () if kind == "ratios" else (run.conditions.hosts, run.conditions.settings)
+            if (estimate.baseline is not None) == shows_ratios and _is_chosen(cell, estimate.cell_id):
+                conditions = () if shows_ratios else (run.conditions.hosts, run.conditions.settings)
                 key = (run.scale, estimate.cell_id, estimate.baseline or "", *conditions)
                 grouped.setdefault(key, []).append((run, estimate))
     if not grouped:
         cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
         raise InputError(f"no cell {cell!r}", where=scenario, why=suggestion(cell or "", list(cells)))
-    differences = _Differences(store)
+
+    @cache
+    def manifest(run_id: str) -> Manifest:
+        return store.run(run_id).manifest()
+
+    def differences(before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
+        tools = {*before.tools, *after.tools}
+        return condition_differences(manifest(before.run_id), manifest(after.run_id), tools)
+
     imported = sum(run.is_imported for run in runs)
     described = metric_named(metric)
     series = tuple(_make_series(rows, described, differences) for rows in grouped.values())
     notes = []
-    if kind == "values":
+    if not shows_ratios:
         notes.append(
             "Values of runs differ with the state of their hosts; ratios to a baseline within each run do not."
             if has_ratios
@@ -198,52 +202,45 @@ def make_history(
     if imported:
         notes.append(f"{units.counted(imported, 'run')} imported: measured elsewhere, on hosts that are not known.")
     return History(
-        scenario=scenario, metric=metric, kind=kind, alpha=ALPHA, runs=len(runs), series=series, notes=tuple(notes)
+        scenario=scenario,
+        metric=metric,
+        kind="ratios" if shows_ratios else "values",
+        runs=len(runs),
+        series=series,
+        notes=tuple(notes),
     )
 
 
-class _Differences:
-    """Differences between the conditions of runs, from their manifests, each read once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._manifests: dict[Conditions, Manifest] = {}
-
-    def between(self, before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
-        one, other = (self._manifest(run) for run in (before, after))
-        return condition_differences(one, other, {*before.tools, *after.tools})
-
-    def _manifest(self, run: RunEstimates) -> Manifest:
-        if run.conditions not in self._manifests:
-            self._manifests[run.conditions] = self._store.run(run.run_id).manifest()
-        return self._manifests[run.conditions]
+Differences = Callable[[RunEstimates, RunEstimates], tuple[str, ...]]
+"""Function that names the differences between the conditions of two runs."""
 
 
 def _make_series(
-    rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: _Differences
+    rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: Differences
 ) -> HistorySeries:
+    from benchkit.run_history.change_points import find_shifts  # noqa: PLC0415 - ruptures takes half a second
+
+    _, estimate = rows[0]
     segments = list(_segments([run for run, _ in rows], differences))
     numbers = [segment.number for segment in segments for _ in range(segment.runs)]
     points = [_point(run, estimate, number) for (run, estimate), number in zip(rows, numbers, strict=True)]
-    used = [(run, each) for run, each in rows if None not in (each.log, each.error, each.df)]
-    shifts = find_shifts(
-        [each.log or 0.0 for _, each in used],
-        [each.error or 0.0 for _, each in used],
-        [each.df or 0.0 for _, each in used],
-    )
-    _, estimate = rows[0]
+    used = [
+        (run, each.log, each.error, each.df)
+        for run, each in rows
+        if each.log is not None and each.error is not None and each.df is not None
+    ]
     title = estimate.cell_id if estimate.baseline is None else f"{estimate.cell_id} relative to {estimate.baseline}"
     subject = f"{metric.title} of {title}"
-    described = tuple(
-        _describe_shift(shift, [run for run, _ in used], subject, metric, differences) for shift in shifts
-    )
-    since = max((shift.first for shift in shifts if shift.kind == "step"), default=0)
-    logs = [each.log or 0.0 for _, each in used[since:]]
-    unused = len(rows) - len(used)
-    sentences = [shift.sentence for shift in described] or [
-        f"No shift of {subject} is shown over {units.counted(len(used), 'run')}."
-    ]
-    if unused:
+    shifts: Sequence[Shift] = ()
+    described: list[SeriesShift] = []
+    sentences = [f"No shift of {subject} is shown over {units.counted(len(used), 'run')}."]
+    if used:
+        runs, logs, errors, dfs = zip(*used, strict=True)
+        shifts = find_shifts(logs, errors, dfs)
+        described = [_describe_shift(shift, runs, subject, metric, differences) for shift in shifts]
+        sentences = [shift.sentence for shift in described] or sentences
+    latest = [log for _, log, _, _ in used[shifts[-1].first if shifts else 0 :]]
+    if unused := len(rows) - len(used):
         sentences.append(f"{units.counted(unused, 'run')} without a usable interval: shown, not used.")
     return HistorySeries(
         scale=rows[0][0].scale,
@@ -251,13 +248,13 @@ def _make_series(
         baseline=estimate.baseline,
         points=tuple(points),
         segments=tuple(segments),
-        shifts=described,
-        level=math.exp(sum(logs) / len(logs)) if logs else None,
+        shifts=tuple(described),
+        level=math.exp(sum(latest) / len(latest)) if latest else None,
         sentences=tuple(sentences),
     )
 
 
-def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterator[Segment]:
+def _segments(runs: Sequence[RunEstimates], differences: Differences) -> Iterator[Segment]:
     before: RunEstimates | None = None
     for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.conditions), start=1):
         of_segment = list(group)
@@ -266,7 +263,7 @@ def _segments(runs: Sequence[RunEstimates], differences: _Differences) -> Iterat
             first_run=of_segment[0].run_id,
             last_run=of_segment[-1].run_id,
             runs=len(of_segment),
-            differences=() if before is None else differences.between(before, of_segment[0]),
+            differences=() if before is None else differences(before, of_segment[0]),
         )
         before = of_segment[-1]
 
@@ -292,33 +289,21 @@ def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
 
 
 def _describe_shift(
-    shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric, differences: _Differences
+    shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric, differences: Differences
 ) -> SeriesShift:
     ratio, low, high = (math.exp(each) for each in (shift.change, shift.low, shift.high))
     direction = "higher" if ratio > 1 else "lower"
     worth: Direction | None = None if metric.better is None else "better" if direction == metric.better else "worse"
-    is_step = shift.kind == "step"
-    last_good, first = (
-        used[shift.first - 1 if is_step else shift.start],
-        used[shift.first if is_step else shift.end - 1],
-    )
-    conditions = differences.between(last_good, first) if is_step and last_good.conditions != first.conditions else ()
+    last_good, first = used[shift.first - 1], used[shift.first]
+    conditions = differences(last_good, first) if last_good.conditions != first.conditions else ()
     size = f"{abs(ratio - 1):.1%} {direction} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
-    label = f"{size}, {worth}" if worth else size
-    if is_step:
-        sentence = (
-            f"{subject} shifts with run {_shown(first)}: {label}. The last run before it is {_shown(last_good)}; "
-            f"{shift.first - shift.start} runs before, {shift.end - shift.first} after."
-        )
-    else:
-        sentence = (
-            f"{subject} drifts slowly, rather than in a step, from run {_shown(last_good)} to run {_shown(first)}: "
-            f"{label} over {shift.end - shift.start} runs."
-        )
+    sentence = (
+        f"{subject} shifts with run {_shown(first)}: {size}{f', {worth}' if worth else ''}. The last run before it is "
+        f"{_shown(last_good)}; {shift.first - shift.start} runs before, {shift.end - shift.first} after."
+    )
     if conditions:
         sentence += f" Hosts or settings changed with the same run, and may be the cause: {'; '.join(conditions)}."
     return SeriesShift(
-        kind=shift.kind,
         ratio=ratio,
         low=low,
         high=high,

@@ -44,22 +44,6 @@ def test_steps_are_found_soon_and_few_are_invented() -> None:
     assert per_100 <= 1
 
 
-def test_a_drift_is_told_from_a_step() -> None:
-    kinds = {"step": 0, "drift": 0, "none": 0}
-    for seed in HISTORIES:
-        history = simulate_history(seed)
-        shifts = find_shifts(history.values - np.linspace(0, 2 * STEP, RUNS), history.errors, history.dfs)
-        kinds["none" if not shifts else "drift" if shifts[0].kind == "drift" else "step"] += 1
-    steps = [simulate_history(seed, step=STEP) for seed in HISTORIES]
-    called_drift = sum(any(shift.kind == "drift" for shift in history.shifts(RUNS)) for history in steps)
-    print(
-        f"\n{len(HISTORIES)} drifts of {2 * STEP:.0%} over {RUNS} runs: {kinds['drift']} called drifts, {kinds['step']} steps, "
-        f"{kinds['none']} not found; {called_drift} of {len(HISTORIES)} steps of {STEP:.0%} called drifts"
-    )
-    assert kinds["drift"] > 0.8 * len(HISTORIES)
-    assert called_drift < 0.1 * len(HISTORIES)
-
-
 def test_change_points_of_1000_runs_take_at_most_a_second() -> None:
     history = simulate_history(1, runs=LONG)
     steps = 2 * STEP * (np.arange(LONG) // 100 % 2)

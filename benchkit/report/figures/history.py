@@ -73,7 +73,7 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
             notes(
                 "point: one run with its 95 % interval, in the order of time",
                 "line: level",
-                "dashed: shift" if any(shift.kind == "step" for shift in series.shifts) else None,
+                "dashed: shift" if series.shifts else None,
                 "cross: not used" if len(unused) else None,
             )
         ],
@@ -135,31 +135,15 @@ def _unused_points(series: HistorySeries, scale: Scale) -> pd.DataFrame:
 def _steps(series: HistorySeries) -> list[int]:
     """Return the places at which levels begin, and the end of the series."""
     places = {point.run_id: x for x, point in enumerate(series.points)}
-    return [0, *(places[shift.first_run] for shift in series.shifts if shift.kind == "step"), len(series.points)]
+    return [0, *(places[shift.first_run] for shift in series.shifts), len(series.points)]
 
 
 def _levels(series: HistorySeries) -> pd.DataFrame:
-    """Return the level of each stretch between steps, and the line of each drift, interrupted between: x, y."""
-    places = {point.run_id: x for x, point in enumerate(series.points)}
-    drifts = [
-        (places[shift.last_good_run], places[shift.first_run], shift.ratio)
-        for shift in series.shifts
-        if shift.kind == "drift"
-    ]
+    """Return the level of each stretch between steps, interrupted between: x, y."""
     rows: list[tuple[float, float]] = []
     for start, end in pairwise(_steps(series)):
-        level = _mean_log(series, start, end)
-        if level is not None and not any(start <= place < end for first, last, _ in drifts for place in (first, last)):
-            rows += [(start - 0.4, math.exp(level)), (end - 0.6, math.exp(level)), (end - 0.6, math.nan)]
-    for first, last, ratio in drifts:
-        middle = _mean_log(series, first, last + 1)
-        if middle is not None:
-            half = math.log(ratio) / 2
-            rows += [(first, math.exp(middle - half)), (last, math.exp(middle + half)), (last, math.nan)]
+        logs = [math.log(point.value) for point in series.points[start:end] if point.is_used and point.value]
+        if logs:
+            level = math.exp(sum(logs) / len(logs))
+            rows += [(start - 0.4, level), (end - 0.6, level), (end - 0.6, math.nan)]
     return pd.DataFrame(rows, columns=["x", "y"])
-
-
-def _mean_log(series: HistorySeries, start: int, end: int) -> float | None:
-    """Return the mean logarithm of the used runs from one place to before another; None without any."""
-    logs = [math.log(point.value) for point in series.points[start:end] if point.is_used and point.value]
-    return sum(logs) / len(logs) if logs else None

@@ -47,7 +47,6 @@ class SimulatedHistory:
         """Return True for the shift that the history has."""
         return (
             self.step is not None
-            and shift.kind == "step"
             and abs(shift.first - self.step) <= TOLERANCE
             and (shift.change > 0) == (self.change > 0)
         )
