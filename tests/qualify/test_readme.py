@@ -56,11 +56,7 @@ def test_the_inventory_is_valid(tmp_path: Path) -> None:
 RUN_BY = {
     "benchkit compare --gate": "cli/test_compare.py",
     "benchkit fields": "cli/test_fields.py",
-    "benchkit fields nginx": "cli/test_fields.py",
-    "benchkit fields --schema": "cli/test_fields.py",
-    "benchkit fields inventory": "cli/test_fields.py",
     "benchkit notebook": "cli/test_notebook.py",
-    "benchkit plugins": "test_plugins.py",
     "benchkit run --resume RUN": "chaos/test_concurrency.py",
 }
 """Commands that the prose names, and the tests that run them."""
