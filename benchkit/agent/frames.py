@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 JsonObject = Dict[str, Any]
 
@@ -75,20 +75,3 @@ class FrameReader:
                 return False
             self._buffer += piece
         return True
-
-
-_DATAGRAM_SIZE = struct.Struct(">H")
-
-
-def pack_datagrams(datagrams: Iterable[bytes]) -> bytes:
-    """Return datagrams as a frame's body: each preceded by its size."""
-    return b"".join(_DATAGRAM_SIZE.pack(len(each)) + each for each in datagrams)
-
-
-def unpack_datagrams(body: bytes) -> Iterator[bytes]:
-    """Yield the datagrams of a frame's body."""
-    start = 0
-    while start < len(body):
-        (size,) = _DATAGRAM_SIZE.unpack_from(body, start)
-        start += _DATAGRAM_SIZE.size + size
-        yield body[start - size : start]

@@ -523,105 +523,23 @@ class ProbePort(Operation[PortProbe]):
 
 
 @dataclass
-class TlsClient:
-    """The settings of a client for TLS."""
-
-    ca_file: str
-    """Certificates that verify the server's certificate."""
-    server_name: Optional[str]
-    """Name or address that the server's certificate must be valid for."""
-    alpn: List[str]
-    """Protocols that it offers."""
-
-
-@dataclass
-class TlsSession:
-    """The parameters that the two ends of a connection agreed on."""
-
-    alpn: Optional[str]
-    version: Optional[str]
-    cipher: Optional[str]
-    certificate: str
-    """The server's certificate, DER in hexadecimal digits."""
-
-
-@dataclass
-class HttpHead:
-    """A response over HTTP/1.1, with every byte counted (terms of RFC 9110)."""
+class HttpPage:
+    """A response over HTTP/1.1."""
 
     status: int
-    reason: str
-    header_bytes: int
-    """Bytes from the status line to the empty line, both included."""
-    headers: List[Tuple[str, str]]
-    body_bytes: int
-    """Bytes of content, without the framing of chunks."""
-    body_sha256: str
-    """Hash of all content that was read."""
-    complete: bool
-    """True where the whole content has arrived and was read."""
-    closes: bool
-    """True where the server closes the connection after the response."""
-
-
-@dataclass
-class HttpProbe:
-    """A response to a request."""
-
-    tls: Optional[TlsSession]
-    """None without TLS."""
-    head: Optional[HttpHead]
-    """None over HTTP/2: then `body` has all received bytes; else `body` is the start of the content."""
     body: bytes = b""
 
 
 @dataclass
-class ProbeHttp(Operation[HttpProbe]):
-    """Send a request over a new connection; return the response with every byte counted.
-
-    Where HTTP/2 is negotiated or `http2` is true, the last `http2_bytes` of `body` are sent instead; they are the same
-    request in HTTP/2.
-    """
+class GetHttp(Operation[HttpPage]):
+    """Send a GET request over HTTP/1.1 and a new connection; return the response."""
 
     at: SocketAddress
     timeout_s: float
-    method: str = "GET"
     path: str = "/"
     headers: List[Tuple[str, str]] = field(default_factory=list)
-    max_body: int = 4096
-    """Bytes of content to return."""
-    max_total: int = 64 << 20
-    """Bytes of content to read; over HTTP/2, bytes in all."""
-    http2_bytes: int = 0
-    http2: bool = False
-    tls: Optional[TlsClient] = None
-    body: bytes = b""
-
-
-@dataclass
-class Datagrams:
-    """Received datagrams."""
-
-    session: int
-    error: Optional[str]
-    """Reason why the kernel refused to send or receive, such as an ICMP message."""
-    body: bytes = b""
-    """The datagrams, each preceded by its size in two bytes."""
-
-
-@dataclass
-class ExchangeDatagrams(Operation[Datagrams]):
-    """Send datagrams to a UDP address; return the answers once some have arrived, at the latest after `wait_s`.
-
-    A request without `session` opens a session; its socket stays open until a request has `ends` set.
-    """
-
-    at: SocketAddress
-    wait_s: float
-    session: Optional[int] = None
-    ends: bool = False
-    body: bytes = b""
-    """The datagrams, encoded as in `Datagrams`."""
+    max_bytes: int = 1 << 20
+    """Largest body that is no error."""
 
 
 TIME_WAIT = "TIME-WAIT"

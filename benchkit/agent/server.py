@@ -13,11 +13,11 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
+from benchkit.agent import http_client
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
 from benchkit.agent.containers import Containers, find_cgroup
-from benchkit.agent.datagrams import DatagramSessions
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, JsonObject, pack
@@ -107,8 +107,7 @@ class Agent:
             ops.RunTimetable: timetable.run,
             ops.StopTimetable: timetable.stop,
             ops.ProbePort: sockets.probe_port,
-            ops.ProbeHttp: sockets.probe_http,
-            ops.ExchangeDatagrams: DatagramSessions().exchange,
+            ops.GetHttp: http_client.get,
             ops.FindPortOwners: sockets.port_owners,
             ops.FindListeners: sockets.listeners,
             ops.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),

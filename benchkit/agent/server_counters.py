@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-import socket
 import threading
 import time
 from pathlib import Path
 from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
 from benchkit.agent.collector import UnavailableError, Values
-from benchkit.agent.common import OperationError, with_port
-from benchkit.agent.http_reader import HttpResponse, connect
+from benchkit.agent.common import OperationError
+from benchkit.agent.http_client import HttpConnection, read_body
 from benchkit.agent.operations import CounterSource
 from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule, SeriesGroup
 
@@ -156,10 +156,8 @@ class CounterPageClient:
     """The counter page of one server, requested at each interval over one connection."""
 
     def __init__(self, source: CounterSource) -> None:
-        self._at = source.at
-        host = "localhost" if source.at.tcp is None else with_port(*source.at.tcp)
-        self._request = f"GET {source.path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
-        self._connection: Optional[socket.socket] = None
+        self._path = source.path
+        self._connection = HttpConnection(source.at, TIMEOUT_S)
         self.own = BenchkitRequests(0, 0)
         """The agent's own requests and connections in the server's counters."""
 
@@ -167,38 +165,27 @@ class CounterPageClient:
         """Return the page. Raises UnavailableError for another answer, OSError where the server cannot be reached."""
         try:
             return self._get()
-        except OperationError as error:
+        except (OperationError, http.client.HTTPException) as error:
             self.close()
-            raise UnavailableError(f"the counter page is no complete HTTP response: {error}") from None
+            raise UnavailableError(f"the counter page is no complete HTTP response: {error!r}") from None
         except (UnavailableError, OSError):
             self.close()
             raise
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
     def _get(self) -> bytes:
-        deadline = time.monotonic() + TIMEOUT_S
-        if self._connection is None:
-            self._connection = connect(self._at, TIMEOUT_S)
+        if self._connection.sock is None:
+            self._connection.connect()
             self.own = BenchkitRequests(self.own.requests, self.own.connections + 1)
-        self._connection.settimeout(TIMEOUT_S)
-        self._connection.sendall(self._request)
+        self._connection.request("GET", self._path)
         self.own = BenchkitRequests(self.own.requests + 1, self.own.connections)
-        response = HttpResponse(self._connection, deadline, PAGE_BYTES, PAGE_BYTES + 1)
-        response.read("GET")
-        if response.head.status != OK:
-            raise UnavailableError(f"the counter page answers {response.head.status}")
-        if response.head.body_bytes > PAGE_BYTES:
-            raise UnavailableError(f"the counter page has more than {PAGE_BYTES} bytes")
-        if not response.head.complete:
-            raise UnavailableError("the server closed the connection before the end of the counter page")
-        if response.head.closes:
-            self.close()
-        return bytes(response.body_start)
+        response = self._connection.getresponse()
+        if response.status != OK:
+            raise UnavailableError(f"the counter page answers {response.status}")
+        return read_body(response, PAGE_BYTES)
 
 
 class CounterPoller(threading.Thread):

@@ -1,4 +1,4 @@
-"""Sockets of the host: connections to them, HTTP requests, and the owners of ports."""
+"""Sockets of the host: connections to them, and the owners of ports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import time
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, poll_until, read_text, with_port
-from benchkit.agent.datagrams import ask_versions
-from benchkit.agent.http_reader import Http2Stream, HttpResponse, connect, start_tls
+from benchkit.agent.common import poll_until, read_text, with_port
+from benchkit.agent.http_client import connect
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
@@ -44,8 +43,15 @@ MAX_OWNERS = 5
 """Most sockets that are named for a port: an ended server can leave thousands of connections."""
 
 
+INITIAL_BYTES = 1200
+"""Smallest first datagram of a client (RFC 9000, 14.1)."""
+RESERVED_VERSION = 0x1A2A3A4A
+"""A version that no server speaks: a server answers it with its own versions (RFC 9000, 15 and 6.1)."""
+ANSWER_S = 0.5
+
+
 class SocketProbes:
-    """Reader of the host's sockets: listeners, their owners, and answers to HTTP requests."""
+    """Reader of the host's sockets: listeners and their owners."""
 
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
@@ -62,31 +68,6 @@ class SocketProbes:
                 break
         ended = process is not None and self._processes.has_ended(process)
         return ops.PortProbe(error is None, time.monotonic() - began, error, ended)
-
-    def probe_http(self, wanted: ops.ProbeHttp) -> ops.HttpProbe:
-        """Send a request over a new connection; return the response with every byte counted."""
-        plain = len(wanted.body) - wanted.http2_bytes
-        fields = (f"{name}: {value}" for name, value in wanted.headers)
-        lines = [f"{wanted.method} {wanted.path} HTTP/1.1", *fields, "", ""]
-        if any(part in line for line in lines for part in "\r\n"):
-            raise OperationError("bad-request", "a line break within a request line or header")
-        deadline = time.monotonic() + wanted.timeout_s
-        with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(connect(wanted.at, wanted.timeout_s))
-            connection.settimeout(max(0.001, deadline - time.monotonic()))
-            session: Optional[ops.TlsSession] = None
-            if wanted.tls is not None:
-                connection, session = start_tls(connection, wanted.tls)
-                stack.enter_context(connection)
-            if wanted.http2 if session is None else session.alpn == "h2":
-                connection.sendall(wanted.body[plain:])
-                stream = Http2Stream(connection, deadline, wanted.max_total)
-                stream.read()
-                return ops.HttpProbe(session, None, bytes(stream.received))
-            connection.sendall("\r\n".join(lines).encode("latin-1") + wanted.body[:plain])
-            response = HttpResponse(connection, deadline, wanted.max_body, wanted.max_total)
-            response.read(wanted.method)
-        return ops.HttpProbe(session, response.head, bytes(response.body_start))
 
     def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
         """Return the sockets on each of these TCP or UDP ports, with their visible processes; none for a free port.
@@ -126,7 +107,7 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     """
     try:
         if at.udp is not None:
-            ask_versions(at, timeout_s)
+            _ask_versions(at.udp, min(timeout_s, ANSWER_S))
             return None
         with connect(at, min(timeout_s, 1.0)) as connection:
             if at.tcp is not None and connection.getsockname() == connection.getpeername():
@@ -137,6 +118,23 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     except OSError as error:
         return error.strerror or str(error)
     return None
+
+
+def _ask_versions(address: Tuple[str, int], timeout_s: float) -> None:
+    """Send a QUIC server a version that it does not know, and wait for its Version Negotiation packet (RFC 8999, 6).
+
+    No connection is opened. Raises OSError where there is no answer, or no QUIC.
+    """
+    identity = os.urandom(8)
+    packet = struct.pack(">BIB8sB8s", 0xC0, RESERVED_VERSION, len(identity), identity, len(identity), identity)
+    family, kind, protocol, _, found = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as connection:
+        connection.settimeout(timeout_s)
+        connection.connect(found)
+        connection.send(packet.ljust(INITIAL_BYTES, b"\0"))
+        answer = connection.recv(65535)
+    if not answer[0] & 0x80 or answer[1:5] != bytes(4):
+        raise OSError(f"it answers {answer[:16].hex()}, which is no QUIC")
 
 
 def _sockets(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:

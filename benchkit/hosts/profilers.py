@@ -122,18 +122,12 @@ def fetch_pprof(host: Host, at: Address, path: str, seconds: int) -> CapturedPro
     """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it sends none."""
     logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
     started_s = time.monotonic()
-    answer = host.sockets.http(
-        at,
-        f"{path}?seconds={seconds}",
-        headers=[("Host", "localhost"), ("Connection", "close")],
-        timeout_s=seconds + PPROF_TIMEOUT_S,
-        max_body=LARGEST_BYTES,
+    answer = host.sockets.get_http(
+        at, f"{path}?seconds={seconds}", timeout_s=seconds + PPROF_TIMEOUT_S, max_bytes=LARGEST_BYTES
     )
     if answer.status != OK:
         text = answer.body.decode(errors="replace").strip()[:200]
         raise HostError(f"pprof at {at} answers {answer.status}", where=host.name, why=text or None)
-    if not answer.complete or answer.body_bytes > len(answer.body):
-        raise HostError(f"pprof at {at} sent an incomplete profile", where=host.name, why=f"{answer.body_bytes} bytes")
     return CapturedProfile(answer.body, started_s, time.monotonic())
 
 

@@ -13,11 +13,12 @@ from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
-from benchkit.hosts.sockets import Address, HttpHop, Tcp, Udp, Unix
+from benchkit.hosts.sockets import Address, Tcp, Udp, Unix
 from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import files_below, mode_of
 from benchkit.services.go_build import build
+from benchkit.services.http_probe import PROGRAM, ProbeRequest, send_requests
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import (
     ConfigTest,
@@ -233,17 +234,6 @@ def socket_of(endpoint: Endpoint) -> Address:
     return (Udp if endpoint.protocol == "h3" else Tcp)(endpoint.address, endpoint.port)
 
 
-def http_hop(endpoint: Endpoint, ca_file: PurePosixPath | None) -> HttpHop:
-    """Return how a client speaks to an HTTP server; `ca_file` is on the client's host."""
-    match endpoint.protocol:
-        case "fastcgi" | "ssh" | "postgres":
-            raise ValueError(f"{endpoint}: no HTTP server")
-        case "https1" | "h2" | "h3":
-            return HttpHop(endpoint.protocol, ca_file, endpoint.server_name or endpoint.address or endpoint.host)
-        case _:
-            return HttpHop(endpoint.protocol)
-
-
 def group_by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
     """Return the services of each host, in their order."""
     grouped: dict[str, list[Service]] = {}
@@ -291,13 +281,10 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
 
 def _wait_answer(host: Host, service: Service, process: HostProcess, request: ReadyRequest, deadline: float) -> None:
     """Wait until a service answers a request with the status that it states. Raises HostError."""
-    socket = socket_of(service.endpoint)
-    headers = [("Host", service.endpoint.host_header), ("Connection", "close")]
-    hop = http_hop(service.endpoint, tls_paths(service.folder).authority)
     while True:
         timeout_s = max(READY_PAUSE_S, deadline - time.monotonic())
         try:
-            status = host.sockets.http(socket, request.path, headers=headers, timeout_s=timeout_s, hop=hop).status
+            status = _status_of(host, service, request.path, timeout_s)
             found = f"it answers {status}"
         except (LostError, HostStateError):
             raise
@@ -315,6 +302,19 @@ def _wait_answer(host: Host, service: Service, process: HostProcess, request: Re
                 why=found,
             )
         time.sleep(READY_PAUSE_S)
+
+
+def _status_of(host: Host, service: Service, path: str, timeout_s: float) -> int:
+    """Return the status of a service's answer to a GET request. Raises HostError."""
+    endpoint = service.endpoint
+    if endpoint.protocol == "http1":
+        found = host.sockets.get_http(socket_of(endpoint), path, host_header=endpoint.host_header, timeout_s=timeout_s)
+        return found.status
+    request = ProbeRequest("GET", path, [("Host", endpoint.host_header), ("Connection", "close")])
+    authority = tls_paths(service.folder).authority
+    program = service.folder / PROGRAM
+    (answer,) = send_requests(host, program, endpoint, [request], ca_file=authority, timeout_s=timeout_s)
+    return answer.status
 
 
 def _wait_open(host: Host, service: Service, process: HostProcess) -> None:

@@ -27,9 +27,7 @@ from benchkit.services.server_options import (
     protocol_arguments,
     server_arguments,
 )
-from benchkit.services.service import AdminPage, GoSource, Service, ServiceFile, ServiceProcess
-
-EXECUTABLE = 0o755
+from benchkit.services.service import EXECUTABLE, AdminPage, GoSource, Service, ServiceFile, ServiceProcess
 
 
 def go_executable(

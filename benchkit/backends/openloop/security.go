@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -35,13 +36,9 @@ type handshakes struct {
 // security returns the configuration of TLS: certificates are verified by those of a PEM file, for the name or, without one,
 // for the host of the address.
 func security(protocol, host, authorities string, counts *handshakes) (*tls.Config, error) {
-	text, err := os.ReadFile(authorities)
+	pool, err := readAuthorities(authorities)
 	if err != nil {
 		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: no certificate", authorities)
 	}
 	wanted := nextProtocols[protocol]
 	return &tls.Config{
@@ -58,10 +55,36 @@ func security(protocol, host, authorities string, counts *handshakes) (*tls.Conf
 	}, nil
 }
 
+// readAuthorities reads the certificates that verify servers from a PEM file.
+func readAuthorities(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: no certificate", file)
+	}
+	return pool, nil
+}
+
+// cipherName returns OpenSSL's name of a cipher suite, as ECDHE-RSA-AES128-GCM-SHA256; those of TLS 1.3 have one name.
+func cipherName(id uint16) string {
+	name := tls.CipherSuiteName(id)
+	exchange, cipher, isOld := strings.Cut(strings.TrimPrefix(name, "TLS_"), "_WITH_")
+	if !isOld {
+		return name
+	}
+	if cipher = strings.NewReplacer("AES_", "AES", "CBC_", "", "POLY1305_SHA256", "POLY1305", "_", "-").Replace(cipher); exchange == "RSA" {
+		return cipher
+	}
+	return strings.ReplaceAll(exchange, "_", "-") + "-" + cipher
+}
+
 func (h *handshakes) add(state *tls.ConnectionState) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.Protocol, h.Version, h.Cipher = state.NegotiatedProtocol, tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite)
+	h.Protocol, h.Version, h.Cipher = state.NegotiatedProtocol, tls.VersionName(state.Version), cipherName(state.CipherSuite)
 	if state.DidResume {
 		h.Resumed++
 	} else {

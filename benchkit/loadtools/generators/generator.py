@@ -18,9 +18,9 @@ from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answ
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol
 from benchkit.services.certificates import authority_file, authority_name
-from benchkit.services.go_servers import EXECUTABLE
+from benchkit.services.http_probe import probe_program
 from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import GoSource, ServiceFile
+from benchkit.services.service import EXECUTABLE, GoSource, ServiceFile
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"
@@ -185,7 +185,7 @@ def _reducer_options(tool: Tool, load: Load) -> tuple[str, ...]:
 
 def _generator(number: int, count: int, load: Load, target: Target, placement: ServicePlacement) -> Generator:
     tool = get_tool(load.tool)
-    programs = []
+    programs = [probe_program(placement)] if number == 1 else []
     if (tls := target.tls) is not None:
         authority = authority_file(tls, placement.folder / authority_name(tls))
         target = replace(target, ca_file=authority.path)
@@ -193,7 +193,8 @@ def _generator(number: int, count: int, load: Load, target: Target, placement: S
     program = tool.command(load, target)[0]
     if (built := tool.go_program) is not None:
         source = GoSource(built.module, placement.goos, placement.goarch, package=built.package)
-        programs.append(ServiceFile(placement.folder / built.name, source, EXECUTABLE))
+        file = ServiceFile(placement.folder / built.name, source, EXECUTABLE)
+        programs += [file] if file not in programs else []
         program = str(placement.folder / built.name)
     reducer = None
     if tool.rows is not None and load.histogram:

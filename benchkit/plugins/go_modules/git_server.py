@@ -21,8 +21,7 @@ from benchkit.models.protocol import Protocol
 from benchkit.plugins.go_modules.ssh import SshKeyFile, host_key_name, reader_key_name, server_config
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import PRIVATE_FILE
-from benchkit.services.go_servers import EXECUTABLE
-from benchkit.services.service import Service, ServiceFile, ServiceProcess, SetupCommand
+from benchkit.services.service import EXECUTABLE, Service, ServiceFile, ServiceProcess, SetupCommand
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*\.[a-z]+(/[a-z0-9][a-z0-9._-]*)*$")]
 """Import paths in lower case; capitals would have to be escaped in URLs."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from benchkit.errors import HostError, HostStateError, LoadToolError, LostError, ServiceError
-from benchkit.hosts.sockets import HttpAnswer
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.load import Load
 from benchkit.models.request import CONTENT_LENGTH, Request, has_header, revealed
@@ -19,6 +18,7 @@ from benchkit.run.steps.state import Trial
 from benchkit.safe_text import clean
 from benchkit.services import deploy
 from benchkit.services.external import CONTROLLER
+from benchkit.services.http_probe import PROGRAM, HttpAnswer, ProbeRequest, send_requests
 from benchkit.services.placement import Endpoint
 
 HTTP_TIMEOUT_S = 10.0
@@ -28,8 +28,6 @@ unknown."""
 FIRST_ERROR_STATUS = 400
 """Lowest status that fails the trial where none is expected (RFC 9110, 15.5)."""
 FORBIDDEN = 403
-MAX_BODY = 1 << 20
-"""Bytes of a body in which an expected text is searched for."""
 SHOWN_CHARACTERS = 200
 
 
@@ -54,46 +52,47 @@ def probe_during(trial: Trial) -> None:
 
 
 def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
-    return tuple(_record(_expected_response(trial, request)) for request in trial.cell.load.request_mix)
-
-
-def _expected_response(trial: Trial, request: Request) -> HttpAnswer:
-    load, host = trial.cell.load, trial.load_hosts[0]
     try:
-        response = _send(trial, request, HTTP_TIMEOUT_S)
+        responses = _send(trial, HTTP_TIMEOUT_S)
     except (LostError, HostStateError):
         raise
     except HostError as error:
         if not trial.cell.spec.external:
             raise
         raise ServiceError(
-            f"{_endpoint(trial).authority} does not answer {request}",
-            where=host.name,
-            why=error.why or error.what,
+            error.what,
+            where=error.where,
+            why=error.why,
             hint=f"start the server, or correct its URL: {CONTROLLER} in it is the machine that runs benchkit, and "
             "localhost is each load host",
         ) from error
+    for request, response in zip(trial.cell.load.request_mix, responses, strict=True):
+        _require_expected(trial, request, response)
+    return tuple(map(_record, responses))
+
+
+def _require_expected(trial: Trial, request: Request, response: HttpAnswer) -> None:
+    load, where = trial.cell.load, trial.load_hosts[0].name
     if faults := response_faults(request, response):
         raise ServiceError(
             f"{_endpoint(trial).authority} answers {request} otherwise than expected: {'; '.join(faults)}",
-            where=host.name,
+            where=where,
             why="; ".join(filter(None, (_shown_body(response), *_logs(trial)))) or None,
             hint=_hint(trial, response),
         )
     if response.closes and load.keepalive and "keepalive" not in get_tool(load.tool).options:
         raise LoadToolError(
             f"{_endpoint(trial).authority} closes the connection after its answer to {request}",
-            where=host.name,
+            where=where,
             why=f"{load.tool} keeps its connections, and does not end while one is being opened again",
             hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
         )
-    return response
 
 
 def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
     mix = trial.cell.load.request_mix
     try:
-        responses = [_send(trial, request, LATER_TIMEOUT_S) for request in mix]
+        responses = _send(trial, LATER_TIMEOUT_S)
     except HostError as error:  # a lost host, too: the next step raises it
         round_ = ProbeRound(moment=moment, failure=str(error))
     else:
@@ -103,17 +102,26 @@ def _probe_again(trial: Trial, moment: Literal["during", "after"]) -> None:
     trial.probe_rounds += (round_,)
 
 
-def _send(trial: Trial, request: Request, timeout_s: float) -> HttpAnswer:
-    endpoint = _endpoint(trial)
-    return trial.load_hosts[0].sockets.http(
-        deploy.socket_of(endpoint),
-        request.path,
-        method=request.method,
-        headers=probe_headers(trial.cell.load, request, endpoint.host_header),
-        body=request.content or b"",
+def _send(trial: Trial, timeout_s: float) -> list[HttpAnswer]:
+    endpoint, load, generator = _endpoint(trial), trial.cell.load, trial.cell.generators[0]
+    requests = [
+        ProbeRequest(
+            each.method,
+            each.path,
+            probe_headers(load, each, endpoint.host_header),
+            each.content or b"",
+            each.expect.contains or "",
+        )
+        for each in load.request_mix
+    ]
+    return send_requests(
+        trial.load_hosts[0],
+        next(file.path for file in generator.programs if file.path.name == PROGRAM),
+        endpoint,
+        requests,
+        ca_file=generator.target.ca_file,
         timeout_s=timeout_s,
-        max_body=MAX_BODY if request.expect.contains is not None else SHOWN_CHARACTERS,
-        hop=deploy.http_hop(endpoint, trial.cell.generators[0].target.ca_file),
+        shown_bytes=SHOWN_CHARACTERS,
     )
 
 
@@ -127,7 +135,7 @@ def _record(response: HttpAnswer) -> ProbeRecord:
     return ProbeRecord(
         status=response.status,
         header_bytes=response.header_bytes,
-        headers=tuple(response.headers),
+        headers=response.headers,
         body_bytes=response.body_bytes,
         body_sha256=response.body_sha256,
         closes=response.closes,
@@ -142,9 +150,8 @@ def response_faults(request: Request, response: HttpAnswer) -> list[str]:
         faults.append(f"status {response.status}, expected one below {FIRST_ERROR_STATUS}")
     if expect.status is not None and response.status != expect.status:
         faults.append(f"status {response.status}, expected {expect.status}")
-    if expect.contains is not None and expect.contains.encode() not in response.body:
-        part = "its body" if response.body_bytes <= len(response.body) else f"the first {len(response.body)} bytes"
-        faults.append(f"{expect.contains!r} is not in {part}")
+    if not response.has_text:
+        faults.append(f"{expect.contains!r} is not in its body")
     if expect.sha256 is not None and not response.complete:
         faults.append("the body did not arrive whole, so that its SHA-256 is unknown")
     elif expect.sha256 is not None and response.body_sha256 != expect.sha256:
@@ -182,5 +189,5 @@ def _hint(trial: Trial, response: HttpAnswer) -> str:
 
 
 def _shown_body(response: HttpAnswer) -> str | None:
-    text = clean(response.body[:SHOWN_CHARACTERS].decode(errors="replace"))
+    text = clean(response.body_start.decode(errors="replace"))
     return f"the body begins with {text!r}" if text else None

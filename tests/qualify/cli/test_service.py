@@ -32,7 +32,7 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
         ]
         with connect_all(lab.inventory()) as hosts:  # a controller that connects later
             address, _, port = services[1]["listens_on"].partition(":")
-            answer = hosts["load"].sockets.http(Tcp(address, int(port)), headers=[("Host", "x")])
+            answer = hosts["load"].sockets.get_http(Tcp(address, int(port)))
             assert (answer.status, answer.body) == (200, b"Hello World\n")
             assert hosts["sut"].changes.read_sysctls([SOMAXCONN])[SOMAXCONN].value == "65535" != before
         error = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke")

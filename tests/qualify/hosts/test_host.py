@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import random
@@ -189,10 +188,8 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
     server = sut.processes.start(ProcessSpec(["python3", "-c", SERVER, at.address, str(at.port)]))
     assert sut.sockets.wait_open(at, 60, server) < 60
     assert hosts["load"].sockets.wait_open(at, 60) < 60, "over the network"
-    answer = hosts["load"].sockets.http(at, "/x?y=1", headers=[("Host", "sut")])
-    assert (answer.status, answer.body, answer.body_bytes, answer.complete) == (200, b"hi\n", 3, True)
-    assert dict(answer.headers)["Content-Length"] == "3"
-    assert answer.body_sha256 == hashlib.sha256(b"hi\n").hexdigest()
+    answer = hosts["load"].sockets.get_http(at, "/x?y=1")
+    assert (answer.status, answer.body) == (200, b"hi\n")
     (owner,) = sut.sockets.owners([at.port])[at.port]
     assert (owner.pid, owner.address) == (server.pid, at.address)
     with pytest.raises(HostError, match=rf"sut: a port is taken: port 40080 by python3?\S* \(pid {server.pid}\)"):

@@ -103,9 +103,7 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
 
 
 def _served(trial: Trial, address: str) -> int:
-    answer = trial.load_hosts[0].sockets.http(
-        Tcp(address, ADMIN_PORT), "/debug/vars", headers=[("Host", address)], max_body=1 << 16
-    )
+    answer = trial.load_hosts[0].sockets.get_http(Tcp(address, ADMIN_PORT), "/debug/vars")
     return int(json.loads(answer.body)["requests"])
 
 

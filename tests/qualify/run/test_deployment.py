@@ -51,10 +51,10 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
         assert holder is not None
         assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
         wait_until(lambda: sut.changes.state().holder is None)  # the kernel ends it when it next schedules it
-        assert sut.sockets.http(address, headers=[("Host", "x")]).status == 200
+        assert sut.sockets.get_http(address).status == 200
         assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
         with pytest.raises(HostError):
-            sut.sockets.http(address, headers=[("Host", "x")])
+            sut.sockets.get_http(address)
         assert sut.changes.read_sysctls([key])[key].value == before != "65535"
         assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
         assert take_down(holder_name(tuned.scenario.name), hosts) == ()

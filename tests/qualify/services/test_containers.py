@@ -116,7 +116,7 @@ class Bench:
 
 
 def fetch(host: Host, service: Service, path: str = "/") -> tuple[int, bytes]:
-    answer = host.sockets.http(deploy.socket_of(service.endpoint), path, headers=[("Host", "h")])
+    answer = host.sockets.get_http(deploy.socket_of(service.endpoint), path)
     return answer.status, answer.body
 
 

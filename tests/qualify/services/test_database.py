@@ -52,7 +52,7 @@ def running(hosts: Hosts, tmp_path: Path) -> Iterator[list[RunningService]]:
 
 
 def fetch(host: Host, running: list[RunningService], path: str) -> tuple[int, bytes]:
-    answer = host.sockets.http(deploy.socket_of(running[-1].service.endpoint), path, headers=[("Host", "h")])
+    answer = host.sockets.get_http(deploy.socket_of(running[-1].service.endpoint), path)
     return answer.status, answer.body
 
 

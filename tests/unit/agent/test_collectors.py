@@ -122,7 +122,7 @@ def test_a_counter_page_is_complete_or_unavailable(
     assert (page.get(), page.own) == (b"abcde", BenchkitRequests(requests=1, connections=1))
     page.close()
     for end in (0, len(body) // 2, body.rindex(b"e")):
-        with pytest.raises(UnavailableError, match=r"before the end of|no complete HTTP response"):
+        with pytest.raises(UnavailableError, match="no complete HTTP response"):
             serve(head + b"\r\n\r\n" + body[:end]).get()
 
 
@@ -130,10 +130,10 @@ def test_a_counter_page_is_complete_or_unavailable(
     ("response", "why"),
     [
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answers 404"),
-        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "no HTTP response: it began with .*SSH-2.0-OpenSSH_9.2"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "a broken chunk: its size is .*zz"),
+        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "no complete HTTP response: BadStatusLine.*SSH-2.0-OpenSSH_9.2"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "no complete HTTP response: .*incomplete"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(PAGE_BYTES + 1), "more than 1048576 bytes"),
-        (b"", "no HTTP response: it was empty"),
+        (b"", "no complete HTTP response: RemoteDisconnected"),
     ],
 )
 def test_another_answer_is_no_counter_page(

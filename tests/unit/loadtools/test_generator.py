@@ -13,6 +13,7 @@ from benchkit.loadtools.generators.generator import REDUCER, plan_generators
 from benchkit.loadtools.tool import Target
 from benchkit.loadtools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
+from benchkit.services.http_probe import probe_program
 from benchkit.services.service import GoSource
 from tests.support.loadtools.fixtures import place
 
@@ -69,23 +70,24 @@ def test_slow_clients_need_http_1_1_and_open_files() -> None:
     assert plan_generators(_load("h2load", noise={"slow_readers": 0}), replace(TARGET, protocol="h2c"), [place("a")])
 
 
-def test_wrk_needs_nothing_built() -> None:
-    (generator,) = plan_generators(_load("wrk"), TARGET, [place("a")])
-    assert (generator.reducer, generator.programs) == (None, ())
+def test_wrk_needs_the_probe_alone_and_on_its_first_host() -> None:
+    (generator, other) = plan_generators(_load("wrk"), TARGET, [place("a"), place("b")])
+    assert (generator.reducer, generator.programs) == (None, (probe_program(place("a")),))
+    assert other.programs == ()
     assert list(generator.files) == ["benchkit.lua"]
 
 
 def test_rows_go_to_a_reducer_built_for_the_host() -> None:
     (generator,) = plan_generators(_load("ab"), TARGET, [place("a", goarch="arm64")])
     assert generator.reducer == ("/w/tools/reduce", "-tool", "ab")
-    (program,) = generator.programs
+    (_, program) = generator.programs
     assert (program.path, program.mode) == (PurePosixPath("/w/tools/reduce"), 0o755)
     assert program.content == GoSource(REDUCER, "linux", "arm64")
 
 
 def test_without_a_histogram_there_is_no_reducer() -> None:
     (generator,) = plan_generators(_load("hey", histogram=False), TARGET, [place("a")])
-    assert (generator.reducer, generator.programs) == (None, ())
+    assert (generator.reducer, generator.programs) == (None, (probe_program(place("a")),))
     assert "-o" not in generator.argv
 
 
