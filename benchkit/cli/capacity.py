@@ -16,13 +16,10 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.cli.run_summary import outcome_document, say_not_restored
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
+from benchkit.run.events import Event, Notice, Opened
 
 if TYPE_CHECKING:
-    from benchkit.hosts.connections import Hosts
-    from benchkit.plan.model import RunPlan
-    from benchkit.run.events import RunObserver
     from benchkit.run.recorder import RunOutcome
-    from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
 _LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
@@ -148,21 +145,21 @@ def capacity(
 class SearchProgress(SilentProgress):
     """Display with a line for each probe."""
 
-    def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> RunObserver:
-        """Print which hosts connect to external servers."""
-        from benchkit.cli.versus_display import describe_connections
-
-        for sentence in describe_connections(plan):
-            say(sentence)
-        return super().run_opened(plan, hosts, folder)
-
     def print_line(self, text: str) -> None:
         """Print the text on stderr."""
         say(text)
 
-    def notify(self, text: str) -> None:
-        """Print the stage."""
-        say(text)
+    def show(self, event: Event) -> None:
+        """Print the messages of the run, and which hosts connect to external servers."""
+        from benchkit.cli.versus_display import describe_connections
+
+        super().show(event)
+        match event:
+            case Opened(plan):
+                for sentence in describe_connections(plan):
+                    say(sentence)
+            case Notice(text):
+                say(text)
 
 
 def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:

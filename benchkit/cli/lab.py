@@ -157,9 +157,6 @@ def up(
             metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit; repeatable."
         ),
     ] = None,
-    testbeds: Annotated[
-        int, typer.Option(metavar="N", help="Start these hosts N times: testbeds that divide the blocks of runs.")
-    ] = 1,
     shared: Annotated[bool, typer.Option("--shared", help="Let every host use every CPU.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -171,8 +168,8 @@ def up(
     from benchkit.lab.spec import parse_shape, requested_name
 
     chosen = requested_name(name) or default_name() or new_name()
-    requested = parse_shape(chosen, host or (), link or (), shared=shared, testbeds=testbeds)
-    is_shape_requested = bool(host or link or shared or testbeds != 1)  # otherwise any lab that is up fits
+    requested = parse_shape(chosen, host or (), link or (), shared=shared)
+    is_shape_requested = bool(host or link or shared)  # otherwise any lab that is up fits
     present = None if is_shape_requested else find_lab(chosen)
     with signals_interrupt():  # a signal removes what was started so far
         lab = start_lab(present.state.spec if present else requested, progress=say)

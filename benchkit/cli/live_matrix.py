@@ -1,4 +1,4 @@
-"""Live display of a run on a terminal: cells by blocks with verdicts, running trials, elapsed and remaining time."""
+"""Live display of a run on a terminal: cells by blocks with verdicts, the running trial, elapsed and remaining time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -30,8 +30,18 @@ from benchkit.cli.terminal import Terminal
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.plan.model import RunPlan
+from benchkit.run.events import (
+    BlockAppended,
+    BlockRepeated,
+    Event,
+    Notice,
+    Opened,
+    Resumed,
+    TrialBegun,
+    TrialJudged,
+    TrialWithoutResult,
+)
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.run_folder import RunFolder
 
 MARKS = {
     "valid": ("\N{CHECK MARK}", "green"),
@@ -45,9 +55,7 @@ MARKS = {
 
 SAMPLE_INTERVAL_S = 1.0
 LINES_WITHOUT_MATRIX = 7
-"""Lines that the display has beside the matrix: heading, key, one running trial, last trial."""
-RUNNING_SHARE = 1 / 4
-"""Share of the lines that running trials may take."""
+"""Lines that the display has beside the matrix: heading, key, running trial, last trial."""
 _GENERATORS = ("generator-", "reducer-")
 
 Sampled = Mapping[str, Mapping[str, tuple[int, float]]]
@@ -56,18 +64,18 @@ Sampled = Mapping[str, Mapping[str, tuple[int, float]]]
 
 @dataclass
 class RunningTrial:
-    """The trial that a testbed runs."""
+    """The trial that runs."""
 
     planned_trial: PlannedTrial
     activity: str = ""
     """CPUs and rate at present; empty before the first sample."""
 
-    def line(self, testbed: str | None) -> str:
-        """Return the trial as a line, with its testbed where there are several."""
+    @property
+    def line(self) -> str:
+        """The trial as a line."""
         trial = self.planned_trial
-        place = "" if testbed is None else f"testbed {testbed}, "
         kind = "" if trial.kind == "measure" else f" ({trial.kind})"
-        return f"{place}block {trial.block}, {trial.cell_id}{kind}" + (f": {self.activity}" if self.activity else "")
+        return f"block {trial.block}, {trial.cell_id}{kind}" + (f": {self.activity}" if self.activity else "")
 
 
 @dataclass
@@ -82,8 +90,7 @@ class RunMatrix:
     """Positions of the finished trials."""
     marks: dict[tuple[str, int], str] = field(default_factory=dict)
     stage: str = ""
-    running: dict[str | None, RunningTrial] = field(default_factory=dict)
-    """Running trials by testbed, the latest at the end; the key is None where all hosts are one testbed."""
+    running: RunningTrial | None = None
     last: str = ""
     elapsed_s: float = 0.0
     remaining_s: float | None = None
@@ -92,12 +99,11 @@ class RunMatrix:
         """Return the picture as text of at most this width and about this height."""
         remaining = "" if self.remaining_s is None else f", about {units.duration(self.remaining_s)} remaining"
         times = f"{units.duration(self.elapsed_s)} elapsed{remaining}"
-        running = self._running_lines(max(1, int(height * RUNNING_SHARE)))
         lines = [
             Text(f"{self.title}  {len(self.finished)}/{self.total} trials, {times}", "bold"),
-            *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX - (len(running) - 1))),
+            *self._matrix(width, max(3, height - LINES_WITHOUT_MATRIX)),
             self._key(),
-            *running,
+            Text(self.stage if self.running is None else self.running.line),
             Text(self.last, "dim"),
         ]
         for line in lines:
@@ -108,7 +114,7 @@ class RunMatrix:
         """Return one line per cell; if not all cells and blocks fit, those around the latest trial."""
         columns = min(self.blocks, max(1, width // 2))
         name_width = min(max(map(len, self.cells), default=0), width - columns - 2)
-        latest = next(reversed([each.planned_trial for each in self.running.values()]), None)
+        latest = None if self.running is None else self.running.planned_trial
         at = self.cells.index(latest.cell_id) if latest and latest.cell_id in self.cells else 0
         first = max(0, min(at - rows // 2, len(self.cells) - rows))
         block = latest.block if latest else 1
@@ -133,14 +139,6 @@ class RunMatrix:
             key.append(mark, style)
             key.append(f" {name}  ")
         return key
-
-    def _running_lines(self, most: int) -> list[Text]:
-        """Return at most this many lines of running trials, in the order of their testbeds; without any, the stage."""
-        running = sorted(self.running.items(), key=lambda item: item[0] or "")
-        lines = [Text(each.line(testbed)) for testbed, each in running]
-        if len(lines) > most:
-            lines[most - 1 :] = [Text(f"and {units.counted(len(lines) - most + 1, 'running trial')} more", "dim")]
-        return lines or [Text(self.stage)]
 
 
 def activity(before: Sampled, after: Sampled, servers: Collection[str], rps: float | None) -> str:
@@ -203,55 +201,46 @@ class LiveProgress(SilentProgress):
         """Stop the display and leave its last picture on the terminal."""
         self._ended.set()
         self._sampler.join()
-        self.picture.running, self.picture.stage = {}, ""
+        self.picture.running, self.picture.stage = None, ""
         self._display.stop()
 
     def print_line(self, text: str) -> None:
         """Print the text above the matrix."""
         self._console.print(text, markup=False)
 
-    def notify(self, text: str) -> None:
-        """Show the stage where no trial runs."""
-        self.picture.stage = text
-
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:
-        """Mark the trial as running; time counts from the first one, as building and deploying happen once."""
-        self._began = time.monotonic() if self._began is None else self._began
-        others = {name: each for name, each in self.picture.running.items() if name != testbed}
-        self.picture.running, self.picture.stage = {**others, testbed: RunningTrial(planned_trial)}, ""
-        self.picture.marks[planned_trial.cell_id, planned_trial.block] = "running"
-
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
-        """Mark the trial with its verdict."""
-        self._finish(planned_trial, verdict, rate_with_verdict(planned_trial, rps, verdict, checks))
-
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Mark the trial as failed, and print the reason above the matrix, where it stays."""
-        super().trial_failed(planned_trial, reason)
-        self._finish(planned_trial, "failed", "failed")
-
-    def run_resumed(self, finished: Mapping[PlannedTrial, str]) -> None:
-        """Mark the trials that were finished before the run was resumed."""
-        for planned_trial, verdict in finished.items():
-            self._mark(planned_trial, verdict)
-
-    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
-        """Add a column for the block, and print the reason above the matrix."""
-        super().block_added(trials, lost)
-        self.picture.blocks = max(self.picture.blocks, trials[0].block)
-        self.picture.total += len(trials)
-
-    def block_interrupted(self, block: int) -> None:
-        """Remove the marks of the block, and print the reason above the matrix."""
-        super().block_interrupted(block)
+    def show(self, event: Event) -> None:
+        """Change the picture, and print what went wrong above the matrix, where it stays."""
         picture = self.picture
-        picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
-        picture.finished = without_block(picture.finished, block)
+        match event:
+            case Notice(text):
+                picture.stage = text
+            case Resumed(finished):
+                for trial, verdict in finished.items():
+                    self._mark(trial, verdict)
+            case TrialBegun(trial):  # time counts from the first one, as building and deploying happen once
+                self._began = time.monotonic() if self._began is None else self._began
+                picture.running, picture.stage = RunningTrial(trial), ""
+                picture.marks[trial.cell_id, trial.block] = "running"
+            case TrialJudged(trial, _, verdict):
+                self._finish(trial, verdict, rate_with_verdict(event))
+            case TrialWithoutResult(trial):
+                super().show(event)
+                self._finish(trial, "failed", "failed")
+            case BlockAppended(trials):
+                super().show(event)
+                picture.blocks = max(picture.blocks, trials[0].block)
+                picture.total += len(trials)
+            case BlockRepeated(block):
+                super().show(event)
+                picture.marks = {(cell, of): mark for (cell, of), mark in picture.marks.items() if of != block}
+                picture.finished = without_block(picture.finished, block)
+            case _:
+                super().show(event)
 
     def _finish(self, planned_trial: PlannedTrial, mark: str, result: str) -> None:
         self._mark(planned_trial, mark)
         running = self.picture.running
-        self.picture.running = {name: each for name, each in running.items() if each.planned_trial != planned_trial}
+        self.picture.running = None if running is not None and running.planned_trial == planned_trial else running
         self._finished_here += 1
         self.picture.last = f"last: block {planned_trial.block}, {planned_trial.cell_id}: {result}"
 
@@ -269,17 +258,15 @@ class LiveProgress(SilentProgress):
         return picture.draw(self._console.width, self._console.height)
 
     def _sample(self) -> None:
-        """Sample the counters of the hosts that run a trial, once a second."""
-        samplers: dict[str | None, TestbedSampler] = {}
+        """Sample the counters of the hosts while a trial runs, once a second."""
+        sampler = HostSampler(self._plan, self._hosts)
         while not self._ended.wait(SAMPLE_INTERVAL_S):
-            for testbed, running in self.picture.running.items():
-                if testbed not in samplers:
-                    samplers[testbed] = TestbedSampler(self._plan, self._hosts.of_testbed(testbed))
-                running.activity = samplers[testbed].activity(running.planned_trial)
+            if (running := self.picture.running) is not None:
+                running.activity = sampler.activity(running.planned_trial)
 
 
-class TestbedSampler:
-    """Counters of the hosts of one testbed; two samples show what a trial does."""
+class HostSampler:
+    """Counters of the hosts; two samples show what a trial does."""
 
     def __init__(self, plan: RunPlan, hosts: Hosts) -> None:
         self._plan = plan
@@ -307,7 +294,8 @@ class TestbedSampler:
 def progress_of_run(*, quiet: bool) -> SilentProgress:
     """Return the display of a run: none if `quiet`, a live matrix on a terminal without logs, else plain lines."""
 
-    def display(plan: RunPlan, hosts: Hosts, _folder: RunFolder) -> SilentProgress:
-        return LiveProgress(plan, hosts) if sys.stderr.isatty() and not shows_logs() else PlainProgress(plan)
+    def display(opened: Opened) -> SilentProgress:
+        is_live = sys.stderr.isatty() and not shows_logs()
+        return LiveProgress(opened.plan, opened.hosts) if is_live else PlainProgress(opened.plan)
 
     return SilentProgress() if quiet else DelayedDisplay(display)

@@ -66,7 +66,7 @@ def plan(
             run_plan, errors = draft_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where, pilot=pilot and not errors, quiet=quiet)
     if json:
-        print_json({"lab": chosen.lab, **_document(run_plan, errors), "foresight": power})
+        print_json({"lab": chosen.lab, **_document(run_plan, errors), "power": power})
     else:
         _show(run_plan)
         _show_power(power, run_plan, where, pilot=pilot)
@@ -89,7 +89,7 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
     from benchkit.run.pilot import run_pilot
 
     with progress_of_run(quiet=quiet) as progress:
-        data = run_pilot(run_plan.experiment, planned, hosts, progress)
+        data = run_pilot(run_plan.experiment, planned, hosts, progress.show)
     return analyse_power(planned, [data], ["the pilot"], block_s=block_s)
 
 
@@ -102,10 +102,8 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
         "design_reason": plan.design_reason,
         "blocks": plan.blocks,
         "spare_blocks": plan.spare_blocks,
-        "groups": plan.groups,
         "seconds": plan.seconds,
         "roles": plan.roles,
-        "testbeds": [{"testbed": each.testbed, "roles": each.roles} for each in plan.divided],
         "cells": [
             {
                 "cell_id": cell.cell_id,
@@ -165,10 +163,6 @@ def _show(plan: RunPlan) -> None:
     print_table(("cell", "services", "load", "runnable"), rows)
     print(f"\n{_length(plan)}; seed {plan.seed}")
     print(explain("cell", "block", "stack", *(["slice"] if scenario.design == "sliced" else [])))
-    if plan.groups and not plan.has_testbed_factor:
-        print(_groups(plan))
-    if plan.divided:
-        print(_division(plan))
     _show_order(plan)
     for title, lines in (
         ("To be built, unless cached", [str(build) for build in plan.builds]),
@@ -195,28 +189,6 @@ def _length(plan: RunPlan) -> str:
         blocks += f" and up to {plan.spare_blocks} more in place of blocks lost to invalid trials"
     reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
     return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
-
-
-def _groups(plan: RunPlan) -> str:
-    of_group = units.counted(plan.blocks // len(plan.groups), "block")
-    lines = (f"  group {number}: {', '.join(group)}" for number, group in enumerate(plan.groups, start=1))
-    return "\n".join([f"{len(plan.groups)} groups of cells in turn, {of_group} each:", *lines])
-
-
-def _division(plan: RunPlan) -> str:
-    """Return how the blocks are divided among testbeds, with the hosts of each."""
-    hosts = (
-        f"  testbed {each.testbed}: " + "; ".join(f"{role}: {', '.join(names)}" for role, names in each.roles.items())
-        for each in plan.divided
-    )
-    share = units.counted(round(plan.blocks / len(plan.divided)), "block")
-    rule = (
-        f"divided among {len(plan.divided)} equal testbeds, about {share} each: every block runs whole on one, and a "
-    )
-    rule += "testbed that has finished one takes the next"
-    if plan.has_testbed_factor:
-        rule = f"the testbed is a factor: each of the {len(plan.divided)} testbeds runs {share} of its own cells"
-    return "\n".join([rule, *hosts])
 
 
 def _show_order(plan: RunPlan) -> None:

@@ -8,19 +8,29 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from benchkit import units
 from benchkit.cli.console import announced_if_slow, say
-from benchkit.run.events import RunObserver
+from benchkit.run.events import (
+    BlockAppended,
+    BlockRepeated,
+    Event,
+    Notice,
+    Opened,
+    Planning,
+    Resumed,
+    TrialBegun,
+    TrialJudged,
+    TrialRetried,
+    TrialWithoutResult,
+)
 
 if TYPE_CHECKING:
-    from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import RunPlan
     from benchkit.scenario.trial_order import PlannedTrial
-    from benchkit.store.run_folder import RunFolder
 
 
 Position = tuple[int, int]
@@ -28,7 +38,7 @@ Position = tuple[int, int]
 Positions = frozenset[Position]
 
 
-class SilentProgress(RunObserver):
+class SilentProgress:
     """Display that shows nothing (`-q`), and base of the others: lines that stay go to `print_line`."""
 
     def __enter__(self) -> Self:
@@ -42,35 +52,29 @@ class SilentProgress(RunObserver):
     def print_line(self, text: str) -> None:
         """Print a line that stays."""
 
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Print why a trial failed; `reason` is None if it is the same as an earlier trial's."""
-        if reason is not None:
-            self.print_line(f"block {planned_trial.block}  {planned_trial.title}  failed: {reason}")
-
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Print why a trial failed and is repeated."""
-        retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
-        self.print_line(f"block {planned_trial.block}  {planned_trial.title}  {retrying}: {reason}")
-
-    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
-        """Print that a block was added."""
-        self.print_line(f"block {trials[0].block} is added, as invalid trials lost block {lost}")
-
-    def block_interrupted(self, block: int) -> None:
-        """Print that a block was interrupted by a pause."""
-        self.print_line(f"block {block} was interrupted by a pause and is repeated")
+    def show(self, event: Event) -> None:
+        """Print what went wrong."""
+        match event:
+            case TrialWithoutResult(trial, str(reason)):
+                self.print_line(f"block {trial.block}  {trial.title}  failed: {reason}")
+            case TrialRetried(trial, reason, pause_s):
+                retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
+                self.print_line(f"block {trial.block}  {trial.title}  {retrying}: {reason}")
+            case BlockAppended(trials, lost):
+                self.print_line(f"block {trials[0].block} is added, as invalid trials lost block {lost}")
+            case BlockRepeated(block):
+                self.print_line(f"block {block} was interrupted by a pause and is repeated")
 
 
 class DelayedDisplay(SilentProgress):
     """Progress of a run: a line if planning takes a while, then a display from its opening to its end."""
 
-    def __init__(
-        self, make_display: Callable[[RunPlan, Hosts, RunFolder], SilentProgress], *, quiet: bool = False
-    ) -> None:
+    def __init__(self, make_display: Callable[[Opened], SilentProgress], *, quiet: bool = False) -> None:
         self._make_display = make_display
         self._is_quiet = quiet
         self._planning = contextlib.ExitStack()
         self._display = contextlib.ExitStack()
+        self._shown: SilentProgress | None = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -78,21 +82,19 @@ class DelayedDisplay(SilentProgress):
         self._planning.close()
         self._display.__exit__(kind, error, trace)
 
-    def notify(self, text: str) -> None:
-        """Print the stage of the preparation."""
-        if not self._is_quiet:
-            say(text)
-
-    def planning(self, cells: int) -> None:
-        """Print the number of cells if their plan takes longer than a moment."""
-        self._planning.enter_context(
-            announced_if_slow(f"planning {units.counted(cells, 'cell')}", quiet=self._is_quiet)
-        )
-
-    def run_opened(self, plan: RunPlan, hosts: Hosts, folder: RunFolder) -> SilentProgress:
-        """Return the display of the run."""
-        self._planning.close()
-        return self._display.enter_context(self._make_display(plan, hosts, folder))
+    def show(self, event: Event) -> None:
+        """Show what happens until the run is opened; then its display does."""
+        match event:
+            case Planning(cells):
+                title = f"planning {units.counted(cells, 'cell')}"
+                self._planning.enter_context(announced_if_slow(title, quiet=self._is_quiet))
+            case Opened():
+                self._planning.close()
+                self._shown = self._display.enter_context(self._make_display(event))
+            case _ if self._shown is not None:
+                self._shown.show(event)
+            case Notice(text) if not self._is_quiet:
+                say(text)
 
 
 class PlainProgress(SilentProgress):
@@ -104,43 +106,32 @@ class PlainProgress(SilentProgress):
         self._over: Positions = frozenset()
         self._began = time.monotonic()
 
-    def run_resumed(self, over: Mapping[PlannedTrial, str]) -> None:
-        """Count the trials that were finished before."""
-        self._over = frozenset(map(position_of, over))
-
-    def block_added(self, trials: Sequence[PlannedTrial], lost: int) -> None:
-        """Print that a block was added, and count its trials."""
-        self._total += len(trials)
-        super().block_added(trials, lost)
-
-    def block_interrupted(self, block: int) -> None:
-        """Print that a block was interrupted, and no longer count its trials."""
-        self._over = without_block(self._over, block)
-        super().block_interrupted(block)
-
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the interface's
-        """Start the clock with the first trial: building and deploying happen once."""
-        if self._done == 0:
-            self._began = time.monotonic()
-
     def print_line(self, text: str) -> None:
         """Print the text on stderr."""
         print(text, file=sys.stderr, flush=True)
 
-    def notify(self, text: str) -> None:
-        """Print the stage."""
-        self.print_line(text)
-
-    def trial_ended(self, planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> None:
-        """Print block, cell, rate and remaining time."""
-        self._count(planned_trial)
-        self._line(planned_trial, rate_with_verdict(planned_trial, rps, verdict, checks))
-
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Print block, cell and the reason."""
-        self._count(planned_trial)
-        if reason is not None:
-            self._line(planned_trial, "failed", f": {reason}")
+    def show(self, event: Event) -> None:
+        """Count the trials, and print each that ended with its cell, rate and the remaining time."""
+        match event:
+            case Notice(text):
+                self.print_line(text)
+            case Resumed(finished):
+                self._over = frozenset(map(position_of, finished))
+            case TrialBegun() if self._done == 0:  # building and deploying happen once
+                self._began = time.monotonic()
+            case TrialJudged(trial):
+                self._count(trial)
+                self._line(trial, rate_with_verdict(event))
+            case TrialWithoutResult(trial, reason):
+                self._count(trial)
+                if reason is not None:
+                    self._line(trial, "failed", f": {reason}")
+            case _:
+                if isinstance(event, BlockAppended):
+                    self._total += len(event.trials)
+                elif isinstance(event, BlockRepeated):
+                    self._over = without_block(self._over, event.block)
+                super().show(event)
 
     def _count(self, planned_trial: PlannedTrial) -> None:
         self._done += 1
@@ -167,8 +158,9 @@ def without_block(over: Positions, block: int) -> Positions:
     return frozenset(place for place in over if place[0] != block)
 
 
-def rate_with_verdict(planned_trial: PlannedTrial, rps: float | None, verdict: str, checks: Sequence[str]) -> str:
+def rate_with_verdict(event: TrialJudged) -> str:
     """Return the rate of a trial, with verdict and checks unless valid; profiled and traced trials are not judged."""
-    if verdict == "valid" or planned_trial.kind in {"profile", "trace"}:
-        return units.requests_per_s(rps)
-    return f"{units.requests_per_s(rps)} ({verdict}{': ' if checks else ''}{', '.join(checks)})"
+    rate = units.requests_per_s(event.rps)
+    if event.verdict == "valid" or event.trial.kind in {"profile", "trace"}:
+        return rate
+    return f"{rate} ({event.verdict}{': ' if event.checks else ''}{', '.join(event.checks)})"

@@ -164,7 +164,7 @@ def run_interruptibly(
     signals = Signals()
     try:
         with signals_interrupt() as signals, progress:
-            return run_experiment(experiment, inventory, store, progress, run_options)
+            return run_experiment(experiment, inventory, store, run_options, progress.show)
     except KeyboardInterrupt as stopped:
         run_id = run_options.run_id if run_options.resume is None else run_options.resume.run.run_id
         notes = ", ".join(getattr(stopped, "__notes__", ()))

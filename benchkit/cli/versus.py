@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from benchkit.cli.calibration import MakeFields
     from benchkit.comparison.runs.run_data import RunData
     from benchkit.comparison.server_results import ServerResult
-    from benchkit.hosts.connections import Hosts
     from benchkit.hosts.inventory import Inventory
-    from benchkit.plan.model import RunPlan
+    from benchkit.run.events import Opened
     from benchkit.run.recorder import RunOutcome
     from benchkit.scenario.versus import ServerComparison
     from benchkit.store.run_folder import RunFolder
@@ -247,7 +246,8 @@ def _compare(
 
     opened: list[RunFolder] = []
 
-    def display(plan: RunPlan, _hosts: Hosts, folder: RunFolder) -> SilentProgress:
+    def display(event: Opened) -> SilentProgress:
+        plan, folder = event.plan, event.folder
         opened.append(folder)
         if quiet:
             return SilentProgress()

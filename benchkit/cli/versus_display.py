@@ -20,6 +20,7 @@ from benchkit.cli.progress import SilentProgress
 from benchkit.cli.terminal import Terminal
 from benchkit.comparison.cell_labels import UNWATCHED
 from benchkit.models.design import until_of
+from benchkit.run.events import BlockRepeated, Event, Notice, TrialBegun, TrialJudged, TrialWithoutResult
 
 if TYPE_CHECKING:
     from benchkit.comparison.runs.run_data import RunData
@@ -145,36 +146,21 @@ class VersusProgress(SilentProgress):
         else:
             self._console.print(text, markup=False)
 
-    def notify(self, text: str) -> None:
-        """Show the stage, or print it where no table is redrawn."""
-        self._stage = text
-        if self._live is None:
-            self.print_line(text)
-
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
-        """Show which server is under load; time counts from the first trial."""
-        self._began_s = time.monotonic() if self._began_s is None else self._began_s
-        self._stage = f"block {planned_trial.block}: {planned_trial.cell_id}"
-
-    def trial_ended(
-        self,
-        planned_trial: PlannedTrial,
-        rps: float | None,  # noqa: ARG002 - part of the interface
-        verdict: str,  # noqa: ARG002 - part of the interface
-        checks: Sequence[str],  # noqa: ARG002 - part of the interface
-    ) -> None:
-        """Read the results after the last trial of a block."""
-        self._finish(planned_trial)
-
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Print the reason, and read the results after the last trial of a block."""
-        super().trial_failed(planned_trial, reason)
-        self._finish(planned_trial)
-
-    def block_interrupted(self, block: int) -> None:
-        """Count the trials of the block from zero."""
-        self._finished[block] = 0
-        super().block_interrupted(block)
+    def show(self, event: Event) -> None:
+        """Show what happens now, and read the results after the last trial of a block; print what went wrong."""
+        super().show(event)
+        match event:
+            case Notice(text):
+                self._stage = text
+                if self._live is None:
+                    self.print_line(text)
+            case TrialBegun(trial):  # time counts from the first trial
+                self._began_s = time.monotonic() if self._began_s is None else self._began_s
+                self._stage = f"block {trial.block}: {trial.cell_id}"
+            case TrialJudged(trial) | TrialWithoutResult(trial):
+                self._finish(trial)
+            case BlockRepeated(block):
+                self._finished[block] = 0
 
     def _finish(self, planned_trial: PlannedTrial) -> None:
         self._finished[planned_trial.block] += 1

@@ -142,7 +142,7 @@ def _reach(ratio: Ratio) -> float:
 def _expected(blocks: int, fewest: int, reach: float, until: StopCondition, max_blocks: int) -> int | None:
     """Return the expected total of blocks: intervals narrow with its square root.
 
-    `fewest` is the smallest number of blocks of any ratio: with groups of cells, a block does not have every cell.
+    `fewest` is the smallest number of usable blocks of any ratio.
     """
     if not math.isfinite(reach) or not fewest:
         return None

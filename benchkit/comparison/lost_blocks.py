@@ -24,8 +24,6 @@ class SpareBlocks:
 
     most: int
     manifest: Manifest
-    groups: int = 1
-    """Number of groups of cells; each block runs one of them, in turn."""
 
     def lost_block(
         self, rows: Sequence[TrialRow], exclusions: Iterable[Exclusion], added: Collection[int]

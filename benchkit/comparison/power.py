@@ -259,9 +259,8 @@ def analyse_power(
     """Return the power of a planned run, from the noise of these runs; `noise_from` are their names.
 
     `planned` is the manifest that the run will begin with, `block_s` the time of a block, if known. A run that may end
-    early has the resolution of its expected number of blocks; if that is unknown, of its minimum. A ratio has the
-    blocks of the groups with both of its cells. A sequential design has no prediction: its noise does not include
-    drift.
+    early has the resolution of its expected number of blocks; if that is unknown, of its minimum. A sequential design
+    has no prediction: its noise does not include drift.
     """
     if design_of(planned.scenario) == "sequential":
         return PowerAnalysis()
@@ -277,16 +276,12 @@ def analyse_power(
         for metric, pair, claim in requested
         if claim is not None or (until is not None and metric in until.metrics)
     ]
-    groups = max(1, len(planned.groups))
-    of_group = planned.blocks // groups
-    round_s = None if block_s is None else groups * block_s
-    expected = None if until is None else _expected(until, of_group, decisive, round_s)
-    rounds = of_group if until is None else expected or min(until.min_blocks, of_group)
+    expected = None if until is None else _expected(until, planned.blocks, decisive, block_s)
+    blocks = planned.blocks if until is None else expected or min(until.min_blocks, planned.blocks)
     ratios = []
     for metric, pair, claim in requested:
         own = ratio_noises[metric, pair]
         noise, comparisons = own or run_noises[metric], 1 if claim else family
-        blocks = rounds * planned.blocks_with(pair.cell_id, pair.baseline) // of_group
         planned_resolution = resolution(blocks, comparisons, noise, alpha)
         enough = blocks_to_decide(1, alpha) if planned_resolution.test is None else None
         ratios.append(
@@ -301,7 +296,7 @@ def analyse_power(
             )
         )
     known = tuple(noise_from) if any(ratio.resolution.noise_sd is not None for ratio in ratios) else ()
-    return PowerAnalysis(noise_from=known, ratios=tuple(ratios), blocks_expected=expected and expected * groups)
+    return PowerAnalysis(noise_from=known, ratios=tuple(ratios), blocks_expected=expected)
 
 
 def planned_ratios(planned: Manifest) -> Iterator[tuple[str, ComparedCells, str | None]]:
@@ -360,10 +355,7 @@ def _of_design(noise: RatioNoise, data: RunData, planned: Manifest) -> RatioNois
 def _expected(
     until: StopCondition, most: int, noises: Sequence[RatioNoise | None], block_s: float | None
 ) -> int | None:
-    """Return the blocks after which the least precise ratio is precise, or the time budget is spent; at most `most`.
-
-    With groups of cells, blocks are counted for each group, and `block_s` is the time of one block of every group.
-    """
+    """Return the blocks after which the least precise ratio is precise, or the time budget is spent; at most `most`."""
     known = [noise for noise in noises if noise is not None]
     if not noises or len(known) < len(noises):
         return None

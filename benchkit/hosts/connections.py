@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
@@ -129,10 +128,8 @@ class Hosts:
         self.inventory = inventory
         self._hosts = {host.name: host for host in hosts}
         self._lease_s = lease_s
-        self._names = tuple(self._hosts)
         self._run: str | None = None
         self._closed = False
-        self._aborted = threading.Event()
         self.without_python: dict[str, bootstrap.NoPythonError] = {}
         """Hosts of the inventory that are not connected because they have no Python, by name."""
         self.leftovers: dict[str, Leftovers] = {}
@@ -142,26 +139,13 @@ class Hosts:
         return self._hosts[name]
 
     def __iter__(self) -> Iterator[Host]:
-        return iter([self._hosts[name] for name in self._names if name in self._hosts])
+        return iter(list(self._hosts.values()))
 
     def __len__(self) -> int:
-        return sum(name in self._hosts for name in self._names)
+        return len(self._hosts)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names and name in self._hosts
-
-    def of_testbed(self, name: str | None) -> Hosts:
-        """Return the hosts of one testbed of the inventory; None: all of them.
-
-        The returned object shares the connections of this one, which closes them; dropping or reconnecting a host there
-        also changes it here.
-        """
-        if name is None:
-            return self
-        hosts = copy(self)
-        hosts.inventory = self.inventory.of_testbed(name)
-        hosts._names = tuple(spec.name for spec in hosts.inventory.hosts if spec.name in self)  # noqa: SLF001
-        return hosts
+        return name in self._hosts
 
     def map(self, function: Callable[[Host], Result]) -> list[Result]:
         """Call a function for all hosts in parallel; return its results in their order, or raise the first error."""
@@ -219,7 +203,7 @@ class Hosts:
                 if time.monotonic() + pause_s > deadline:
                     raise
                 logger.info("%s: retrying in %g s: %s", name, pause_s, error)
-            self.pause(pause_s)
+            time.sleep(pause_s)
             pause_s = min(2 * pause_s, RECONNECT_PAUSES_S[1])
         host.find_programs(self._hosts[name].sought_programs)
         self._hosts[name] = host
@@ -231,24 +215,6 @@ class Hosts:
         """Remove a lost host; its watchdog restores it."""
         logger.info("%s: removed from the run, its watchdog restores it", name)
         self._hosts.pop(name).hang_up()
-
-    def abort(self) -> None:
-        """Have all hosts restored while other threads use them: requests fail from now on, and pauses end.
-
-        The result of `close` has the failures, as usual.
-        """
-        self._aborted.set()
-        self.map(Host.close)
-
-    def raise_if_aborted(self) -> None:
-        """Raise KeyboardInterrupt if the connections were ended by `abort`."""
-        if self._aborted.is_set():
-            raise KeyboardInterrupt
-
-    def pause(self, seconds: float) -> None:
-        """Wait. Raises KeyboardInterrupt if `abort` ends the connections meanwhile."""
-        self._aborted.wait(seconds)
-        self.raise_if_aborted()
 
     def close(self) -> RestoreOutcome:
         """Have all hosts restored and close them, in parallel. A second call does nothing."""

@@ -111,7 +111,7 @@ class HostFields(Frozen):
     )
     roles: tuple[HostName, ...] = Field(
         default=(),
-        description="roles of the host: sut, load, …; none for a jump host; absent: the roles that its testbed gives it",
+        description="roles of the host: sut, load, …; none for a jump host",
         examples=[["sut"]],
     )
     jump: Jump | None = Field(
@@ -145,9 +145,6 @@ class HostSpec(HostFields):
     """One host of an inventory."""
 
     name: HostName
-    testbed: HostName | None = Field(
-        default=None, description="group of hosts that it belongs to; None: there are none"
-    )
     written: str | None = Field(default=None, description="file and line in the inventory, for messages")
 
 
@@ -162,15 +159,6 @@ class Inventory(Frozen):
     def by_role(self, role: str) -> tuple[HostSpec, ...]:
         """Return the hosts with this role, in the inventory's order."""
         return tuple(host for host in self.hosts if role in host.roles)
-
-    @property
-    def testbeds(self) -> tuple[str, ...]:
-        """Names of the testbeds, in the inventory's order; empty where all hosts are one testbed without a name."""
-        return tuple(dict.fromkeys(host.testbed for host in self.hosts if host.testbed is not None))
-
-    def of_testbed(self, name: str) -> Inventory:
-        """Return the hosts of one testbed, with the jump hosts, which belong to none."""
-        return self.model_copy(update={"hosts": tuple(host for host in self.hosts if host.testbed in (name, None))})
 
     def named(self, name: str) -> HostSpec:
         """Return the host of this name. Raises InputError naming the hosts of the inventory."""
@@ -187,11 +175,6 @@ class InventoryContent(Frozen):
         min_length=1,
         description="the hosts by name",
         examples=[{"server": {"address": "192.0.2.10", "roles": ["sut"]}}],
-    )
-    testbeds: Mapping[HostName, Mapping[HostName, Annotated[tuple[HostName, ...], Field(min_length=1)]]] = Field(
-        default_factory=dict,
-        description="groups of equal hosts among which the blocks of a run are divided: hosts by role, by testbed",
-        examples=[{"a": {"sut": ["server-a"], "load": ["client-a"]}, "b": {"sut": ["server-b"], "load": ["client-b"]}}],
     )
     limits: tuple[str, ...] = Field(
         default=(),
@@ -216,13 +199,14 @@ def load_inventory(path: Path) -> Inventory:
 def parse_inventory(document: Document, folder: Path) -> Inventory:
     """Convert a document to an inventory; relative paths in it start from `folder`."""
     written = document.validated(InventoryContent)
-    places = _places(document, written)
+    for name, fields in written.hosts.items():
+        if "roles" not in fields.model_fields_set:
+            raise InputError(document.fault(("hosts", name, "roles"), "missing; a jump host has roles: []"))
     hosts = tuple(
         HostSpec(
             name=name,
             written=str(document.source.origin(("hosts", name))),
             **fields.model_dump(exclude={"identity", "known_hosts"}, exclude_unset=True),
-            **places.get(name, {}),
             identity=_path(fields.identity, folder),
             known_hosts=_path(fields.known_hosts, folder),
         )
@@ -231,41 +215,6 @@ def parse_inventory(document: Document, folder: Path) -> Inventory:
     if cycle := _jump_cycle(hosts):
         raise InputError(document.fault(("hosts",), cycle))
     return Inventory(hosts=hosts, limits=written.limits, not_isolated=written.not_isolated)
-
-
-def _places(document: Document, written: InventoryContent) -> dict[str, dict[str, object]]:
-    """Return testbed and roles of each host named in a testbed.
-
-    Raises InputError for an unknown host, for a host in two testbeds, and where roles are missing or given outside
-    existing testbeds.
-    """
-    testbed_of: dict[str, str] = {}
-    roles: dict[str, tuple[str, ...]] = {}
-    named = (
-        (testbed, role, name)
-        for testbed, hosts_by_role in written.testbeds.items()
-        for role, names in hosts_by_role.items()
-        for name in names
-    )
-    for testbed, role, name in named:
-        if name not in written.hosts:
-            fault = f"no host named {name!r}; `hosts` has: {', '.join(written.hosts)}"
-        elif testbed_of.setdefault(name, testbed) != testbed:
-            fault = f"{name} is a host of testbed {testbed_of[name]} already, and both run at the same time"
-        elif written.hosts[name].roles:
-            fault = f"{name} has `roles` of its own; give them here only"
-        else:
-            roles[name] = tuple(dict.fromkeys((*roles.get(name, ()), role)))
-            continue
-        raise InputError(document.fault(("testbeds", testbed, role), fault))
-    for name, fields in written.hosts.items():
-        if name not in roles and "roles" not in fields.model_fields_set:
-            raise InputError(document.fault(("hosts", name, "roles"), "missing; a jump host has roles: []"))
-        if roles and name not in roles and fields.roles:
-            raise InputError(
-                document.fault(("hosts", name, "roles"), "no testbed has this host; name it in one instead")
-            )
-    return {name: {"testbed": testbed_of[name], "roles": of_host} for name, of_host in roles.items()}
 
 
 def require_files(spec: HostSpec) -> None:

@@ -120,7 +120,7 @@ def busy_programs(hosts: Hosts, before: ProcessSnapshot, limit: float) -> tuple[
 
     Raises HostError.
     """
-    hosts.pause(max(0.0, before.at_s + LOOK_S - time.monotonic()))
+    time.sleep(max(0.0, before.at_s + LOOK_S - time.monotonic()))
     return tuple(each for each in busiest_programs(before, take_snapshot(hosts)) if each.cores > limit)
 
 

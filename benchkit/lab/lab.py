@@ -72,7 +72,6 @@ class Lab:
                     identity=self.folder.identity,
                     known_hosts=self.folder.known_hosts,
                     roles=host.roles,
-                    testbed=host.testbed,
                     workdir=host.workdir,
                     link_bps=host.link_bps,
                 )

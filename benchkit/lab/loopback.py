@@ -41,7 +41,6 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
             StartedHost(
                 name=host.name,
                 roles=host.roles,
-                testbed=host.testbed,
                 address=address,
                 port=_free_port(address, folder.key),
                 cpus=cpus[host.name],

@@ -129,7 +129,6 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, s
             StartedHost(
                 name=host.name,
                 roles=host.roles,
-                testbed=host.testbed,
                 address=str(subnet[FIRST_HOST_INDEX + i]),
                 port=SSH_PORT,
                 cpus=cpus[host.name],

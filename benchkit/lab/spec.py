@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Self
 
@@ -17,7 +16,6 @@ from benchkit.models.base import Frozen
 NAME_VARIABLE = "BENCHKIT_LAB"
 DEFAULT_NAME = "lab"
 MAX_HOSTS = 64
-TESTBED_NAMES = string.ascii_lowercase
 MIN_LINK_BPS = 64_000.0
 MAX_LINK_BPS = 400e9
 """Allowed rates, from a modem to today's fastest Ethernet; any other value must have a wrong unit."""
@@ -47,7 +45,6 @@ class LabHost(Frozen):
 
     name: Label
     roles: tuple[Role, ...] = Field(min_length=1)
-    testbed: Label | None = Field(default=None, description="group of hosts that it belongs to; None: there are none")
     link_bps: float | None = Field(
         default=None, ge=MIN_LINK_BPS, le=MAX_LINK_BPS, description="rate limit of its link in either direction"
     )
@@ -102,39 +99,18 @@ def name_origin(given: str | None) -> str:
     return NAME_VARIABLE if given is None else "--lab"
 
 
-def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool, testbeds: int = 1) -> LabSpec:
+def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared: bool) -> LabSpec:
     """Return the lab that the options for hosts (`NAME=role[,role]`) and links (`[NAME=]RATE`) describe.
 
-    Each testbed has all these hosts. Raises InputError.
+    Raises InputError.
     """
     parsed = [_parse_host(text) for text in hosts] or list(LabSpec().hosts)
     rates = _parse_links(links, [host.name for host in parsed])
-    linked = [host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed]
-    repeated = _repeated(linked, testbeds)
+    linked = tuple(host.model_copy(update={"link_bps": rates.get(host.name)}) for host in parsed)
     try:
-        return LabSpec(name=name, hosts=repeated, shared=shared)
+        return LabSpec(name=name, hosts=linked, shared=shared)
     except ValidationError as error:
         raise InputError("these hosts form no lab", where="--host", why=_reasons(error)) from None
-
-
-def _repeated(hosts: Sequence[LabHost], testbeds: int) -> tuple[LabHost, ...]:
-    """Return these hosts once for each testbed (`a-sut`, `a-load`, `b-sut`, …), unchanged for one testbed.
-
-    Raises InputError for more hosts than a lab may have.
-    """
-    if testbeds == 1:
-        return tuple(hosts)
-    if not 1 < testbeds <= len(TESTBED_NAMES) or testbeds * len(hosts) > MAX_HOSTS:
-        why = f"a lab has 1 to {len(TESTBED_NAMES)} testbeds, and at most {MAX_HOSTS} hosts in all"
-        raise InputError(f"{testbeds} testbeds of {len(hosts)} hosts", where="--testbeds", why=why)
-    try:
-        return tuple(
-            LabHost(name=f"{testbed}-{host.name}", roles=host.roles, link_bps=host.link_bps, testbed=testbed)
-            for testbed in TESTBED_NAMES[:testbeds]
-            for host in hosts
-        )
-    except ValidationError as error:  # a name is too long after the testbed's prefix
-        raise InputError("host names are too long", where="--testbeds", why=_reasons(error)) from None
 
 
 def parse_rate(text: str) -> float:

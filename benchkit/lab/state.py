@@ -98,7 +98,6 @@ class StartedHost(Frozen):
     cpus: tuple[int, ...]
     link_bps: float | None
     workdir: str
-    testbed: str | None = None
 
 
 class LabState(Frozen):

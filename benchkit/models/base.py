@@ -30,8 +30,6 @@ Levels = Mapping[Name, Level]
 
 STACK = "stack"
 """The factor whose levels are the names of the scenario's stacks."""
-TESTBED = "testbed"
-"""The factor whose levels are the names of the testbeds, where a scenario keeps them apart."""
 
 
 def cell_id(levels: Levels) -> str:

@@ -43,7 +43,6 @@ class TrialRow(Row):
     kind: Annotated[
         str, Column("measure, control, profile, trace, calibrate, probe; split: its block was interrupted and repeated")
     ]
-    testbed: Annotated[str | None, Column("group of hosts that the block ran on; null: the run had one")] = None
     started_at: Annotated[datetime | None, Column("start of the trial")] = None
     duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
         None

@@ -142,11 +142,6 @@ class HostRecord(Stored):
 
     name: str
     roles: tuple[str, ...]
-    testbed: str | None = Field(
-        default=None,
-        description="testbed that it belongs to: one of the groups of hosts that share the blocks; None: there are no "
-        "testbeds",
-    )
     facts: RecordedFacts
 
 
@@ -168,10 +163,6 @@ class Manifest(Stored):
     settings: tuple[str, ...] = Field(default=(), description="overrides by `--set`")
     seed: int | None = Field(description="seed of the random order of trials; None: of an imported run, not known")
     blocks: int
-    groups: tuple[tuple[str, ...], ...] = Field(
-        default=(),
-        description="cells of each block in turn, as blocks 1, 2, … have them; empty: every block has all cells",
-    )
     cells: tuple[CellRecord, ...]
     hosts: tuple[HostRecord, ...] = Field(description="empty: of an imported run, not known")
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
@@ -203,13 +194,3 @@ class Manifest(Stored):
     def is_calibration(self) -> bool:
         """True for a run that only finds the settings of another one."""
         return self.scenario_name.endswith(CALIBRATION)
-
-    def blocks_with(self, *cell_ids: str) -> int:
-        """Return the number of planned blocks that have all of these cells."""
-        if not self.groups:
-            return self.blocks
-        return self.blocks // len(self.groups) * sum(set(cell_ids) <= set(group) for group in self.groups)
-
-    def block_has(self, block: int, cell_id: str) -> bool:
-        """Return whether a block was planned with a cell; blocks count from 1."""
-        return not self.groups or cell_id in self.groups[(block - 1) % len(self.groups)]

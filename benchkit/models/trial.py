@@ -247,7 +247,6 @@ class TrialRecord(Stored):
     position: int
     round: int = Field(default=1, description="round of the block: an interrupted block is repeated as the next round")
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
-    testbed: str | None = Field(default=None, description="group of hosts that it ran on; None: the run had one")
     kind: TrialKind = "measure"
     started_at: AwareDatetime
     wall_s: float = Field(description="duration from the first step to the last")

@@ -1,25 +1,31 @@
-"""The design that a run takes on its hosts: the one of the scenario, or another where these hosts or cells need it.
+"""The design that a run takes on its hosts, and the order of its trials: controls, calibrations and passes included.
 
-A sliced block needs the stacks of its cells side by side on the hosts.
+It is the scenario's design, or another one where these hosts or cells need it: a sliced block needs the stacks of its
+cells side by side on the hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from benchkit.loadtools.registry import get_tool
-from benchkit.models.design import Design
-from benchkit.models.run import CellRecord
+from benchkit.models.design import Design, control_of, controlled
 from benchkit.plan.cells import plan_cell
 from benchkit.plan.host_capabilities import HostCapabilities
-from benchkit.plan.model import PlannedCell
+from benchkit.plan.model import PlannedCell, cells_with_capacity
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import CELLS_OF_ABBA
+from benchkit.scenario.trial_order import (
+    CELLS_OF_ABBA,
+    ObservationPass,
+    PlannedTrial,
+    calibration_trials,
+    pass_trials,
+    planned_trials,
+)
 from benchkit.services.placement import MAX_PORT
-from benchkit.services.service import Service
-from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, requested_ratios, scenario_baseline
+from benchkit.services.service import PERF, Service, needs_perf
 from benchkit.units import counted, size
 
 NOTABLE_SHARE = 0.01
@@ -48,8 +54,6 @@ class PlannedDesign:
     """Reason for this design, as a clause."""
     cells: tuple[PlannedCell, ...]
     notes: tuple[str, ...] = ()
-    groups: tuple[tuple[str, ...], ...] = ()
-    """Cells of each block in turn; empty: every block has all cells."""
 
 
 def plan_design(
@@ -60,54 +64,25 @@ def plan_design(
 ) -> PlannedDesign:
     """Return the design of a run of these cells, control cells included."""
     wanted, cells = experiment.scenario.design, tuple(cells)
-    supported = sum(cell.unsupported is None for cell in cells)
-    match wanted:
-        case "sliced":
-            return _plan_sliced(experiment, cells, roles, capabilities)
-        case "abba" if supported != CELLS_OF_ABBA:
-            note = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
-            return PlannedDesign("blocks", "ABBA needs two cells", cells, (note,))
-        case "sequential":
-            return PlannedDesign(wanted, "the scenario asks for it", cells, (SEQUENTIAL,))
-    return PlannedDesign(wanted, "the scenario asks for it", cells)
-
-
-def _plan_sliced(
-    experiment: Experiment,
-    cells: tuple[PlannedCell, ...],
-    roles: Mapping[str, tuple[str, ...]],
-    capabilities: Mapping[str, HostCapabilities],
-) -> PlannedDesign:
     supported = [cell for cell in cells if cell.unsupported is None]
-    cell_ids = [cell.cell_id for cell in supported]
-    turns = f"load in turns of {experiment.scenario.slice_s:g} s"
-    if (why_not := next(why_not_sliced(supported, experiment.scenario.slice_s), None)) is not None:
-        return _blocks_instead(cells, why_not)
-    connecting = tuple(_connecting_notes(supported, experiment.scenario.slice_s))
-    placement = Placement(experiment, supported, roles, capabilities)
-    placed = placement.place(cell_ids)
-    if (no_room := placement.why_not(placed)) is None:
-        side_by_side = f"the stacks of {counted(len(placed), 'cell')} side by side, {turns}"
-        return PlannedDesign("sliced", side_by_side, _replaced(cells, placed), connecting)
-
-    pairs = compared_pairs(experiment, cells)
-    baselines = {cell.cell_id: cell for cell in placement.place(baselines_of(pairs))}
-
-    def place_group(group: Sequence[str]) -> tuple[PlannedCell, ...]:
-        beside = [baselines[cell_id] for cell_id in group if cell_id in baselines]
-        return (*beside, *placement.place([each for each in group if each not in baselines], beside))
-
-    groups = group_cells(cell_ids, pairs, lambda group: placement.why_not(place_group(group)) is None)
-    if groups is None:
-        return _blocks_instead(cells, no_room)
-    number = counted(len(groups), "group")
-    why = f"the stacks of a group of cells side by side, {turns}; {number}, because {no_room}"
-    note = (
-        f"The cells run in {number}, each with its baseline, because {no_room}. A block has the cells of one group; "
-        "cells of different groups are compared with the baseline, not with each other."
-    )
-    grouped = [cell for group in groups for cell in place_group(group)]
-    return PlannedDesign("sliced", why, _replaced(cells, grouped), (note, *connecting), groups)
+    if wanted == "abba" and len(supported) != CELLS_OF_ABBA:
+        note = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
+        return PlannedDesign("blocks", "ABBA needs two cells", cells, (note,))
+    if wanted != "sliced":
+        notes = (SEQUENTIAL,) if wanted == "sequential" else ()
+        return PlannedDesign(wanted, "the scenario asks for it", cells, notes)
+    slice_s = experiment.scenario.slice_s
+    why_not, placed = next(_reasons_not_sliced(supported, slice_s), None), supported
+    if why_not is None:
+        placed = _side_by_side(experiment, supported, roles, capabilities)
+        why_not = next(chain(_port_reasons(placed, supported), _memory_reasons(placed, capabilities)), None)
+    if why_not is not None:
+        why = f"not sliced, because {why_not}"
+        return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
+    why = f"the stacks of {counted(len(placed), 'cell')} side by side, load in turns of {slice_s:g} s"
+    by_id = {cell.cell_id: cell for cell in placed}
+    placed_cells = tuple(by_id.get(cell.cell_id, cell) for cell in cells)
+    return PlannedDesign("sliced", why, placed_cells, tuple(_connecting_notes(supported, slice_s)))
 
 
 def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
@@ -125,109 +100,24 @@ def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[
             )
 
 
-def _blocks_instead(cells: tuple[PlannedCell, ...], why_not: str) -> PlannedDesign:
-    why = f"not sliced, because {why_not}"
-    return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
+def _side_by_side(
+    experiment: Experiment,
+    cells: Sequence[PlannedCell],
+    roles: Mapping[str, tuple[str, ...]],
+    capabilities: Mapping[str, HostCapabilities],
+) -> list[PlannedCell]:
+    """Return the cells with folders and ports of their own; the first keeps the scenario's ports."""
+    used: set[tuple[str, int]] = set()
+    placed = []
+    for cell in cells:
+        shift = next_shift(set(ports_of(cell.services)), used)
+        shifted = plan_cell(experiment, cell.spec, roles, capabilities, port_shift=shift, tuning=cell.tuning)
+        placed.append(replace(shifted, same_as=cell.same_as))
+        used |= set(ports_of(shifted.services))
+    return placed
 
 
-def _replaced(cells: Sequence[PlannedCell], placed: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-    by_id = {cell.cell_id: cell for cell in placed}
-    return tuple(by_id.get(cell.cell_id, cell) for cell in cells)
-
-
-def compared_pairs(experiment: Experiment, cells: Sequence[PlannedCell]) -> list[ComparedCells]:
-    """Return the comparisons that a scenario asks for: of cells with their baselines, of controls, and of claims."""
-    records = [
-        CellRecord(cell_id=cell.cell_id, levels=cell.spec.levels, unsupported=cell.unsupported) for cell in cells
-    ]
-    scenario = experiment.document.data
-    pairs, _ = baseline_pairs(records, scenario_baseline(scenario, records))
-    claimed = [pair for _, pair, claim in requested_ratios(scenario, records, ()) if claim is not None]
-    return list(dict.fromkeys((*pairs, *claimed)))
-
-
-def baselines_of(pairs: Sequence[ComparedCells]) -> tuple[str, ...]:
-    """Return the cells that others are compared with, controls excepted."""
-    return tuple(dict.fromkeys(pair.baseline for pair in pairs if not pair.control))
-
-
-def group_cells(
-    cell_ids: Sequence[str], pairs: Sequence[ComparedCells], has_room: Callable[[Sequence[str]], bool]
-) -> tuple[tuple[str, ...], ...] | None:
-    """Return groups of cells in which every pair is together; None where the hosts have no room for one of them.
-
-    Cells are put into the first group with room (first fit), in their order. A cell that is in no pair is put beside
-    the first baseline.
-    """
-
-    def in_order(group: Collection[str]) -> list[str]:
-        return [cell_id for cell_id in cell_ids if cell_id in group]
-
-    groups: list[frozenset[str]] = []
-    for unit in _units(cell_ids, pairs):
-        place = next((i for i, group in enumerate(groups) if has_room(in_order(group | unit))), None)
-        if place is not None:
-            groups[place] |= unit
-        elif has_room(in_order(unit)):
-            groups.append(unit)
-        else:
-            return None
-    return tuple(tuple(in_order(group)) for group in groups)
-
-
-def _units(cell_ids: Sequence[str], pairs: Sequence[ComparedCells]) -> Iterator[frozenset[str]]:
-    """Yield the smallest sets of cells that need each other: a cell, its control, and the baselines of both."""
-    baselines = baselines_of(pairs)
-    controls = {pair.baseline: pair.cell_id for pair in pairs if pair.control and pair.baseline not in baselines}
-    for cell_id in cell_ids:
-        if cell_id in controls.values():
-            continue
-        cells = {cell_id, controls.get(cell_id, cell_id)}
-        needed = {pair.baseline for pair in pairs if pair.cell_id in cells} - cells
-        if needed or cell_id not in baselines:
-            yield frozenset(cells | (needed or set(baselines[:1])))
-
-
-class Placement:
-    """Places of cells side by side, each with folders and ports of its own: the first keeps the scenario's."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        cells: Iterable[PlannedCell],
-        roles: Mapping[str, tuple[str, ...]],
-        capabilities: Mapping[str, HostCapabilities],
-    ) -> None:
-        self._experiment, self._roles, self._capabilities = experiment, roles, capabilities
-        self._cells = {cell.cell_id: cell for cell in cells}
-        self._shifted: dict[tuple[str, int], PlannedCell] = {}
-
-    def place(self, cell_ids: Iterable[str], beside: Iterable[PlannedCell] = ()) -> tuple[PlannedCell, ...]:
-        """Return these cells with other ports than the cells `beside` them, which are placed already."""
-        used = {port for cell in beside for port in ports_of(cell.services)}
-        placed = []
-        for cell_id in cell_ids:
-            wanted = set(ports_of(self._cells[cell_id].services))
-            placed.append(self._with_shift(cell_id, next_shift(wanted, used)))
-            used |= set(ports_of(placed[-1].services))
-        return tuple(placed)
-
-    def why_not(self, placed: Sequence[PlannedCell]) -> str | None:
-        """Return why the hosts have no room for these cells side by side; None where they have."""
-        reasons = chain(_port_reasons(placed, self._cells), _memory_reasons(placed, self._capabilities))
-        return next(reasons, None)
-
-    def _with_shift(self, cell_id: str, shift: int) -> PlannedCell:
-        if (cell_id, shift) not in self._shifted:
-            cell = self._cells[cell_id]
-            shifted = plan_cell(
-                self._experiment, cell.spec, self._roles, self._capabilities, port_shift=shift, tuning=cell.tuning
-            )
-            self._shifted[cell_id, shift] = replace(shifted, same_as=cell.same_as)
-        return self._shifted[cell_id, shift]
-
-
-def why_not_sliced(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
+def _reasons_not_sliced(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
     """Yield the reasons why these cells cannot run in sliced blocks on any host."""
     if any(cell.sysctls != cells[0].sysctls for cell in cells):
         yield "its cells need different kernel settings"
@@ -277,21 +167,22 @@ def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:
     return shift
 
 
-def _port_reasons(cells: Sequence[PlannedCell], alone: Mapping[str, PlannedCell]) -> Iterator[str]:
+def _port_reasons(placed: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -> Iterator[str]:
     """Yield a reason for each service that ignores its new port, and one if a port is above `MAX_PORT`.
 
-    `alone` has the same cells with the ports of the scenario, by their ids.
+    `alone` has the same cells with the ports of the scenario.
     """
-    for cell in cells:
-        for service, original in zip(cell.services, alone[cell.cell_id].services, strict=True):
+    for cell, before in zip(placed, alone, strict=True):
+        for service, original in zip(cell.services, before.services, strict=True):
             if service.endpoint.port == original.endpoint.port:
                 continue
-            folders = str(service.folder), str(original.folder)
-            moved = [repr((each.process.argv, each.process.env, each.files)) for each in (service, original)]
-            if moved[0].replace(folders[0], "…") == moved[1].replace(folders[1], "…"):
+            started, alone_started = (
+                repr((each.process.argv, each.process.env, each.files)).replace(str(each.folder), "…")
+                for each in (service, original)
+            )
+            if started == alone_started:
                 yield f"{service.name} of {cell.cell_id} always listens on port {original.endpoint.port}"
-    ports = [port for cell in cells for _, port in ports_of(cell.services)]
-    if max(ports, default=0) > MAX_PORT:
+    if max((port for cell in placed for _, port in ports_of(cell.services)), default=0) > MAX_PORT:
         yield f"their stacks need ports above {MAX_PORT}"
 
 
@@ -305,3 +196,81 @@ def _memory_reasons(cells: Sequence[PlannedCell], capabilities: Mapping[str, Hos
         memory = capabilities[host].facts.memory_bytes
         if memory is not None and bytes_ > MEMORY_SHARE * memory:
             yield f"their stacks may take {size(bytes_)} together, and {host} has {size(memory)} of memory"
+
+
+def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the control cells: copies, under names of their own, of the cells that the scenario lists as `control`."""
+    return tuple(
+        replace(cell, spec=replace(cell.spec, cell_id=control_of(cell.cell_id)))
+        for cell in cells
+        if cell.unsupported is None and experiment.scenario.has_control(cell.spec.levels)
+    )
+
+
+def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return the measured trials of the supported cells in order."""
+    supported = [cell.cell_id for cell in design.cells if cell.unsupported is None]
+    return planned_trials(design.design, supported, experiment.scenario.blocks, seed)
+
+
+def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
+    """Return the trials that these cells need before the first block; none with target rates stated.
+
+    A cell at a share of the slowest needs one at full speed. Cells at shares of a capacity need one that searches it.
+    """
+    cells = tuple(cells)
+    at_full_speed = [
+        cell.cell_id
+        for cell in cells
+        if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
+    ]
+    return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
+
+
+def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+    """Return the cells as the trials of a pass run them."""
+    return tuple(
+        replace(
+            cell,
+            load=options.load(cell.load),
+            generators=tuple(generator.with_window(options.window(cell.load)) for generator in cell.generators),
+        )
+        for cell in cells
+        if cell.unsupported is None and controlled(cell.cell_id) is None
+    )
+
+
+def pass_order(
+    experiment: Experiment, cells: Sequence[PlannedCell], measured: Sequence[PlannedTrial], seed: int
+) -> tuple[PlannedTrial, ...]:
+    """Return the trials of all passes, which follow the measured ones."""
+    last = max((trial.block for trial in measured), default=0)
+    supported = [cell.cell_id for cell in cells if cell.unsupported is None]
+    trials: list[PlannedTrial] = []
+    for kind, options in experiment.scenario.passes.items():
+        trials += pass_trials(options, supported, last, seed, kind)
+        last += options.blocks
+    return tuple(trials)
+
+
+def pass_notes(
+    experiment: Experiment, cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]
+) -> Iterator[str]:
+    """Yield notes about lengthened windows, and one for each host on which services cannot be profiled."""
+    for kind, options in experiment.scenario.passes.items():
+        lengthened = sorted({options.load(cell.load).duration_s or 0 for cell in cells if options.lengthens(cell.load)})
+        if lengthened:
+            windows = ", ".join(f"{window_s:g} s" for window_s in lengthened)
+            yield (
+                f"Trials of the {kind} pass have a window of {windows}, as the load's is too short for a {kind}; "
+                f"`--set {kind}.duration_s=…` sets another one."
+            )
+    profile = experiment.scenario.profile
+    if profile is None:
+        return
+    without_perf: dict[str, dict[str, None]] = {}
+    for service in (service for cell in cells for service in needs_perf(cell.services)):
+        if profile.includes(service.name) and PERF not in capabilities[service.host].facts.programs:
+            without_perf.setdefault(service.host, {})[f"{service.name} ({service.backend})"] = None
+    for host, names in without_perf.items():
+        yield f"No profile of {', '.join(names)}: {host} has no perf; {experiment.install_hint}."

@@ -124,21 +124,6 @@ class RunPlan:
     """Design of the measured trials; not the scenario's where these hosts or cells need another."""
     design_reason: str = ""
     """Reason for the design, as a clause."""
-    groups: tuple[tuple[str, ...], ...] = ()
-    """Cells of each block in turn, as blocks 1, 2, … have them; empty: every block has all cells."""
-    testbed: str | None = None
-    """Testbed of the inventory that it is for; None: the inventory has none, or the plan is for several."""
-    divided: tuple[RunPlan, ...] = ()
-    """Plans of the testbeds that run at the same time; empty: one testbed.
-
-    Where they divide the blocks they are equal in all but their hosts. `cells` have the services of the first testbed;
-    all other fields hold for all testbeds.
-    """
-
-    @property
-    def by_testbed(self) -> tuple[RunPlan, ...]:
-        """The plan of each testbed."""
-        return self.divided or (self,)
 
     @property
     def whole_tuning(self) -> tuple[TuningPlan, ...]:
@@ -149,29 +134,20 @@ class RunPlan:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks: the scenario's, for each group of cells."""
-        return self.experiment.scenario.blocks * max(1, len(self.groups))
+        """Number of blocks."""
+        return self.experiment.scenario.blocks
 
     @property
     def spare_blocks(self) -> int:
         """Largest number of further blocks, which replace blocks lost to invalid trials."""
-        scenario = self.experiment.scenario
-        return 0 if self.design == "sequential" else scenario.most_spare_blocks * max(1, len(self.groups))
+        return 0 if self.design == "sequential" else self.experiment.scenario.most_spare_blocks
 
     @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if a cell's is unknown."""
-        block_s: dict[int, float] = {}
-        for trial in self.planned_trials:
-            seconds = self._trial_s(trial)
-            if seconds is None:
-                return None
-            block_s[trial.block] = block_s.get(trial.block, 0.0) + seconds
-        calibration_s = block_s.pop(0, 0.0)
-        busy_s = [0.0] * len(self.by_testbed)
-        for seconds in block_s.values():  # the first testbed that is free takes the next block
-            busy_s[busy_s.index(min(busy_s))] += seconds
-        return calibration_s + max(busy_s)
+        seconds = [self._trial_s(trial) for trial in self.planned_trials]
+        known = [each for each in seconds if each is not None]
+        return sum(known) if len(known) == len(seconds) else None
 
     @property
     def slice_s(self) -> float | None:
@@ -197,30 +173,13 @@ class RunPlan:
         return cell.seconds - duration_s + slice_count(duration_s, self.slice_s) * turn_s(cell.pauses, self.slice_s)
 
     @property
-    def has_testbed_factor(self) -> bool:
-        """True if each testbed runs blocks of its own, of cells that no other has."""
-        return bool(self.divided) and self.experiment.scenario.testbeds == "factor"
-
-    @property
-    def assignments(self) -> Mapping[int, str | None]:
-        """Testbed that alone runs a block, by block; empty where any testbed may run any block."""
-        if not self.has_testbed_factor:
-            return {}
-        return {trial.block: plan.testbed for plan in self.divided for trial in plan.planned_trials}
-
-    @property
-    def placed_cells(self) -> tuple[PlannedCell, ...]:
-        """The cells on the hosts of every testbed."""
-        return tuple(cell for plan in self.by_testbed for cell in plan.cells)
-
-    @property
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
         return list_builds(
-            [(service.host, file) for cell in self.placed_cells for service in cell.services for file in service.placed]
+            [(service.host, file) for cell in self.cells for service in cell.services for file in service.placed]
             + [
                 (generator.host, file)
-                for cell in self.placed_cells
+                for cell in self.cells
                 for generator in cell.generators
                 for file in generator.programs
             ]

@@ -12,11 +12,18 @@ from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.loadtools.registry import get_tool
 from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
-from benchkit.plan.design import plan_design
+from benchkit.plan.design import (
+    calibrations,
+    cells_of_pass,
+    control_cells,
+    order_trials,
+    pass_notes,
+    pass_order,
+    plan_design,
+)
 from benchkit.plan.host_capabilities import HostCapabilities, with_tuning
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.plan.order import calibrations, cells_of_pass, control_cells, order_trials, pass_notes, pass_order
-from benchkit.plan.records import cell_record, inventory_facts, used_programs
+from benchkit.plan.records import cell_record
 from benchkit.plan.reserved_ports import plan_reserved_ports
 from benchkit.plan.service_validation import (
     build_services,
@@ -25,7 +32,6 @@ from benchkit.plan.service_validation import (
     validate_engines,
     validate_go_releases,
 )
-from benchkit.plan.testbeds import combine_plans, compared_facts, errors_of_testbeds
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cells import missing_secrets, validate_generators
 from benchkit.scenario.experiment import Experiment, needed_programs
@@ -38,7 +44,7 @@ Roles = Mapping[str, tuple[str, ...]]
 def make_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) -> RunPlan:
     """Return the plan of a run on these hosts, whose state is read and not changed.
 
-    The blocks of a run on several testbeds are divided among them. `seed` replaces the scenario's. Raises InputError
+    `seed` replaces the scenario's. Raises InputError
     for a scenario or an inventory that cannot be run. Raises HostError if a host does not answer, lacks a program or
     does not accept a required setting.
     """
@@ -52,28 +58,6 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
 
     Raises an error only where there is no plan at all.
     """
-    testbeds = hosts.inventory.testbeds or (None,)
-    drafts = [_draft_testbed(experiment, hosts.of_testbed(name), seed) for name in testbeds]
-    plans = [plan for plan, _ in drafts]
-    errors = [error for _, each in drafts for error in each]
-    if len(plans) == 1:
-        return plans[0], _distinct(errors)
-    facts = {
-        name: compared_facts(inventory_facts(hosts[name]), used_programs(plan, hosts[name]))
-        for plan in plans
-        for names in plan.roles.values()
-        for name in names
-    }
-    kernels = {host.name: hosts.kernel_host(host.name).name for host in hosts}
-    differences = errors_of_testbeds(plans, facts, kernels, are_runnable=not errors)
-    return combine_plans(plans), _distinct([*errors, *differences])
-
-
-def _distinct(errors: Iterable[BenchkitError]) -> list[BenchkitError]:
-    return list({str(error): error for error in errors}.values())
-
-
-def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tuple[RunPlan, list[BenchkitError]]:
     seed = experiment.scenario.seed if seed is None else seed
     validate_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
@@ -111,8 +95,6 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         seed=seed,
         design=design.design,
         design_reason=design.why,
-        groups=design.groups,
-        testbed=next(iter(hosts.inventory.testbeds), None),
         roles=roles,
         cells=cells,
         planned_trials=(*calibrations(cells), *measured, *pass_order(experiment, cells, measured, seed)),
@@ -131,7 +113,9 @@ def _draft_testbed(experiment: Experiment, hosts: Hosts, seed: int | None) -> tu
         tuning_required=required,
         observed={kind: cells_of_pass(each, cells) for kind, each in experiment.scenario.passes.items()},
     )
-    return replace(plan, sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning)), errors
+    return replace(plan, sudo=sudo_commands([host.spec for host in hosts], plan.whole_tuning)), list(
+        {str(error): error for error in errors}.values()
+    )
 
 
 def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tuple[str, ...]]:
@@ -142,7 +126,7 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
         if len(hosts) < role.hosts:
             raise InputError(
                 f"the scenario needs {units.counted(role.hosts, 'host')} in role {name!r}",
-                why=f"{f'testbed {inventory.testbeds[0]}' if inventory.testbeds else 'the inventory'} has {len(hosts)}",
+                why=f"the inventory has {len(hosts)}",
                 hint=_missing_role_hint(experiment, name, inventory),
             )
         roles[name] = hosts

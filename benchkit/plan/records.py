@@ -69,7 +69,7 @@ def used_programs(plan: RunPlan, host: Host) -> dict[str, str]:
     """Return the host's programs that the run starts, name → path, without programs that benchkit builds."""
     words = {
         word
-        for cell in plan.placed_cells
+        for cell in plan.cells
         for where, argv in (
             *((service.host, service.process.argv) for service in cell.services),
             *((generator.host, generator.argv) for generator in cell.generators),

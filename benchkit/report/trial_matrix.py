@@ -55,7 +55,7 @@ def trial_matrix(run: StoredRun) -> TrialMatrix:
     blocks = tuple(sorted({block for _, block in outcomes}))
     cells = tuple(view.cell_id for view in run.cells if view.unsupported is None)
     missing = TrialOutcome("missing", "missing: not run")
-    planned = ((cell, block) for cell in cells for block in blocks if run.manifest.block_has(block, cell))
+    planned = ((cell, block) for cell in cells for block in blocks)
     return TrialMatrix(cells, blocks, dict.fromkeys(planned, missing) | outcomes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,6 +17,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import PlannedCell
 from benchkit.run.block import run_block
 from benchkit.run.capacity import find_capacity
+from benchkit.run.events import TrialJudged
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import MAX_ATTEMPTS_OF_TOOL, Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
@@ -65,10 +67,8 @@ def attempt_block(planned_trials: Sequence[PlannedTrial], testbed: Testbed) -> d
                 return results | {each: AttemptResult(outcome) for each in pending}
         else:
             for each, failure in failures.items():
-                testbed.hosts.raise_if_aborted()
                 cause = cause_of(failure, is_host_lost=False)
                 _record_failure(each, failure, cause, Retry(is_retried=False), testbed)
-                testbed.observer.trial_failed(each, str(failure))
             for each in rows:
                 testbed.retries.add_success(each.cell_id)
             results |= {each: AttemptResult("failed") for each in failures}
@@ -80,7 +80,6 @@ def _retry_or_end(
     pending: Sequence[PlannedTrial], error: HostError | InputError, attempts: TrialAttempts, testbed: Testbed
 ) -> Literal["failed", "interrupted"] | None:
     """Record that a block failed as a whole; return None when it is to be retried, else the outcome of its trials."""
-    testbed.hosts.raise_if_aborted()
     is_host_lost = bool(testbed.hosts.unreachable())
     cause = cause_of(error, is_host_lost=is_host_lost)
     retry = attempts.decide(cause)
@@ -88,16 +87,12 @@ def _retry_or_end(
         _add_hint(error, _how_to_repeat(testbed.recorder.run, attempts.waited_s))
     for each in pending:
         _record_failure(each, error, cause, retry, testbed)
-        if retry.is_retried:
-            testbed.observer.trial_retrying(each, str(error), retry.pause_s or 0)
-        else:
-            testbed.observer.trial_failed(each, str(error))
     disconnected_s = testbed.recover() if is_host_lost else 0.0
     if not retry.is_retried:
         return "failed"
     if disconnected_s > MAX_PAUSE_S:
         return "interrupted"
-    testbed.hosts.pause(retry.pause_s or 0.0)
+    time.sleep(retry.pause_s or 0.0)
     return None
 
 
@@ -109,7 +104,6 @@ def _skip(planned_trial: PlannedTrial, testbed: Testbed) -> bool:
         return False
     logger.info("trial %s: skipped: %s", testbed.recorder.trial_id(planned_trial), reason)
     testbed.recorder.record_trial_skipped(planned_trial, reason)
-    testbed.observer.trial_failed(planned_trial, reason if testbed.retries.is_new(reason) else None)
     return True
 
 
@@ -120,22 +114,21 @@ def _attempt(
 
     Raises HostError or InputError where the block as a whole fails.
     """
-    first = planned_trials[0]
+    first, recorder = planned_trials[0], testbed.recorder
     for each in planned_trials:
-        logger.info("trial %s: attempt %d, %s", testbed.recorder.trial_id(each), attempt, each.title)
-        testbed.recorder.record_trial_started(each, attempt)
+        logger.info("trial %s: attempt %d, %s", recorder.trial_id(each), attempt, each.title)
+        recorder.record_trial_started(each, attempt)
     testbed.record_block_facts(first)
     testbed.tune_for(testbed.plan.cell_of(first))
     trials = {each: _make_trial(each, attempt, testbed) for each in planned_trials}
     block = Block(list(trials.values()), testbed.plan.seed, testbed.plan.slice_of(first))
-    ended = _run_and_commit(block, testbed.recorder)
+    ended = _run_and_commit(block, recorder)
     rows: dict[PlannedTrial, TrialRow] = {}
     for each, trial in trials.items():
         tables = ended.get(trial.trial_id)
         if tables is not None:
             testbed.rates.add(tables.trial)
-            testbed.windows.add(tables.trial)
-            testbed.observer.trial_ended(each, tables.trial.rps, str(tables.trial.verdict), tables.deciding_checks)
+            recorder.show(TrialJudged(each, tables.trial.rps, str(tables.trial.verdict), tuple(tables.deciding_checks)))
             rows[each] = tables.trial
     failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}
     return rows, failures
@@ -174,7 +167,7 @@ def _find_capacity(
             raise failure
         return ended[trial.trial_id]
 
-    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=testbed.observer.notify)
+    found = find_capacity(cell, goal, thresholds_of(recorder.run.manifest()), run_probe, report=recorder.notify)
     logger.info("trial %s: capacity %s: %s", recorder.trial_id(planned_trial), requests_per_s(found.rps), found.reason)
     return found
 

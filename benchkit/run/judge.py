@@ -45,7 +45,6 @@ class Judge:
         self._thresholds = thresholds_of(manifest)
         self._requested_metrics = requested_metrics(manifest.scenario)
         self._facts: dict[str, RecordedFacts] = {host.name: host.facts for host in manifest.hosts}
-        self._testbeds = {host.name: host.testbed for host in manifest.hosts}
         self._cell_sysctls = {cell.cell_id: cell.sysctls for cell in manifest.cells}
         self._facts_in_block: dict[int, dict[str, RecordedFacts]] = {}
         self._exclusions: list[Exclusion] = []
@@ -78,7 +77,7 @@ class Judge:
         )
 
     def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        """Return the facts of the hosts of a trial's testbed, in its block and with its cell's kernel settings."""
+        """Return the facts of the hosts, in a trial's block and with its cell's kernel settings."""
         in_block = self._facts_in_block.get(record.block, {})
         of_cell = self._cell_sysctls.get(record.cell_id, {})
         return {
@@ -86,7 +85,6 @@ class Judge:
                 RecordedFacts(sysctls=of_cell.get(host, {}))
             )
             for host, facts in self._facts.items()
-            if self._testbeds.get(host) == record.testbed
         }
 
     def add_verdict(self, record: TrialRecord, tables: TrialTables) -> TrialTables:

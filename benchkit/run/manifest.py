@@ -50,13 +50,11 @@ def make_manifest(
         settings=plan.experiment.settings,
         seed=plan.seed,
         blocks=plan.blocks,
-        groups=plan.groups,
         cells=tuple(cell_record(cell) for cell in plan.cells),
         hosts=tuple(
             HostRecord(
                 name=name,
                 roles=roles_of_host(plan, name),
-                testbed=hosts[name].spec.testbed,
                 facts=inventory_facts(hosts[name]),
             )
             for name in used
@@ -111,7 +109,7 @@ def header_digests(plan: RunPlan) -> Mapping[str, str]:
 def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
     """Return the CPUs for this process during the run: none of the servers' CPUs, where it shares their machine."""
     servers: dict[str, set[int]] = {}
-    for cell in plan.placed_cells:
+    for cell in plan.cells:
         for service in cell.services:
             servers.setdefault(str(hosts[service.host].facts.boot_id), set()).update(service.process.cpus)
     return controller_record(servers)
@@ -128,7 +126,7 @@ def _program_versions(hosts: Hosts) -> dict[str, str]:
 
 def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
     """Return the versions of the load tools that benchkit builds, which are used instead of those on the hosts."""
-    programs = [(each.host, get_tool(each.tool)) for cell in plan.placed_cells for each in cell.generators]
+    programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
     return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
 
 

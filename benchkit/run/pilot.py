@@ -11,7 +11,7 @@ from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.models.design import design_of
 from benchkit.models.run import Manifest
-from benchkit.run.events import RunObserver
+from benchkit.run.events import Show
 from benchkit.run.run import RunOptions, execute, open_run
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import vary_experiment
@@ -59,7 +59,7 @@ def pilot_experiment(experiment: Experiment, planned: Manifest) -> Experiment:
     return vary_experiment(experiment, changes, "--pilot")
 
 
-def run_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts, observer: RunObserver) -> RunData:
+def run_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts, show: Show) -> RunData:
     """Run a pilot for a planned run, in a temporary store, and return its data.
 
     Raises HostError, and the errors of `pilot_experiment` and `open_run`.
@@ -67,5 +67,5 @@ def run_pilot(experiment: Experiment, planned: Manifest, hosts: Hosts, observer:
     pilot = pilot_experiment(experiment, planned)
     with tempfile.TemporaryDirectory(prefix="benchkit-pilot-") as folder:
         store = Store(Path(folder))
-        with open_run(pilot, hosts, store, observer, RunOptions()) as run:
-            return read_run_data(store, execute(run, observer).run)
+        with open_run(pilot, hosts, store, RunOptions(), show) as run:
+            return read_run_data(store, execute(run, show).run)

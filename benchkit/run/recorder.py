@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,19 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
+from benchkit.run.events import (
+    BlockAppended,
+    BlockRepeated,
+    Notice,
+    Show,
+    TrialRetried,
+    TrialWithoutResult,
+    show_nothing,
+)
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.retries import Retry
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import AddedBlock, hash_order
+from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
@@ -85,17 +93,17 @@ class RunOutcome:
 
 
 class RunRecorder:
-    """The recorder of one run, safe for many threads: each method stores an event on disk before it returns."""
+    """The recorder of one run: each method stores an event on disk before it returns, and shows it."""
 
-    def __init__(self, run: RunFolder, store: Store, journal: Journal) -> None:
+    def __init__(self, run: RunFolder, store: Store, journal: Journal, show: Show = show_nothing) -> None:
         manifest = run.manifest()
         self.run = run
         self.store = store
         self.journal = journal
+        self.show = show
         self.tables = RunTables(store, manifest.scenario_name, run.run_id)
         self.judge = Judge(manifest)
         self.outcome = RunOutcome(run)
-        self._lock = threading.RLock()
 
     def trial_id(self, planned_trial: PlannedTrial) -> str:
         """Return the id of a trial of this run."""
@@ -126,8 +134,7 @@ class RunRecorder:
         """
         self._require_store()
         self.journal.append(HostFactsRead(host=host, roles=roles, stage=stage, facts=facts))
-        with self._lock:
-            self.judge.add_host_facts(host, stage, facts)
+        self.judge.add_host_facts(host, stage, facts)
 
     def write_host_facts(self) -> None:
         """Write the table `hosts` from the journal.
@@ -150,33 +157,33 @@ class RunRecorder:
         self.journal.record("host-lost", host=host, why=reason)
         self.outcome.restore_unconfirmed[host] = reason
 
-    def record_lost_testbed(self, testbed: str, reason: str) -> str:
-        """Record that a testbed is not used any more; return the note about it for readers of the results."""
-        logger.info("testbed %s: lost: %s", testbed, reason)
-        self.journal.record("testbed-lost", testbed=testbed, why=reason)
-        note = f"Testbed {testbed} was lost during the run: the others ran the blocks that it had not finished."
-        self.add_note(note)
-        return note
-
     def add_note(self, text: str) -> bool:
         """Add a note for readers of the results to the manifest; return False if it is there already."""
-        with self._lock:
-            manifest = self.run.manifest()
-            if text in manifest.notes:
-                return False
-            self.run.write_manifest(manifest.model_copy(update={"notes": (*manifest.notes, text)}))
-            return True
+        manifest = self.run.manifest()
+        if text in manifest.notes:
+            return False
+        self.run.write_manifest(manifest.model_copy(update={"notes": (*manifest.notes, text)}))
+        return True
+
+    def show_note(self, text: str) -> None:
+        """Show a note to the reader, and add it to the manifest, unless it is there already."""
+        if self.add_note(text):
+            logger.info("%s", text)
+            self.notify(text)
+
+    def notify(self, text: str) -> None:
+        """Show a message about the run as a whole."""
+        self.show(Notice(text))
 
     def record_pulled_image(self, cell_id: str, service: str, build: BuildRecord) -> None:
         """Record in the manifest which image a host pulled; a note names both ids where the image has changed."""
-        with self._lock:
-            manifest = self.run.manifest()
-            cells = {cell.cell_id: cell for cell in manifest.cells}
-            before = cells[cell_id].builds.get(service)
-            builds = {**cells[cell_id].builds, service: build}
-            cells[cell_id] = cells[cell_id].model_copy(update={"builds": builds})
-            if before != build:
-                self.run.write_manifest(manifest.model_copy(update={"cells": tuple(cells.values())}))
+        manifest = self.run.manifest()
+        cells = {cell.cell_id: cell for cell in manifest.cells}
+        before = cells[cell_id].builds.get(service)
+        builds = {**cells[cell_id].builds, service: build}
+        cells[cell_id] = cells[cell_id].model_copy(update={"builds": builds})
+        if before != build:
+            self.run.write_manifest(manifest.model_copy(update={"cells": tuple(cells.values())}))
         if before is not None and before.output_sha256 != build.output_sha256:
             ids = f"{before.output_sha256[:12]}, and is {build.output_sha256[:12]}"
             self.add_note(f"The run went on with another image {build.image}: its id was {ids}.")
@@ -198,11 +205,10 @@ class RunRecorder:
     def record_trial_ended(self, record: TrialRecord, output: TrialOutput, raw: RawFile) -> TrialTables:
         """Record a trial whose raw files are stored; return its rows, with the verdict."""
         tables = build_trial_tables(record, output, raw)
-        with self._lock:
-            tables = self.judge.add_verdict(record, tables)
-            self.tables.add_trial(tables)
-            self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
-            self.outcome.trials += 1
+        tables = self.judge.add_verdict(record, tables)
+        self.tables.add_trial(tables)
+        self.journal.append(TrialEnded(trial_id=record.trial_id, cell_id=record.cell_id, wall_s=record.wall_s))
+        self.outcome.trials += 1
         return tables
 
     def record_trial_failed(self, planned_trial: PlannedTrial, reason: str, cause: FailureCause, retry: Retry) -> None:
@@ -220,12 +226,14 @@ class RunRecorder:
         )
         if retry.is_retried:
             self.outcome.retries.setdefault(trial_id, []).append(reason)
+            self.show(TrialRetried(planned_trial, reason, retry.pause_s or 0))
         else:
+            self.show(TrialWithoutResult(planned_trial, reason))
             self.outcome.failures[trial_id] = reason
             self.outcome.causes[trial_id] = cause
 
     def record_trial_skipped(self, planned_trial: PlannedTrial, reason: str) -> None:
-        """Record the reason why a trial is skipped; a resumed run attempts it."""
+        """Record the reason why a trial is skipped; a resumed run attempts it. It is shown once."""
         trial_id = self.trial_id(planned_trial)
         self.journal.append(
             TrialSkipped(
@@ -237,23 +245,29 @@ class RunRecorder:
                 why=reason,
             )
         )
+        is_new = reason not in self.outcome.failures.values()
         self.outcome.failures[trial_id] = reason
+        self.show(TrialWithoutResult(planned_trial, reason if is_new else None))
 
     def record_interrupted_block(self, block: int, next_round: int, finished: Iterable[PlannedTrial]) -> None:
-        """Record that a pause or a lost testbed interrupted a block, whose `finished` trials are repeated."""
+        """Record that a pause interrupted a block, whose `finished` trials are repeated."""
+        logger.info("block %d: interrupted, repeated", block)
         trials = sorted(map(self.trial_id, finished))
-        with self._lock:
-            self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
-            if trials:
-                self.tables.mark_interrupted(trials)
-            failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
-            self.outcome.trials -= len(trials) - len(failed)
+        self.journal.append(BlockInterrupted(block=block, round=next_round, trials=tuple(trials)))
+        if trials:
+            self.tables.mark_interrupted(trials)
+        failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
+        self.outcome.trials -= len(trials) - len(failed)
+        self.show(BlockRepeated(block))
 
-    def record_added_block(self, added: AddedBlock) -> None:
-        """Record a block in place of a lost one, also as a note for readers of the results."""
+    def record_added_block(self, added: AddedBlock | None, queue: TrialQueue) -> None:
+        """Record a block in place of a lost one, also as a note for readers of the results; do nothing without one."""
+        if added is None:
+            return
         logger.info("block %d: added in place of block %d, which has invalid trials", added.block, added.lost)
         self.journal.append(BlockAdded(block=added.block, lost=added.lost))
         self.add_note(f"Block {added.block} was added in place of block {added.lost}, which has invalid trials.")
+        self.show(BlockAppended(queue.trials_of(added.block), added.lost))
 
     def record_decision(self, decision: StopDecision | None) -> None:
         """Record the decision after a block, where one was made."""
@@ -266,15 +280,18 @@ class RunRecorder:
         if not self.run.is_stored():
             raise _store_lost(self.outcome)
 
-    def record_early_stop(self, blocks: int, note: str) -> None:
-        """Record in the manifest the number of blocks that ran, and a note with the reason."""
+    def record_early_stop(self, decision: StopDecision | None) -> None:
+        """Record that the run needed fewer blocks than planned, unless a resumed run had recorded it already."""
         manifest = self.run.manifest()
-        notes = (*manifest.notes, note)
-        self.run.write_manifest(manifest.model_copy(update={"blocks": blocks, "notes": notes}))
+        if decision is not None and decision.blocks < manifest.blocks:
+            note = f"Ended after {decision.blocks} of at most {manifest.blocks} blocks: {decision.reason}."
+            update = {"blocks": decision.blocks, "notes": (*manifest.notes, note)}
+            self.run.write_manifest(manifest.model_copy(update=update))
+            self.notify(note)
 
 
 @contextmanager
-def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
+def recording(run: RunFolder, store: Store, show: Show = show_nothing) -> Iterator[RunRecorder]:
     """Open journal, tables and log of a run, and close them in good order however it ends.
 
     At the end the tables are merged, the trials judged together, and status and time noted in manifest and
@@ -282,7 +299,7 @@ def recording(run: RunFolder, store: Store) -> Iterator[RunRecorder]:
     """
     with run_log(run.log), run.journal() as journal:
         remove_checksums(run)
-        recorder = RunRecorder(run, store, journal)
+        recorder = RunRecorder(run, store, journal, show)
         with _finishing(recorder):
             yield recorder
 

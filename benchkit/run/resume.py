@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from benchkit.comparison.adaptive import StopRule, stop_rule
@@ -186,16 +187,18 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
 
 
 def make_queue(
-    plan: RunPlan, trials: Sequence[PlannedTrial], rule: StopRule | None, manifest: Manifest, added: Mapping[int, int]
+    plan: RunPlan,
+    trials: Sequence[PlannedTrial],
+    rule: StopRule | None,
+    manifest: Manifest,
+    added: Mapping[int, int] = MappingProxyType({}),
 ) -> TrialQueue:
     """Return the queue of these trials of a plan, with the rule for their end; `added` blocks are among them."""
     return TrialQueue(
         trials,
         rule,
         together=plan.design == "sliced",
-        testbeds=[each.testbed for each in plan.by_testbed],
-        assignments=plan.assignments,
-        spare=SpareBlocks(plan.spare_blocks, manifest, max(1, len(plan.groups))),
+        spare=SpareBlocks(plan.spare_blocks, manifest),
         added=added,
     )
 

@@ -89,7 +89,6 @@ class RetryPolicy:
     def __init__(self) -> None:
         self._remaining_s = RUN_PAUSES_S
         self._failures: dict[str, list[str]] = {}
-        self._reported: set[str] = set()
 
     def pauses(self) -> Iterator[float]:
         """Yield the pauses between the attempts at one trial, as far as the budget of the run allows."""
@@ -106,12 +105,6 @@ class RetryPolicy:
     def add_failure(self, cell_id: str, reason: str) -> None:
         """Add a trial of a cell that failed for good."""
         self._failures.setdefault(cell_id, []).append(reason)
-
-    def is_new(self, reason: str) -> bool:
-        """Return True for a new reason to skip trials: it is shown once for all remaining trials of a cell."""
-        is_new = reason not in self._reported
-        self._reported.add(reason)
-        return is_new
 
     def why_skipped(self, cell_id: str) -> str | None:
         """Return why the rest of a cell is skipped; None where it is not."""

@@ -1,4 +1,4 @@
-"""A testbed of a run: its hosts tuned and its services deployed, also after a lost connection."""
+"""The testbed of a run: its hosts tuned and its services deployed, also after a lost connection."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from benchkit.models.rows import TrialRow
 from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.plan.records import inventory_facts, used_programs
 from benchkit.plan.tuning_plan import nofile_limit
-from benchkit.run.events import RunObserver
 from benchkit.run.manifest import roles_of_host
-from benchkit.run.profile_windows import ProfileWindows
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.run.target_rates import TargetRates
@@ -40,33 +38,24 @@ MAX_RECONNECTS = 10
 
 
 class Testbed:
-    """The hosts on which a block runs, made ready for trials and restored after them; used by one thread at a time."""
+    """The hosts of a run, made ready for trials and restored after them."""
 
     def __init__(
         self,
         plan: RunPlan,
         hosts: Hosts,
-        rates: TargetRates,
         recorder: RunRecorder,
-        observer: RunObserver,
         *,
-        windows: ProfileWindows,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
-        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds.
-
-        `rates` were measured at full speed by any testbed of the run; target rates follow from them. The `windows` of
-        profiles follow from the costs of requests.
-        """
+        """Take hosts that are held for the run; a lost one is reconnected for at most `reconnect_s` seconds."""
         self.plan = plan
-        self.name = plan.testbed
-        """Its name in the inventory; None where all hosts are one testbed."""
         self.hosts = hosts
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
-        self.rates, self.windows = rates, windows
-        self.recorder, self.observer = recorder, observer
+        self.rates = TargetRates(recorder.tables.trials())
+        self.recorder = recorder
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
         self._clocks = WallClocks()
@@ -91,7 +80,7 @@ class Testbed:
                     for host in self.hosts:
                         self._record_tuning(host, "tuned", outcomes)
                     self.recorder.write_host_facts()
-                self.observer.notify("building and deploying")
+                self.recorder.notify("building and deploying")
                 self._wait_out(self._install_programs)
                 self._wait_out(self._deploy)
                 yield
@@ -114,8 +103,8 @@ class Testbed:
                 if pause_s is None:
                     raise
                 logger.info("retrying in %g s: %s", pause_s, error)
-                self.observer.notify(f"{error}\nretrying in {pause_s:g} s")
-                self.hosts.pause(pause_s)
+                self.recorder.notify(f"{error}\nretrying in {pause_s:g} s")
+                time.sleep(pause_s)
             else:
                 return
 
@@ -129,13 +118,13 @@ class Testbed:
         lost = self.hosts.unreachable()
         last_seen_s = min((self.hosts[name].link.last_seen_s for name in lost), default=elapsed_s())
         for name in lost:
-            self.observer.notify(f"{name}: connection lost; reconnecting")
+            self.recorder.notify(f"{name}: connection lost; reconnecting")
             try:
                 with log_step(logger, "reconnect", name):
                     self._reconnect(name)
             except HostError as error:
                 self.recorder.record_lost_host(name, str(error))
-                self.observer.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
+                self.recorder.notify(f"{error}\n{name} cannot be reconnected; the run continues without it")
                 self.lost_hosts[name] = str(error)
                 self.hosts.drop(name)
             else:
@@ -154,7 +143,7 @@ class Testbed:
             self.recorder.add_note(
                 f"During the run, {text}. Times of day after that are off by as much, durations are not."
             )
-            self.observer.notify(text)
+            self.recorder.notify(text)
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
         """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
@@ -168,7 +157,7 @@ class Testbed:
             who = f"Programs that have ended, or are hidden, used {share(worst.foreign_share)} of the CPU time of its cores"
         else:
             who = f"Another program, {worst.other_program}, used {cores(worst.other_program_cores)}"
-        self.observer.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
+        self.recorder.notify(f"{who} in block {block}: its trials are used with care, and intervals are wider.")
 
     def why_unavailable(self, cell: PlannedCell) -> str | None:
         """Return why a cell cannot run any more: a host that it needs was dropped, or refused its tuning; else None."""
@@ -178,20 +167,17 @@ class Testbed:
         return self._cell_tuning.not_applied.get(cell.cell_id)
 
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
-        """Return the cell of a trial with its rate and the window of a profile. Raises InputError without a rate."""
-        cell, of_rate = self.rates.cell_of(planned_trial, self.plan)
-        cell, of_window = self.windows.cell_of(cell, planned_trial, self.plan)
-        for note in filter(None, (of_rate, of_window)):
-            if self.recorder.add_note(note):
-                logger.info("%s", note)
-                self.observer.notify(note)
+        """Return the cell of a trial with its target rate. Raises InputError without one."""
+        cell, note = self.rates.cell_of(planned_trial, self.plan)
+        if note is not None:
+            self.recorder.show_note(note)
         return cell
 
     def tune_for(self, cell: PlannedCell) -> None:
         """Apply the kernel settings of a cell, where they differ from the trial before. Raises BenchkitError."""
         for note in self._cell_tuning.switch_to(cell):
             self.recorder.add_note(f"{note}.")
-            self.observer.notify(note)
+            self.recorder.notify(note)
 
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
         """Record the facts under which a block runs, before its first trial. Raises HostError."""
@@ -242,7 +228,7 @@ class Testbed:
         texts += [f"{name}: left by an earlier run: {change.text}: {change.how}" for change in leftovers.restored]
         for text in texts:
             logger.info("%s", text)
-            self.observer.notify(text)
+            self.recorder.notify(text)
 
     def _reconnect(self, name: str) -> None:
         self._reconnects[name] = self._reconnects.get(name, 0) + 1

@@ -174,11 +174,6 @@ class Scenario(Frozen):
         description="order of trials: every cell once per block, two cells mirrored (ABBA), cell after cell, or all "
         "cells together with load in turns (sliced)",
     )
-    testbeds: Literal["equal", "factor"] = Field(
-        default="equal",
-        description="for an inventory with several testbeds. equal: they must be equal, and divide the blocks. factor: "
-        "they may differ, and each runs all blocks, with the factor `testbed`",
-    )
     slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(
         default=SLICE_S,
         description="length of a turn in a sliced block, in seconds; `duration_s` of the load is a cell's total in the block",

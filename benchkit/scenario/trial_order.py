@@ -9,7 +9,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
 from typing import Annotated, get_args
 
 from pydantic import Field, PositiveInt
@@ -56,16 +55,11 @@ class PlannedTrial:
         return self.kind != "calibrate" and not is_of_pass(self.kind, self.cell_id)
 
 
-def planned_trials(
-    design: Design, cell_ids: Sequence[str], blocks: int, seed: int, groups: Sequence[Sequence[str]] = ()
-) -> tuple[PlannedTrial, ...]:
-    """Return the trials of a design in order, with the trials of control cells marked.
-
-    With `groups` of cells, a sliced design has this number of blocks of each. ABBA takes two cells.
-    """
+def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return the trials of a design in order, with the trials of control cells marked; ABBA takes two cells."""
     match design:
         case "blocks" | "sliced":
-            trials = randomised_blocks(groups or (cell_ids,), blocks, seed)
+            trials = randomised_blocks(cell_ids, blocks, seed)
         case "abba":
             trials = abba(cell_ids, blocks, seed)
         case "sequential":
@@ -78,16 +72,16 @@ def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
     return tuple(PlannedTrial(0, position, cell, "calibrate") for position, cell in enumerate(cell_ids, start=1))
 
 
-def randomised_blocks(groups: Sequence[Sequence[str]], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return every cell once per block, each block in an order drawn from the seed; several groups take turns.
+def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
+    """Return every cell once per block, each block in an order drawn from the seed.
 
     Randomised complete blocks: drift over the run affects all cells alike (Montgomery, Design and Analysis of
     Experiments, ch. 4). The order of a block depends on the seed and its number alone: a longer run with the same seed
-    begins like a shorter one. A cell that is in several groups, as a baseline, runs in a block of each.
+    begins like a shorter one.
     """
     trials: list[PlannedTrial] = []
-    for block, group in enumerate(chain.from_iterable(repeat(groups, blocks)), start=1):
-        order = list(group)
+    for block in range(1, blocks + 1):
+        order = list(cell_ids)
         random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
         trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
     return tuple(trials)

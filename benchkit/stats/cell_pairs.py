@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchkit.errors import InputError, suggestion
-from benchkit.models.base import TESTBED, LevelTexts, cell_id, level_texts
+from benchkit.models.base import LevelTexts, cell_id, level_texts
 from benchkit.models.claims import CellPair, claims_of
 from benchkit.models.design import controlled
 from benchkit.models.metrics import METRICS
@@ -149,9 +149,9 @@ def requested_ratios(
 
 
 def scenario_baseline(scenario: Mapping[str, Any], cells: Sequence[CellRecord]) -> LevelTexts:
-    """Return the baseline that the scenario names, else the levels of its first supported cell, except the testbed."""
+    """Return the baseline that the scenario names, else the levels of its first supported cell."""
     given = scenario.get("baseline")
     if isinstance(given, Mapping) and cells_with_levels(level_texts(given), cells):
         return level_texts(given)
     first = next((cell for cell in cells if cell.unsupported is None), cells[0])
-    return level_texts({name: level for name, level in first.levels.items() if name != TESTBED})
+    return level_texts(first.levels)

@@ -61,7 +61,6 @@ def trial_row(
         block=record.block,
         position=record.position,
         kind=INTERRUPTED if interrupted else record.kind,
-        testbed=record.testbed,
         started_at=record.started_at,
         duration_s=result.duration_s,
         tool=result.tool,

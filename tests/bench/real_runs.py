@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.compare import compare
 from benchkit.comparison.ratios import Ratio
 from benchkit.hosts.connections import Hosts
+from benchkit.run.events import Show, show_nothing
 from benchkit.run.run import execute
 from benchkit.scenario.experiment import Experiment
 from benchkit.stats.samples import Exclusion
@@ -24,15 +24,10 @@ load: {tool: wrk, connections: 16, threads: 1, duration_s: 1, warmup_s: 1}
 """Stacks whose handler saturates the server's core and not the generator's, so that the server is compared."""
 
 
-QUIET = SilentProgress()
-
-
-def run_once(
-    store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, watcher: SilentProgress = QUIET
-) -> str:
+def run_once(store: Path, experiment: Experiment, hosts: Hosts, *, seed: int = 1, show: Show = show_nothing) -> str:
     """Execute a run, and return its id."""
     with open_run(experiment, hosts, Store(store), seed=seed) as opened:
-        outcome = execute(opened, watcher)
+        outcome = execute(opened, show)
     assert outcome.status == "done", outcome.failures
     return outcome.run.run_id
 

@@ -15,7 +15,7 @@ from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.verdicts.judgement import judge_run
 from benchkit.lab.lab import Lab
 from benchkit.plan.model import RunPlan
-from benchkit.run.events import RunObserver
+from benchkit.run.events import Event, TrialBegun, TrialJudged, TrialRetried, TrialWithoutResult
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
@@ -69,35 +69,28 @@ class TrialHook:
         """Handle the end of a trial."""
 
 
-class HookObserver(RunObserver):
+class HookObserver:
     """Observer of a run that calls a hook for each trial."""
 
     def __init__(self, hook: TrialHook) -> None:
         self._hook = hook
         self.failed: list[str] = []
 
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - the protocol's
-        """Call the hook at the start of a trial."""
-        self._hook.begin(planned_trial)
+    def show(self, event: Event) -> None:
+        """Call the hook at the start and the end of a trial, and record why one failed.
 
-    def trial_ended(
-        self,
-        planned_trial: PlannedTrial,
-        rps: float | None,  # noqa: ARG002 - the protocol's, like the next two
-        verdict: str,  # noqa: ARG002
-        checks: Sequence[str],  # noqa: ARG002
-    ) -> None:
-        """Call the hook at the end of a trial."""
-        self._hook.end(planned_trial)
-
-    def trial_failed(self, planned_trial: PlannedTrial, reason: str | None) -> None:
-        """Record a failed trial: sometimes siege does not end."""
-        self._hook.end(planned_trial)
-        self.failed += [] if reason is None else [reason]
-
-    def trial_retrying(self, planned_trial: PlannedTrial, reason: str, pause_s: float) -> None:
-        """Fail the test where a trial is retried, unless its load tool hung, as on a crowded host."""
-        assert "and printed no result" in reason, f"{planned_trial}, after {pause_s} s: {reason}"
+        A trial may only be retried where its load tool hung, as on a crowded host.
+        """
+        match event:
+            case TrialBegun(trial):
+                self._hook.begin(trial)
+            case TrialJudged(trial):
+                self._hook.end(trial)
+            case TrialWithoutResult(trial, reason):
+                self._hook.end(trial)
+                self.failed += [] if reason is None else [reason]
+            case TrialRetried(trial, reason):
+                assert "and printed no result" in reason, f"{trial}: {reason}"
 
 
 @dataclass
@@ -136,7 +129,7 @@ class FaultLab:
         watcher = HookObserver(hook or TrialHook())
         with open_run(experiment, self.hosts, self.store, amend=amend_plan) as opened:
             assert [cell.unsupported for cell in opened.plan.cells] == [None] * len(opened.plan.cells)
-            outcome = execute(opened, watcher)
+            outcome = execute(opened, watcher.show)
         assert outcome.status == ("failed" if watcher.failed else "done"), outcome.failures
         self.failed += watcher.failed
         if edit_raw_files is not None:

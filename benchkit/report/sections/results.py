@@ -116,7 +116,7 @@ def _load(trials: pd.DataFrame) -> str:
 
 
 def _cell_result(cell: CellSummary, run: StoredRun) -> CellResult:
-    figure, detail = describe_cell(cell, run.labels, run.manifest.blocks_with(cell.cell.cell_id))
+    figure, detail = describe_cell(cell, run.labels, run.manifest.blocks)
     return CellResult(cell.cell.label, cell.cell.hue % len(SERIES), figure, detail)
 
 

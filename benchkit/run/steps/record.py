@@ -21,7 +21,6 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         position=trial.planned_trial.position,
         round=trial.planned_trial.round,
         attempt=trial.attempt,
-        testbed=trial.testbed,
         kind=trial.planned_trial.kind,
         started_at=trial.started_at,
         wall_s=wall_s,

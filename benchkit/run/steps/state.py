@@ -69,8 +69,6 @@ class Trial:
     folder: PurePosixPath
     """Folder of the trial below every host's work directory."""
     attempt: int = 1
-    testbed: str | None = None
-    """Testbed of the inventory that it runs on; None where all hosts are one."""
     capacity: CapacityEstimate | None = None
     """The search for its capacity, which ran before it."""
     profile: ProfilePass | None = None
@@ -243,7 +241,6 @@ def make_trial(plan: RunPlan, planned_trial: PlannedTrial, cell: PlannedCell, ru
         cell=cell,
         hosts=hosts,
         folder=PurePosixPath("trials") / trial_id,
-        testbed=plan.testbed,
         profile=profile,
         trace=plan.experiment.scenario.trace if planned_trial.kind == "trace" else None,
         telemetry_options=plan.experiment.scenario.telemetry,

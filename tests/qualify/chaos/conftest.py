@@ -18,14 +18,9 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
 
 
 def write_inventory(lab: Lab, path: Path) -> Path:
-    hosts: dict[str, dict[str, Any]] = {}
-    testbeds: dict[str, dict[str, list[str]]] = {}
-    for spec in lab.inventory().hosts:
-        hosts[spec.name] = spec.model_dump(mode="json", exclude={"name", "testbed"}, exclude_none=True)
-        if spec.testbed is not None:
-            for role in hosts[spec.name].pop("roles"):
-                testbeds.setdefault(spec.testbed, {}).setdefault(role, []).append(spec.name)
-    path.write_text(json.dumps({"hosts": hosts, "testbeds": testbeds}))  # JSON is YAML
+    specs = lab.inventory().hosts
+    hosts = {spec.name: spec.model_dump(mode="json", exclude={"name"}, exclude_none=True) for spec in specs}
+    path.write_text(json.dumps({"hosts": hosts}))  # JSON is YAML
     return path
 
 

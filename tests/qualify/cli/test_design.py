@@ -62,7 +62,7 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     hosts, store = inventory(), tmp_path / "store"
     kinds = {planned_trial["cell_id"]: planned_trial["kind"] for planned_trial in planned["order"]}
     assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
-    assert planned["foresight"]["noise_from"] == []
+    assert planned["power"]["noise_from"] == []
 
     result = cli("run", scenario, "-i", hosts, "--json")
     assert result.code == 0, result.err
@@ -81,8 +81,8 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
 
     second = cli("plan", scenario, "-i", hosts, "--json").document()
-    assert second["foresight"]["noise_from"] == [first]
-    (ratio, *_) = second["foresight"]["ratios"]
+    assert second["power"]["noise_from"] == [first]
+    (ratio, *_) = second["power"]["ratios"]
     assert ratio["own_noise"]
     assert ratio["resolution"]["detectable"] > 1
 
@@ -97,7 +97,7 @@ def test_a_pilot_measures_the_noise_and_stores_no_run(
 ) -> None:
     result = cli("plan", scenario, "-i", inventory(), "--pilot", "--json")
     assert result.code == 0, result.err
-    found = result.document()["foresight"]
+    found = result.document()["power"]
     assert found["noise_from"] == ["the pilot"]
     assert found["ratios"][0]["resolution"]["noise_df"] == 4
     assert found["ratios"][0]["resolution"]["detectable"] > 1

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.cli.progress import SilentProgress
 from benchkit.errors import BenchkitError, HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
@@ -80,7 +79,7 @@ def test_each_trial_runs_with_the_settings_of_its_level(
     monkeypatch.setattr(attempt, "run_block", run_and_read)
     with opened(read_scenario(tmp_path, **tuned_fields(tmp_path)), lab, tmp_path) as run:
         before, others = settings(run.hosts), run.hosts["sut"].changes.state().records
-        outcome = execute(run, SilentProgress())
+        outcome = execute(run)
         assert (outcome.status, outcome.failures, outcome.not_restored) == ("done", {}, {})
         assert len(seen) == 6
         assert [values for _, values in seen] == [OF_LEVEL[level] for level, _ in seen]
@@ -134,9 +133,9 @@ def test_a_value_that_the_kernel_refuses_fails_the_cell_or_the_run(
         before = settings(run.hosts)
         if required:
             with pytest.raises(BenchkitError, match=f"{SOMAXCONN} = -1 not applied"):
-                execute(run, SilentProgress())
+                execute(run)
         else:
-            outcome = execute(run, SilentProgress())
+            outcome = execute(run)
             assert (outcome.status, outcome.trials, len(outcome.failures)) == ("failed", 2, 2)
             assert all(f"{SOMAXCONN} = -1 not applied" in reason for reason in outcome.failures.values())
         assert settings(run.hosts) == before

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect, connect_all
 from benchkit.hosts.host import Host
@@ -61,7 +60,7 @@ def deployed(lab: Lab, log: str, **options: object) -> Experiment:
 
 def run(lab: Lab, scenario: Experiment, store: Store) -> RunOutcome:
     with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as opened:
-        return execute(opened, SilentProgress())
+        return execute(opened)
 
 
 def running(host: Host) -> bytes:

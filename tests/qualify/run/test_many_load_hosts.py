@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.inventory import Inventory
@@ -66,7 +65,7 @@ def test_a_slow_load_host_is_named_and_the_spread_of_starts_recorded(hosts: Host
     skip_without("h2load")
     scenario = experiment(load=load(tool="h2load", connections=10), blocks=1)
     with open_run(scenario, hosts, Store(tmp_path), amend=lambda plan: slow_down(plan, "load3")) as run:
-        outcome = execute(run, SilentProgress())
+        outcome = execute(run)
     assert (outcome.status, outcome.failures) == ("done", {})
     verdicts = benchkit.load("verdicts", store=tmp_path)
     texts = verdicts.loc[verdicts["check"] == "uneven-load", "text"].tolist()

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.judge.responses import UNDECLARED
 from benchkit.lab.lab import Lab
@@ -76,7 +75,7 @@ def stored(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.Te
     )
     store = Store(tmp_path_factory.mktemp("store"))
     with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
-        outcome = execute(run, SilentProgress())
+        outcome = execute(run)
     assert (outcome.status, outcome.failures) == ("done", {})
     return str(store.path)
 

@@ -13,22 +13,20 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.generators import execution, outputs
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.loadtools.load_shares import turn_s
-from benchkit.plan import design
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
+from benchkit.run.events import Event, TrialBegun
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import ResumeOptions, execute
 from benchkit.run.steps import load as load_steps
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.store import Store
 from tests.support.builders import experiment, load, stacks
 from tests.support.needs import separate_hosts
@@ -57,7 +55,7 @@ def sliced(**changes: object) -> Experiment:
 def run_sliced(scenario: Experiment, lab: Lab, store: Store) -> tuple[RunPlan, RunOutcome]:
     """Run an experiment on the lab."""
     with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
-        return run.plan, execute(run, SilentProgress())
+        return run.plan, execute(run)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +85,7 @@ def test_nothing_stays_on_hosts_that_only_some_stacks_use(lab: Lab, tmp_path: Pa
             if (plan := make_plan(scenario, hosts, seed)).planned_trials[0].cell_id == "stack=near"
         )
         with open_run(scenario, hosts, Store(tmp_path), seed=plan.seed) as run:
-            outcome = execute(run, SilentProgress())
+            outcome = execute(run)
         after = {host.name: _folders_of_trials(host) for host in hosts}
     assert (plan.design, outcome.status, outcome.failures) == ("sliced", "done", {})
     assert after == before
@@ -225,7 +223,7 @@ def test_a_server_that_takes_the_port_of_another_cell_fails_alone_and_at_once(
         plans = (make_plan(scenario, hosts, seed) for seed in range(20))
         plan = next(plan for plan in plans if plan.planned_trials[0].cell_id == first)
         with open_run(scenario, hosts, store, seed=plan.seed) as run:
-            outcome = execute(run, SilentProgress())
+            outcome = execute(run)
     assert plan.design == "sliced"
     (failure,) = outcome.failures.values()
     if first == "stack=greedy":
@@ -262,16 +260,16 @@ def test_a_server_that_takes_the_port_of_another_service_of_its_stack_fails_at_o
     assert_not_retried(outcome)
 
 
-class Interrupting(SilentProgress):
+class Interrupting:
     """Observer that interrupts the run in the slices of a block, as Ctrl-C does."""
 
     def __init__(self, block: int, after_s: float) -> None:
         self._block = block
         self._timer = threading.Timer(after_s, _thread.interrupt_main)
 
-    def trial_started(self, planned_trial: PlannedTrial, testbed: str | None) -> None:  # noqa: ARG002 - part of the interface
+    def show(self, event: Event) -> None:
         """Start the time to the interruption with the first trial of the block."""
-        if planned_trial.block == self._block and planned_trial.position == 1:
+        if isinstance(event, TrialBegun) and event.trial.block == self._block and event.trial.position == 1:
             self._timer.start()
 
 
@@ -282,14 +280,14 @@ def test_an_interrupted_block_is_repeated_whole(lab: Lab, tmp_path: Path) -> Non
         open_run(scenario, hosts, store) as run,
         pytest.raises(KeyboardInterrupt, match=r"keeps [0-9]+ trials"),
     ):
-        execute(run, Interrupting(2, 1.5))
+        execute(run, Interrupting(2, 1.5).show)
     folder = store.run("latest")
     assert {record.block for record in folder.records()} == {1}
     with (
         connect_all(lab.inventory()) as hosts,
         open_run(scenario, hosts, store, resume=ResumeOptions(folder, accept_changes=False, retry_failed=False)) as run,
     ):
-        outcome = execute(run, SilentProgress())
+        outcome = execute(run)
     assert (outcome.status, outcome.trials) == ("done", 6)
     trials = _table(store, "trials")
     assert sorted(trials["block"]) == [1, 1, 1, 2, 2, 2]
@@ -312,21 +310,3 @@ def test_a_rate_is_kept_by_several_generators_together(lab: Lab, tmp_path: Path)
         _table(store, "slices").groupby("trial_id")["requests"].sum().sort_index()
         == (trials.set_index("trial_id")["requests"].sort_index())
     ).all()
-
-
-def test_cells_without_room_beside_each_other_run_in_groups(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with connect_all(lab.inventory()) as hosts:
-        memory = min(host.facts.memory_bytes or 0 for host in hosts)
-    monkeypatch.setattr(design, "PROCESS_BYTES", int(0.3 * memory))  # room for two stacks
-    store = Store(tmp_path)
-    plan, outcome = run_sliced(sliced(), lab, store)
-    assert plan.groups == (("stack=go", "stack=fast"), ("stack=go", "stack=go~control"))
-    assert (outcome.status, outcome.failures, outcome.trials) == ("done", {}, 4)
-    assert outcome.run.manifest().groups == plan.groups
-    trials = _table(store, "trials")
-    cells = {block: set(rows["cell_id"]) for block, rows in trials.groupby("block")}
-    assert cells == {1: set(plan.groups[0]), 2: set(plan.groups[1])}
-    slices = _table(store, "slices")
-    assert set(slices["place"]) == {1, 2}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.run.rebuild import rebuild_tables
@@ -34,7 +33,7 @@ def stored_rows(store: Store) -> dict[str, list[str]]:
 def run_and_parse_again(scenario: Experiment, lab: Lab, store: Store) -> RunOutcome:
     """Run a scenario, and check that its raw files give the same tables once more."""
     with connect_all(lab.inventory()) as hosts, open_run(scenario, hosts, store) as run:
-        outcome = execute(run, SilentProgress())
+        outcome = execute(run)
     assert (outcome.status, outcome.failures) == ("done", {})
     before = stored_rows(store)
     with outcome.run.locked():

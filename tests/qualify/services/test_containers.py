@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.cli.progress import SilentProgress
 from benchkit.errors import HostError, HostStateError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
@@ -257,7 +256,7 @@ def test_an_image_that_the_host_pulls_is_on_record_and_removed(engine: Engine, t
             image = build_image(context, "localhost/benchkit-test:pulled", "--label", f"version={version}")
             ids.append(publish(image, shelf, "app"))
             with connect_all(engine.lab.inventory()) as hosts, open_run(scenario, hosts, Store(tmp_path)) as run:
-                outcome = execute(run, SilentProgress())
+                outcome = execute(run)
             assert (outcome.status, outcome.failures) == ("done", {})
             manifests.append(outcome.run.manifest())
     assert [each.cells[0].builds["app"].output_sha256 for each in manifests] == ids

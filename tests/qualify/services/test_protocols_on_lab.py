@@ -16,7 +16,7 @@ from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.run.run import execute
 from benchkit.store.store import Store
-from tests.bench.real_runs import QUIET, run_once
+from tests.bench.real_runs import run_once
 from tests.support.builders import load, read_scenario
 from tests.support.loadtools.fixtures import skip_without
 from tests.support.run.opening import open_run
@@ -116,7 +116,7 @@ def test_udp_that_is_blocked_on_the_way_says_so(lab: Lab, tmp_path: Path) -> Non
         assert hosts["sut"].processes.run(["iptables", "-I", *rule]).ok
         try:
             with open_run(experiment, hosts, Store(tmp_path / "store"), seed=1) as opened:
-                (failure,) = execute(opened, QUIET).failures.values()
+                (failure,) = execute(opened).failures.values()
         finally:
             assert hosts["sut"].processes.run(["iptables", "-D", *rule]).ok
     assert "does not answer over HTTP/3: no datagram came back: UDP may be blocked on the way" in failure

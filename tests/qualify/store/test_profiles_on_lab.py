@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 import benchkit
 from benchkit.cli.app import app as command_line
-from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.cpu_profiles import profiler_costs
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts, connect_all
@@ -79,7 +78,7 @@ def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable
             experiment = read_experiment(str(path))
 
             with open_run(experiment, hosts, store, amend=change or (lambda plan: plan)) as opened:
-                return store, execute(opened, SilentProgress())
+                return store, execute(opened)
 
     return run
 

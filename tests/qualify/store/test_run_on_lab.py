@@ -12,7 +12,6 @@ import pytest
 from markupsafe import escape
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.agreement import COMPARED, agreements, sentence
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
@@ -46,7 +45,7 @@ def ran(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, RunO
         connect_all(lab.inventory()) as hosts,
         open_run(experiment, hosts, store) as opened,
     ):
-        outcome = execute(opened, SilentProgress())
+        outcome = execute(opened)
     assert (outcome.status, outcome.failures) == ("done", {})
     return store, outcome
 

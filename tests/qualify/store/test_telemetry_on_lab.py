@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
@@ -27,7 +26,7 @@ def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     one_by_one = ["blocks=1", "design=blocks", "load.tool=wrk"]
     experiment = read_experiment("quickstart", "smoke", [*one_by_one, *settings])
     with open_run(experiment, hosts, store) as opened:
-        outcome = execute(opened, SilentProgress())
+        outcome = execute(opened)
     assert (outcome.status, outcome.failures) == ("done", {})
     return {str(record.levels["stack"]): record for record in outcome.run.records()}
 

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.cli.progress import SilentProgress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.trial import TrialRecord
@@ -77,7 +76,7 @@ def run_study(tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
             connect_all(inventory) as hosts,
             open_run(experiment, hosts, store) as opened,
         ):
-            outcome = execute(opened, SilentProgress())
+            outcome = execute(opened)
         assert (outcome.status, outcome.failures) == ("done", {})
         return StudyRun(store, outcome)
 

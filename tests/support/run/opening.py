@@ -11,7 +11,6 @@ from benchkit.hosts.connections import Hosts
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.run import run
-from benchkit.run.events import RunObserver
 from benchkit.run.run import OpenedRun, RunOptions
 from benchkit.scenario.experiment import Experiment
 from benchkit.store.store import Store
@@ -33,6 +32,6 @@ def open_run(
 
     with (
         patch.object(run, "make_plan", make_amended),
-        run.open_run(experiment, hosts, store, RunObserver(), RunOptions(**options)) as opened,
+        run.open_run(experiment, hosts, store, RunOptions(**options)) as opened,
     ):
         yield opened

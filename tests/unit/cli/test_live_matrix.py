@@ -21,6 +21,15 @@ from benchkit.cli.progress import PlainProgress
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
+from benchkit.run.events import (
+    BlockRepeated,
+    Notice,
+    Resumed,
+    TrialBegun,
+    TrialJudged,
+    TrialRetried,
+    TrialWithoutResult,
+)
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from tests.support.builders import experiment, run_plan
 
@@ -34,7 +43,7 @@ def drawn_lines(picture: RunMatrix, width: int = 80, height: int = 24) -> list[s
 
 def picture(cells: int, blocks: int, current: PlannedTrial | None = None) -> RunMatrix:
     names = tuple(f"stack=some-rather-long-name,connections={n}" for n in range(cells))
-    running: dict[str | None, RunningTrial] = {} if current is None else {None: RunningTrial(current)}
+    running = None if current is None else RunningTrial(current)
     return RunMatrix("study", names, blocks, cells * blocks, running=running)
 
 
@@ -61,34 +70,21 @@ def test_lines_fit_the_terminal_and_the_current_trial_is_visible(
     assert len(lines) <= max(height, 10)
 
 
-def test_the_running_trial_of_each_testbed_is_shown_until_it_ends() -> None:
+def test_the_running_trial_is_shown_until_it_ends() -> None:
     display = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ()))
-    first, second, third, _ = PLANNED_TRIALS
-    display.notify("building")
-    display.trial_started(third, "b")
-    display.trial_started(first, "a")
-    display.picture.running["b"].activity = "server 0.75 CPUs"
-    assert drawn_lines(display.picture)[-3:-1] == [
-        f"testbed a, block 1, {first.cell_id}",
-        f"testbed b, block 2, {third.cell_id}: server 0.75 CPUs",
-    ]
-    display.trial_ended(first, 1.0, "valid", ())
-    display.trial_started(second, "a")
-    assert f"testbed a, block 1, {second.cell_id}" in drawn_lines(display.picture)
-    display.trial_failed(third, "no answer")
-    display.trial_ended(second, 1.0, "valid", ())
-    assert not [line for line in drawn_lines(display.picture) if line.startswith(("testbed", "building"))]
-    display.notify("restoring")
+    first, second, *_ = PLANNED_TRIALS
+    display.show(Notice("building"))
+    assert drawn_lines(display.picture)[-2] == "building"
+    display.show(TrialBegun(first))
+    assert display.picture.running is not None
+    display.picture.running.activity = "server 0.75 CPUs"
+    assert drawn_lines(display.picture)[-2] == f"block 1, {first.cell_id}: server 0.75 CPUs"
+    display.show(TrialJudged(first, 1.0, "valid"))
+    display.show(TrialBegun(second))
+    assert drawn_lines(display.picture)[-2] == f"block 1, {second.cell_id}"
+    display.show(TrialWithoutResult(second, "no answer"))
+    display.show(Notice("restoring"))
     assert drawn_lines(display.picture)[-2] == "restoring"
-
-
-def test_many_testbeds_leave_the_matrix_its_room() -> None:
-    shown = picture(40, 10)
-    shown.running = {name: RunningTrial(PlannedTrial(1, 1, shown.cells[0])) for name in "abcdefghijklm"}
-    lines = drawn_lines(shown)
-    assert len(lines) <= 24
-    assert [line[:9] for line in lines if line.startswith("testbed")] == [f"testbed {name}" for name in "abcde"]
-    assert "and 8 running trials more" in lines
 
 
 def test_activity_follows_from_two_samples() -> None:
@@ -114,15 +110,15 @@ PLAN = run_plan(experiment(), cells=(), planned_trials=PLANNED_TRIALS)
 
 def resume_with_interrupted_block(display: PlainProgress | LiveProgress) -> None:
     """Show a resumed run in which a block is interrupted before its last trial."""
-    display.run_resumed({FIRST: "suspect"})
-    display.trial_started(SECOND, None)
-    display.block_interrupted(1)
-    display.trial_ended(replace(FIRST, round=2), 1.0, "valid", ())
+    display.show(Resumed({FIRST: "suspect"}))
+    display.show(TrialBegun(SECOND))
+    display.show(BlockRepeated(1))
+    display.show(TrialJudged(replace(FIRST, round=2), 1.0, "valid"))
 
 
 def test_a_resumed_run_shows_finished_trials_and_resets_an_interrupted_block() -> None:
     display = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ()))
-    display.run_resumed({FIRST: "suspect"})
+    display.show(Resumed({FIRST: "suspect"}))
     shown = display.picture
     assert (shown.marks, len(shown.finished)) == ({(FIRST.cell_id, 1): "suspect"}, 1)
     resume_with_interrupted_block(display)
@@ -133,7 +129,7 @@ def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
     display = PlainProgress(PLAN)
     resume_with_interrupted_block(display)
     for planned_trial in PLANNED_TRIALS[1:]:
-        display.trial_ended(planned_trial, 1.0, "valid", ())
+        display.show(TrialJudged(planned_trial, 1.0, "valid"))
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("[")]
     assert [line.split()[0] for line in lines] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
 
@@ -141,7 +137,7 @@ def test_lines_count_no_trial_twice(capfd: pytest.CaptureFixture[str]) -> None:
 def test_both_displays_name_the_checks_behind_a_verdict(capfd: pytest.CaptureFixture[str]) -> None:
     live, lines = LiveProgress(PLAN, Hosts(Inventory(hosts=()), ())), PlainProgress(PLAN)
     for display in (live, lines):
-        display.trial_ended(FIRST, 1000.0, "invalid", ("generator-saturated", "errors"))
+        display.show(TrialJudged(FIRST, 1000.0, "invalid", ("generator-saturated", "errors")))
     expected = "1,000 requests/s (invalid: generator-saturated, errors)"
     assert live.picture.last.endswith(expected)
     assert expected in capfd.readouterr().err
@@ -150,14 +146,14 @@ def test_both_displays_name_the_checks_behind_a_verdict(capfd: pytest.CaptureFix
 def test_a_pause_stands_before_the_reason_and_its_hint(capfd: pytest.CaptureFixture[str]) -> None:
     reason = str(HostError("a port is taken", hint="stop what has it"))
     for display in (LiveProgress(PLAN, Hosts(Inventory(hosts=()), ())), PlainProgress(PLAN)):
-        display.trial_retrying(FIRST, reason, 0.5)
+        display.show(TrialRetried(FIRST, reason, 0.5))
     printed = "".join(capfd.readouterr())
     assert printed.count("retrying in 0.5 s: a port is taken\n") == 2
     assert printed.count("→ stop what has it\n") == 2
 
 
 def test_a_failure_ends_its_line_with_the_hint(capfd: pytest.CaptureFixture[str]) -> None:
-    PlainProgress(PLAN).trial_failed(FIRST, str(HostError("app did not start", hint="see its log")))
+    PlainProgress(PLAN).show(TrialWithoutResult(FIRST, str(HostError("app did not start", hint="see its log"))))
     first, hint = capfd.readouterr().err.splitlines()
     assert first.endswith("remaining): app did not start")
     assert hint == "  → see its log"

@@ -166,26 +166,6 @@ def test_claims_request_ratios_in_their_metric() -> None:
     ]
 
 
-def test_a_ratio_has_the_blocks_of_its_group() -> None:
-    names = [tuple(NAMES[:2]), (NAMES[0], NAMES[2])]
-    noise = [RunData(manifest_of(CELLS, blocks=40), trials_of(rates(40, dict.fromkeys(NAMES, 0.1))))]
-    whole = analyse_power(manifest_of(CELLS, blocks=10), noise, ["r1"])
-    grouped = analyse_power(manifest_of(CELLS, blocks=20, groups=names), noise, ["r1"])
-    assert [ratio.resolution.blocks for ratio in grouped.ratios] == [10, 10]
-    assert grouped == whole
-
-
-def test_a_run_in_groups_takes_the_blocks_of_all_groups() -> None:
-    groups = [tuple(NAMES[:2]), (NAMES[0], NAMES[2])]
-    scenario = {"until": {"precision": 0.1}}
-    noise = [RunData(manifest_of(CELLS, blocks=40), trials_of(rates(40, dict.fromkeys(NAMES, 0.1))))]
-    whole = analyse_power(manifest_of(CELLS, blocks=60, scenario=scenario), noise, ["r1"], block_s=10)
-    grouped = analyse_power(manifest_of(CELLS, blocks=120, scenario=scenario, groups=groups), noise, ["r1"], block_s=5)
-    assert whole.blocks_expected is not None
-    assert 7 <= whole.blocks_expected < 60
-    assert grouped.blocks_expected == 2 * whole.blocks_expected
-
-
 def test_only_similar_runs_give_the_noise(tmp_path: Path, stored: StoreRun) -> None:
     load = {"load": {"tool": "wrk", "duration_s": 5}}
     others: dict[str, dict[str, Any]] = {

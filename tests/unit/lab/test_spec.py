@@ -38,26 +38,6 @@ def test_options_give_hosts_roles_and_links() -> None:
     )
 
 
-def test_testbeds_repeat_the_hosts() -> None:
-    spec = parse_shape("x", ["web=sut", "c=load"], ["web=1gbit"], shared=False, testbeds=2)
-    assert [(host.name, host.roles, host.testbed, host.link_bps) for host in spec.hosts] == [
-        ("a-web", ("sut",), "a", 1e9),
-        ("a-c", ("load",), "a", None),
-        ("b-web", ("sut",), "b", 1e9),
-        ("b-c", ("load",), "b", None),
-    ]
-    assert parse_shape("x", [], [], shared=False, testbeds=1) == LabSpec(name="x")
-
-
-@pytest.mark.parametrize(
-    ("name", "testbeds", "message"),
-    [("c", 0, "0 testbeds"), ("c", 27, "27 testbeds of 2 hosts"), ("c" * 31, 2, "host names are too long")],
-)
-def test_other_numbers_of_testbeds_are_refused(name: str, testbeds: int, message: str) -> None:
-    with pytest.raises(InputError, match=f"--testbeds: {message}"):
-        parse_shape("x", ["web=sut", f"{name}=load"], [], shared=False, testbeds=testbeds)
-
-
 @pytest.mark.parametrize(
     ("hosts", "links", "message"),
     [

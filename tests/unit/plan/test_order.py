@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from benchkit.plan.design import plan_design
+from benchkit.plan.design import control_cells, order_trials, plan_design
 from benchkit.plan.model import PlannedCell
-from benchkit.plan.order import control_cells, order_trials
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import experiment, planned_cells, stacks
 

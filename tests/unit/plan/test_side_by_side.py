@@ -91,34 +91,6 @@ def test_the_plan_states_what_connecting_costs_where_it_is_in_the_slice(
     assert planned.notes == notes
 
 
-THREE: dict[str, Any] = {
-    "stacks": stacks(one={}, two={"backend": "fasthttp"}, three={"backend": "gnet"}),
-    "factors": {"stack": ["one", "two", "three"]},
-}
-
-
-def test_cells_are_grouped_where_memory_has_no_room_for_all() -> None:
-    planned = sliced(memory_bytes=400 << 20, **THREE)
-    assert planned.design == "sliced"
-    assert planned.groups == (("stack=one", "stack=two"), ("stack=one", "stack=three"))
-    assert "; 2 groups, because their stacks may take" in planned.why
-    (note,) = planned.notes
-    assert note.startswith("The cells run in 2 groups, each with its baseline, because their stacks may take")
-    assert [cell.services[0].endpoint.port for cell in planned.cells] == [8080, 8081, 8081]
-
-
-def test_cells_are_grouped_where_two_always_listen_on_one_port() -> None:
-    fixed = {"backend": "command", "run": ["nginx", "9000"], "listen": 9000}
-    planned = sliced(**(THREE | {"stacks": stacks(one={}, two=fixed, three=fixed)}))
-    assert planned.groups == (("stack=one", "stack=two"), ("stack=one", "stack=three"))
-    assert "2 groups, because app of stack=three always listens on port 9000" in planned.why
-    assert [cell.services[0].endpoint.port for cell in planned.cells] == [8080, 9000, 9000]
-
-
-def test_cells_with_room_for_all_are_in_no_groups() -> None:
-    assert sliced(**THREE).groups == ()
-
-
 def test_the_next_ports_are_free_for_all_services_of_a_stack() -> None:
     used = {("a", 80), ("a", 81), ("b", 90)}
     assert next_shift({("a", 80)}, used) == 2

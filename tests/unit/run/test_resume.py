@@ -112,7 +112,7 @@ def test_a_resumed_queue_repeats_an_interrupted_block_and_no_finished_one() -> N
     for trial in ORDER[:4]:
         queue.skip_finished(trial, None, 1.0)
     assert interrupted_blocks(ORDER, ORDER[:4]) == {2}
-    assert trial_ids(queue.repeat_block(2)) == ["r.b002.p001"]
+    assert trial_ids(queue.interrupt(ORDER[4]) or ()) == ["r.b002.p001"]
     assert trial_ids(trial for (trial,) in queue.batches()) == [
         *(f"r.b002r2.p{position:03}" for position in (1, 2, 3)),
         *(f"r.b003.p{position:03}" for position in (1, 2, 3)),

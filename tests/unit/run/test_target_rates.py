@@ -13,8 +13,8 @@ from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
+from benchkit.plan.design import calibrations
 from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan
-from benchkit.plan.order import calibrations
 from benchkit.run.target_rates import CALIBRATION_S, TargetRates
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.experiment import Cell

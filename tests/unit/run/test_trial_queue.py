@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.cli.progress import SilentProgress
 from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.comparison.lost_blocks import SpareBlocks
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
-from benchkit.run.run import note_early_stop
+from benchkit.run.events import Event, Notice
 from benchkit.run.trial_queue import AddedBlock, TrialQueue
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
@@ -35,16 +34,6 @@ MANIFEST = Manifest.model_validate(
 )
 LONG = MANIFEST.model_copy(update={"blocks": BLOCKS})
 RULE = StopRule(StopCondition(precision=0.05), (("rps", ComparedCells("b", "a")),), LONG)
-
-
-class Messages(SilentProgress):
-    """Observer that keeps the messages of a run."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def notify(self, text: str) -> None:
-        self.texts.append(text)
 
 
 def row(planned_trial: PlannedTrial, spread: float) -> TrialRow:
@@ -100,15 +89,17 @@ def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
 
 
 def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_recorder: OpenRecorder) -> None:
-    queue, observer = TrialQueue(ORDER, RULE), Messages()
+    queue = TrialQueue(ORDER, RULE)
+    shown: list[Event] = []
     run_queue(queue, 0.01)
     with open_recorder(blocks=BLOCKS) as recorder:
-        note_early_stop(queue, recorder, observer)
-        note_early_stop(queue, recorder, observer)
+        recorder.show = shown.append
+        recorder.record_early_stop(queue.early_stop)
+        recorder.record_early_stop(queue.early_stop)
     run = recorder.run.manifest()
     assert run.blocks == 7
-    assert list(run.notes) == observer.texts
-    (text,) = observer.texts
+    (text,) = run.notes
+    assert shown == [Notice(text)]
     assert text.startswith("Ended after 7 of at most 20 blocks: ")
 
 
@@ -212,7 +203,7 @@ def test_the_trials_of_a_block_run_together_where_the_design_asks_for_it() -> No
     assert [len(batch) for batch in TrialQueue(order).batches()] == [1] * 8
 
 
-def test_an_interrupted_batch_comes_again_whole() -> None:
+def test_an_interrupted_batch_is_repeated_whole() -> None:
     queue = TrialQueue(planned_trials("sliced", ["a", "b", "c"], 2, 1), together=True)
     batches = queue.batches()
     first = next(batches)
@@ -268,17 +259,6 @@ def test_added_blocks_come_after_the_profile_pass_with_numbers_of_their_own() ->
     ran = run_with_lost_blocks((*SIX, *profiled), {"a": {1}}, 2)
     assert [trial.block for trial in ran[-2:]] == [8, 8]
     assert tuple(ran[:-2]) == (*SIX, *profiled)
-
-
-def test_an_added_block_has_the_cells_of_the_group_of_the_lost_one() -> None:
-    order = planned_trials("sliced", ["a", "b"], 3, 1, groups=[["a"], ["b"]])
-    queue = TrialQueue(order, spare=SpareBlocks(2, MANIFEST, groups=2))
-    for (trial,) in queue.batches():
-        queue.finish(trial, row(trial, 0.01), 1.0)
-    added = queue.add_block([Exclusion("t4.1", "invalid: noisy-host")])
-    assert added is not None
-    assert (added.block, added.lost) == (8, 4)  # 7 would be of the other group
-    assert [trial.cell_id for trial in queue.trials_of(8)] == ["b"]
 
 
 def test_a_resumed_queue_counts_the_blocks_that_were_added_before() -> None:

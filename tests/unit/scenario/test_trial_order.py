@@ -37,13 +37,13 @@ def cells_of(trials: tuple[PlannedTrial, ...], block: int) -> list[str]:
 
 def test_blocks_are_complete_and_random_and_depend_on_the_seed() -> None:
     cells = [f"c{i}" for i in range(6)]
-    trials = randomised_blocks([cells], blocks=50, seed=3)
+    trials = randomised_blocks(cells, blocks=50, seed=3)
     orders = [cells_of(trials, block) for block in range(1, 51)]
     assert all(sorted(order) == cells for order in orders)
     assert [trial.position for trial in trials[:6]] == [1, 2, 3, 4, 5, 6]
-    assert trials == randomised_blocks([cells], 50, 3)
-    assert trials != randomised_blocks([cells], 50, 4)
-    assert trials[:60] == randomised_blocks([cells], 10, 3)
+    assert trials == randomised_blocks(cells, 50, 3)
+    assert trials != randomised_blocks(cells, 50, 4)
+    assert trials[:60] == randomised_blocks(cells, 10, 3)
     # Each cell comes first about equally often: 50 blocks, 6 cells, mean 8.3; 0.001 of seeds give a count above 18.
     firsts = Counter(order[0] for order in orders)
     assert set(firsts) == set(cells)
@@ -76,17 +76,9 @@ def test_a_sequential_design_completes_a_cell_before_the_next() -> None:
 
 def test_a_design_determines_the_order() -> None:
     cells = ["a", "b"]
-    assert planned_trials("blocks", cells, 3, 7) == randomised_blocks([cells], 3, 7)
+    assert planned_trials("blocks", cells, 3, 7) == randomised_blocks(cells, 3, 7)
     assert planned_trials("abba", cells, 3, 7) == abba(cells, 3, 7)
     assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
-
-
-def test_groups_of_a_sliced_design_take_turns() -> None:
-    groups = [["a", "b"], ["a", "c"]]
-    trials = planned_trials("sliced", ["a", "b", "c"], 3, 7, groups)
-    assert [sorted(cells_of(trials, block)) for block in range(1, 7)] == groups * 3
-    assert max(trial.block for trial in trials) == 6
-    assert planned_trials("sliced", ["a", "b"], 3, 7, [["a", "b"]]) == planned_trials("sliced", ["a", "b"], 3, 7)
 
 
 def test_a_control_is_named_after_its_cell() -> None:
