@@ -18,7 +18,7 @@ Protocol = HttpProtocol | Literal["fastcgi", "ssh", "postgres"]
 
 TlsVersion = Literal["1.2", "1.3"]
 
-CertificateKey = Literal["ecdsa-p256", "rsa-2048", "rsa-4096"]
+CertificateKey = Literal["ecdsa-p256", "rsa-2048"]
 """Kind of the key of a certificate."""
 
 Alpn = Literal["http/1.1", "h2", "h3"]
@@ -86,11 +86,8 @@ class TlsOptions(Frozen):
     )
     certificate: CertificateFile | None = Field(
         default=None,
-        description="certificate of your own with its chain (PEM), relative to the scenario's file; excludes `key`",
-        examples=["server.pem"],
-    )
-    private_key: CertificateFile | None = Field(
-        default=None, description="private key of that certificate (PEM, without password)", examples=["server.key"]
+        description="of an external server, the file (PEM) that verifies it, relative to the scenario's file",
+        examples=["authority.pem"],
     )
     server_name: DnsName | None = Field(
         default=None,
@@ -101,10 +98,6 @@ class TlsOptions(Frozen):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if self.private_key is not None and self.certificate is None:
-            raise ValueError("certificate and private_key need each other")
-        if self.certificate is not None and self.key != type(self).model_fields["key"].default:  # stored with it
-            raise ValueError("key is for the certificate that benchkit makes: it excludes a certificate of yours")
         if self.early_data and not self.resumption:
             raise ValueError("early_data is sent in resumed handshakes: it excludes resumption: false")
         if self.session_cache_bytes is not None and not self.resumption:

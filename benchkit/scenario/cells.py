@@ -31,7 +31,7 @@ from benchkit.models.request import Headers, HeaderValue, Request, SecretValue, 
 from benchkit.models.traffic import Traffic
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario
-from benchkit.services.certificates import resolve_tls, resolve_trust
+from benchkit.services.certificates import require_no_certificate, resolve_trust
 from benchkit.services.compose import COMPOSE, ComposeOptions, compose_containers
 from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalService
 from benchkit.services.registry import BACKENDS, service_options
@@ -270,7 +270,7 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
         )
     backend = BACKENDS[wanted]
     options = document.validated(backend.options)
-    options = options.model_copy(update={"tls": resolve_tls(options.tls, document.source.at("tls"))})
+    require_no_certificate(options.tls, document.source.at("tls"))
     options = backend.resolve(options, document.source)
     return ServiceSpec(name, backend, options, document.source)
 

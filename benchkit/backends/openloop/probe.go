@@ -250,6 +250,10 @@ func (p *probe) overHTTP3(ctx context.Context, r *probeRequest) (*answer, error)
 	}
 	conn, err := quic.DialAddr(ctx, p.address, config, &quic.Config{MaxIncomingStreams: -1})
 	if err != nil {
+		var silence net.Error
+		if errors.As(err, &silence) && silence.Timeout() {
+			return nil, fmt.Errorf("no answer from its UDP port, which may be blocked on the way: %w", os.ErrDeadlineExceeded)
+		}
 		return nil, err
 	}
 	defer conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")

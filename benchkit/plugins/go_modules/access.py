@@ -1,4 +1,4 @@
-"""Credentials of the reverse proxy: users with passwords and rights to module paths, and a self-signed certificate.
+"""Credentials of the reverse proxy: users with passwords and rights to module paths, and a certificate.
 
 The controller keeps passwords as hashes and .netrc lines, and the certificate; instructions tell users to trust it.
 """
@@ -9,7 +9,6 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,6 @@ from pydantic import Field
 
 from benchkit.models.base import Frozen, Name
 from benchkit.plugins.go_modules.proxy import PathPattern, path_expression
-from benchkit.services.certificates import create_self_signed
 from benchkit.services.controller_files import get_or_create, save_copy, secret_path
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import ControllerFile
@@ -136,32 +134,35 @@ def _map_key(user: str, path: str) -> str:
     return f'"{text}"'
 
 
-VALIDITY = timedelta(days=3650)
-
-
 @dataclass(frozen=True)
-class SelfSignedCertificate(ControllerFile):
-    """A certificate or its private key (PEM)."""
+class SiteCertificate(ControllerFile):
+    """The certificate of a module site, its private key, or that of its authority (PEM)."""
 
     server: Endpoint
-    part: Literal["certificate", "key"]
+    part: Literal["certificate", "key", "authority"]
+    """`authority`: the certificate that users trust."""
 
     def read(self) -> bytes:
-        """Return the certificate, or its private key."""
+        """Return the part."""
         name, address = _certificate_name(self.server), str(self.server.address)
 
         def create() -> bytes:
-            created = create_self_signed(address, f"benchkit: module proxy at {address}", VALIDITY)
-            return created.key + created.certificate
+            import trustme
 
-        pair = get_or_create(f"key of {name}", create)
-        key, end, certificate = pair.partition(b"-----END PRIVATE KEY-----\n")
-        return save_copy(name, certificate) if self.part == "certificate" else key + end
+            authority = trustme.CA(organization_name=f"benchkit: module proxy at {address}")
+            issued = authority.issue_cert(address)
+            return b"\0".join(
+                part.bytes() for part in (issued.private_key_pem, issued.cert_chain_pems[0], authority.cert_pem)
+            )
+
+        parts = dict(zip(("key", "certificate", "authority"), get_or_create(name, create).split(b"\0"), strict=True))
+        save_copy(f"authority of {name}", parts["authority"])
+        return parts[self.part]
 
 
 def certificate_path(server: Endpoint) -> Path:
-    """Return the path of the certificate on the controller, for the users who need it."""
-    return secret_path(_certificate_name(server))
+    """Return the path of the authority's certificate on the controller, for the users who need it."""
+    return secret_path(f"authority of {_certificate_name(server)}")
 
 
 def _certificate_name(server: Endpoint) -> str:

@@ -17,7 +17,7 @@ from pydantic import Field, StringConstraints, model_validator
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen, Name
-from benchkit.plugins.go_modules.access import NetrcFile, SelfSignedCertificate
+from benchkit.plugins.go_modules.access import NetrcFile, SiteCertificate
 from benchkit.plugins.go_modules.proxy import (
     GO_PROGRAMS,
     RepositoryOptions,
@@ -276,7 +276,7 @@ def _credentials(request: RenderRequest[DeveloperOptions]) -> tuple[tuple[Servic
         netrc, certificate = folder / "netrc", folder / "certificate.pem"
         return (
             ServiceFile(netrc, NetrcFile(site, options.user), PRIVATE_FILE),
-            ServiceFile(certificate, SelfSignedCertificate(site, "certificate")),
+            ServiceFile(certificate, SiteCertificate(site, "authority")),
         ), {"NETRC": str(netrc), "SSL_CERT_FILE": str(certificate)}
     upstream = None if options.upstream is None else upstream_url(options.upstream, peers)
     return repository_access(options, peers, folder, upstream)

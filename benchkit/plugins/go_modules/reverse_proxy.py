@@ -21,7 +21,7 @@ from benchkit.models.protocol import Protocol
 from benchkit.plugins.go_modules.access import (
     AccessRight,
     PasswordFile,
-    SelfSignedCertificate,
+    SiteCertificate,
     access_rules,
     certificate_path,
     netrc_path,
@@ -137,8 +137,8 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
                 PRIVATE_FILE,
                 place.service_account[0] if place.service_account else None,
             ),
-            ServiceFile(certificate, SelfSignedCertificate(server, "certificate")),
-            ServiceFile(key, SelfSignedCertificate(server, "key"), PRIVATE_FILE),
+            ServiceFile(certificate, SiteCertificate(server, "certificate")),
+            ServiceFile(key, SiteCertificate(server, "key"), PRIVATE_FILE),
         )
         argv = nginx_arguments(nginx.path, version, config)
         return Service(

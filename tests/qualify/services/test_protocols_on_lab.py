@@ -15,15 +15,15 @@ import benchkit
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.run.run import execute
+from benchkit.services.certificates import RunAuthority
 from benchkit.store.store import Store
 from tests.bench.real_runs import run_once
 from tests.support.builders import load, read_scenario
 from tests.support.loadtools.fixtures import skip_without
 from tests.support.run.opening import open_run
-from tests.unit.services.test_certificates import write_pair
 
 CADDY = os.environ.get("BENCHKIT_CADDY") or shutil.which("caddy")
-OWN = {"certificate": "own.pem"}
+TRUST = {"certificate": "authority.pem"}
 VERIFYING = load(tool="vegeta", rate=100, connections=1, duration_s=0.3)
 """A load of the tool that verifies certificates, in all four protocols."""
 
@@ -41,8 +41,8 @@ def behind_nginx(protocol: str, upstream: dict[str, Any]) -> dict[str, Any]:
 
 def stacks(address: str) -> dict[str, dict[str, Any]]:
     """Return the stacks, whose names begin with the protocol of their entry."""
-    own = {"backend": "nethttp", "listen": 8444, "protocol": "h2", "tls": {**OWN, "private_key": "own.key"}}
-    there = {"backend": "external", "url": f"https://{address}:8444", "protocol": "h2", "tls": OWN}
+    own = {"backend": "nethttp", "listen": 8444, "protocol": "h2"}
+    there = {"backend": "external", "url": f"https://{address}:8444", "protocol": "h2", "tls": TRUST}
     return {
         "h2c-nethttp": one(backend="nethttp", protocol="h2c"),
         "https1-fasthttp": one(backend="fasthttp", protocol="https1"),
@@ -77,7 +77,7 @@ def trials_of(
 def test_servers_speak_the_protocol_that_is_asked_of_them(lab: Lab, tmp_path: Path) -> None:
     with connect_all(lab.inventory()) as hosts:
         address = hosts["sut"].spec.address
-        write_pair(tmp_path, address=address)
+        (tmp_path / "authority.pem").write_bytes(RunAuthority().read())
         every = stacks(address)
         trials = trials_of(hosts, tmp_path, stacks=every, factors={"stack": [*every]})
     asked = [stack.partition("-")[0] for stack in trials["factor_stack"]]
@@ -119,7 +119,7 @@ def test_udp_that_is_blocked_on_the_way_says_so(lab: Lab, tmp_path: Path) -> Non
                 (failure,) = execute(opened).failures.values()
         finally:
             assert hosts["sut"].processes.run(["iptables", "-D", *rule]).ok
-    assert "does not answer over HTTP/3: no datagram came back: UDP may be blocked on the way" in failure
+    assert "no answer from its UDP port, which may be blocked on the way" in failure
 
 
 NAMED_SERVER = """
@@ -156,8 +156,7 @@ server.serve_forever()
 
 @pytest.mark.parametrize("tool", ["h2load", "hey", "ab"])
 def test_a_server_with_a_name_of_its_own_is_asked_for_by_that_name(lab: Lab, tmp_path: Path, tool: str) -> None:
-    write_pair(tmp_path, dns_name="my.example")
-    tls = {**OWN, "private_key": "own.key", "server_name": "my.example"}
+    tls = {"server_name": "my.example"}
     run = ["python3", "-c", NAMED_SERVER, "{host}", "{port}", "{certificate}", "{certificate_key}"]
     scenario = read_scenario(
         tmp_path,

@@ -82,5 +82,5 @@ def test_scenario_without_secrets_names_their_sources() -> None:
 
 
 def test_options_of_a_stored_trial_with_a_certificate_of_the_user_are_read_back() -> None:
-    options = TlsOptions(certificate="server.pem", private_key="server.key")
+    options = TlsOptions(certificate="server.pem")
     assert TlsOptions.model_validate_json(options.model_dump_json()) == options

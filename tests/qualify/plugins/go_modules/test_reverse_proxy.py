@@ -23,7 +23,7 @@ from benchkit.errors import InputError
 from benchkit.plugins.go_modules.access import (
     AccessRight,
     NetrcFile,
-    SelfSignedCertificate,
+    SiteCertificate,
     access_rules,
     certificate_path,
     netrc_path,
@@ -74,7 +74,7 @@ class RunningProxy:
     ) -> tuple[int, bytes]:
         endpoint = self.service.endpoint
         if endpoint.protocol == "https1":
-            trusted = ssl.create_default_context(cadata=SelfSignedCertificate(endpoint, "certificate").read().decode())
+            trusted = ssl.create_default_context(cadata=SiteCertificate(endpoint, "authority").read().decode())
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 str(endpoint.address), endpoint.port, context=trusted, timeout=60
             )

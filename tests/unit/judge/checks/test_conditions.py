@@ -121,7 +121,7 @@ def test_any_probe_counts_and_a_certificate_of_the_user_has_any_key() -> None:
     assert finding_of(
         "protocol-mismatch", build_trial(protocol="h2", tls=TLS, probe=probe(AGREED), other_probes=(other,))
     )
-    own = TlsOptions(certificate="/a.pem", private_key="/a.key")
+    own = TlsOptions(certificate="/a.pem")
     rsa = probe(AGREED.model_copy(update={"key": "rsa-4096"}))
     assert finding_of("protocol-mismatch", build_trial(protocol="h2", tls=own, probe=rsa)) is None
 
