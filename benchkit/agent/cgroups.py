@@ -21,8 +21,8 @@ from typing import Dict, List, Optional, Tuple
 from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, cgroup_mounts, own_mounts, pids_below
 from benchkit.agent.common import OperationError, poll_until, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import CommandSpec, CreateCgroup
-from benchkit.agent.proc import ProcStat, StopPolicy, end_processes, proc_stat
+from benchkit.agent.operations import ProcessSpec, operation
+from benchkit.agent.proc import ProcStat, end_processes, proc_stat, recorded_stop
 from benchkit.agent.records import Records
 
 PERIOD_US = 10_000
@@ -95,14 +95,17 @@ class Cgroups:
         self._own: Dict[str, Path] = {}
         """Records of the groups of `create_own`, by folder."""
 
-    def create(self, wanted: CreateCgroup) -> str:
-        """Create a group with a CPU quota, or change its quota; return its folder.
+    @operation()
+    def create(self, name: str, cpus: float) -> str:
+        """Create a group whose processes share a quota of `cpus` CPUs, or change its quota; return its folder.
+
+        It is removed when the agent ends, or by `Undo.restore`.
 
         Raises OperationError where groups are not available, or where the quota is below the kernel's smallest.
         """
-        name, quota_us = wanted.name, round(wanted.cpus * PERIOD_US)
+        quota_us = round(cpus * PERIOD_US)
         if not _NAME.match(name) or quota_us < SMALLEST_US:
-            raise OperationError("bad-request", f"a group {name!r} of {wanted.cpus:g} CPUs")
+            raise OperationError("bad-request", f"a group {name!r} of {cpus:g} CPUs")
         parent = writable_parent()
         if parent is None:
             why = "it needs the CPU controller, and root or a group that is delegated to this user"
@@ -120,7 +123,7 @@ class Cgroups:
             (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         return str(folder)
 
-    def create_own(self, number: int, command: CommandSpec) -> Optional[Cgroup]:
+    def create_own(self, number: int, command: ProcessSpec) -> Optional[Cgroup]:
         """Create a group for one process that the agent is about to start; None where this host allows none.
 
         It has no quota of its own: the quota of the command's `group` applies to it. `release` removes it, or
@@ -131,7 +134,7 @@ class Cgroups:
         if parent is None:
             return None
         folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
-        stop = {"stop_signum": int(command.stop_signum), "stop_grace_s": command.stop_grace_s}
+        stop = {"stop_signum": int(command.stop.signum), "stop_grace_s": command.stop.within_s}
         # Not synced: a power cut removes the group too.
         record = self._records.note("group", {"path": str(folder), **stop}, synced=False)
         try:
@@ -151,7 +154,7 @@ class Cgroups:
             if not remove_folders(Path(group.path)):
                 self._records.drop(record, synced=False)
 
-    def wrap(self, command: CommandSpec, own: Optional[Cgroup], folder: Path) -> CommandSpec:
+    def wrap(self, command: ProcessSpec, own: Optional[Cgroup], folder: Path) -> ProcessSpec:
         """Return a command that first enters the group that it names, and its own group.
 
         `folder`: its working directory. Raises OperationError where there is no such group or no such program.
@@ -173,12 +176,12 @@ def remove_cgroup(record: JsonObject) -> List[str]:
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):
         return [f"{folder} is not a control group of benchkit"]
-    policy = StopPolicy.of_record(record)
+    stop = recorded_stop(record)
 
     def running() -> List[ProcStat]:
         return [each for each in map(proc_stat, pids_below(folder)) if each is not None and each.state not in "ZX"]
 
-    return end_processes(running, policy.grace_s, signum_of=lambda _: policy.signum) or remove_folders(folder)
+    return end_processes(running, stop.within_s, signum_of=lambda _: stop.signum) or remove_folders(folder)
 
 
 def remove_folders(folder: Path) -> List[str]:
@@ -213,7 +216,7 @@ def _accounting_parent(quota: Optional[Path]) -> Optional[Path]:
     return folder if os.access(str(folder), os.W_OK) and os.access(procs, os.W_OK) else None
 
 
-def _require_program(command: CommandSpec, folder: Path) -> None:
+def _require_program(command: ProcessSpec, folder: Path) -> None:
     """Raise OperationError where the program of a command cannot be started, as a start without a shell would."""
     program = command.argv[0]
     path: Optional[str] = str(folder / program)

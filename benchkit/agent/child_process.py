@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import Cgroup, CpuSplit
@@ -119,11 +119,12 @@ class Streams:
         self._pump = Pump()
         self._pump.start()
 
-    def named(self, start: ops.StartProcess, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> Descriptors:
-        """Open the streams of a request. There is no input."""
-        out = self._output("stdout", start.stdout, sinks, parent_fds)
-        err = subprocess.STDOUT if start.merge_stderr else self._output("stderr", start.stderr, sinks, parent_fds)
-        return subprocess.DEVNULL, out, err
+    def named(self, spec: ops.ProcessSpec, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> Descriptors:
+        """Open the streams of a process. There is no input."""
+        out = self._output("stdout", spec.stdout, sinks, parent_fds)
+        if spec.stderr == "stdout":
+            return subprocess.DEVNULL, out, subprocess.STDOUT
+        return subprocess.DEVNULL, out, self._output("stderr", spec.stderr, sinks, parent_fds)
 
     def in_memory(
         self, content: bytes, max_bytes: int, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
@@ -143,7 +144,7 @@ class Streams:
         self._pump.flush()
 
     def _output(
-        self, name: str, file: Optional[ops.StreamFile], sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
+        self, name: str, file: Optional[ops.ToFile], sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
     ) -> int:
         if file is None:
             return subprocess.DEVNULL
@@ -166,7 +167,7 @@ class Streams:
 
 
 def launch(
-    command: ops.CommandSpec, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]
+    command: ops.ProcessSpec, descriptors: Descriptors, folder: str, tag: Dict[str, str], allowed: Set[int]
 ) -> int:
     """Start a process in its own session and return its pid; for one thread at a time. Raises OperationError.
 
@@ -204,7 +205,7 @@ def sleep_until(at_ns: Optional[int]) -> Optional[float]:
 
 
 @contextlib.contextmanager
-def _on_cpus(cpus: Optional[List[int]], allowed: Set[int]) -> Iterator[None]:
+def _on_cpus(cpus: Optional[Sequence[int]], allowed: Set[int]) -> Iterator[None]:
     """Set the CPU affinity of this thread within the context; children started in it inherit the affinity."""
     if cpus is None:
         yield
@@ -242,7 +243,7 @@ def _soft_nofile(limit: Optional[int]) -> Iterator[None]:
 class Child:
     """A process that the agent started."""
 
-    def __init__(self, number: int, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> None:
+    def __init__(self, number: int, command: ops.ProcessSpec, sinks: Dict[str, Sink]) -> None:
         self.id = number
         self.command = command
         self.sinks = sinks

@@ -11,15 +11,14 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Sequence
 
-from benchkit.agent.cgroup_accounting import UNIFIED
-from benchkit.agent.cgroups import memberships, remove_folders
+from benchkit.agent.cgroups import remove_folders
 from benchkit.agent.common import parse_mounts, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import FindCgroup, KeptContainers, TrackContainers
+from benchkit.agent.operations import KeptContainers, operation
 from benchkit.agent.records import Records
-from benchkit.agent.settings import RunCommand
+from benchkit.agent.settings import WRITE_S, RunCommand
 
 CONTAINERS = "containers"
 """Kind of a record of containers."""
@@ -42,31 +41,29 @@ class Containers:
         self._tracked: Dict[str, JsonObject] = {}
         self._paths: Dict[str, Path] = {}
 
-    def track(self, wanted: TrackContainers) -> KeptContainers:
-        """Record that an engine is used, and the images that it is about to load; return label and parent group."""
+    @operation(within_s=WRITE_S)
+    def track(self, engine: str, images: Sequence[str] = ()) -> KeptContainers:
+        """Record that an engine is about to create containers and load images; return the marks that they must have.
+
+        The agent's end or `Undo.restore` removes everything with these marks.
+        """
         with self._lock:
-            change = self._tracked.get(wanted.engine)
+            change = self._tracked.get(engine)
             if change is None:
                 owner = re.sub(r"[^a-z0-9.-]", "-", self._records.tag.strip(".").lower())
                 change = {
-                    "engine": wanted.engine,
+                    "engine": engine,
                     "label": f"{LABEL}={owner}",
                     "parent": f"benchkit-{owner.replace('.', '-')}",
                     "images": [],
                     "had_rules": _has_rules(self._run),
                 }
-            images = [*change["images"], *(name for name in wanted.images if name not in change["images"])]
-            if wanted.engine not in self._tracked or images != change["images"]:
-                change = {**change, "images": images}
-                self._paths[wanted.engine] = self._records.note(CONTAINERS, change, path=self._paths.get(wanted.engine))
-                self._tracked[wanted.engine] = change
+            new = [name for name in images if name not in change["images"]]
+            if engine not in self._tracked or new:
+                change = {**change, "images": [*change["images"], *new]}
+                self._paths[engine] = self._records.note(CONTAINERS, change, path=self._paths.get(engine))
+                self._tracked[engine] = change
         return KeptContainers(change["label"], change["parent"])
-
-
-def find_cgroup(wanted: FindCgroup) -> Optional[str]:
-    """Return the control group that counts a process's CPU time, or its group of version 2; None where it has ended."""
-    paths = memberships(read_text(f"/proc/{wanted.pid}/cgroup") or "")
-    return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
 
 def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:

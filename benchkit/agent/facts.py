@@ -13,13 +13,14 @@ import struct
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.collector import number_after
 from benchkit.agent.common import OperationError, describe_full_disk, parse_cpu_list, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.workdir import Workdir
@@ -221,12 +222,23 @@ class FactsReader:
         self._sysctls = sysctls
         self._versions: Dict[Tuple[str, ...], Tuple[int, Optional[str]]] = {}
 
-    def gather(self, wanted: ops.GatherFacts) -> ops.GatheredFacts:
-        """Return all facts."""
+    @operation(within_s=60.0)
+    def gather(
+        self,
+        tools: Mapping[str, Sequence[str]],
+        sysctls: Sequence[str],
+        sudo: bool = False,  # noqa: FBT001, FBT002 - as JSON
+        files: Sequence[str] = (),
+    ) -> ops.GatheredFacts:
+        """Return all facts.
+
+        `tools`: name → command that prints the version; a single word only searches for the program. `sudo`: check that
+        sudo needs no password. `files`: absolute paths of files whose status is wanted.
+        """
         programs: Dict[str, JsonObject] = {}
         threads = [
             threading.Thread(target=self._find_program, args=(name, argv, programs), daemon=True)
-            for name, argv in wanted.tools.items()
+            for name, argv in tools.items()
         ]
         for thread in threads:
             thread.start()
@@ -248,7 +260,7 @@ class FactsReader:
             "user": user_name(),
             "uid": os.geteuid(),
             "service_account": service_account() if os.geteuid() == 0 else None,
-            "can_sudo": self._can_sudo() if wanted.sudo else None,
+            "can_sudo": self._can_sudo() if sudo else None,
             "cpu_groups": writable_parent() is not None,
             "nofile_soft": None if soft == resource.RLIM_INFINITY else soft,
             "nofile_hard": None if hard == resource.RLIM_INFINITY else hard,
@@ -258,7 +270,7 @@ class FactsReader:
             "shared_cores": shared_cores(),
             "turbo": turbo(),
             "virtualisation": virtualisation(),
-            "sysctls": self._sysctls.read(wanted.sysctls),
+            "sysctls": self._sysctls.read(sysctls),
             "workdir": str(self._workdir.root),
             "controller_address": os.environ.get("SSH_CONNECTION", "").partition(" ")[0] or None,
         }
@@ -266,17 +278,17 @@ class FactsReader:
             thread.join()
         return ops.GatheredFacts(
             facts={**facts, "tools": programs},
-            files={path: _file(path) for path in wanted.files},
+            files={path: _file(path) for path in files},
             full_disk=describe_full_disk(self._workdir.root),
         )
 
-    def _find_program(self, name: str, argv: List[str], programs: Dict[str, JsonObject]) -> None:
+    def _find_program(self, name: str, argv: Sequence[str], programs: Dict[str, JsonObject]) -> None:
         folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN, *_versioned_folders()))
         path = shutil.which(argv[0], path=folders)
         if path is not None:
             programs[name] = {"path": path, "text": self._version(path, argv[1:])}
 
-    def _version(self, path: str, options: List[str]) -> Optional[str]:
+    def _version(self, path: str, options: Sequence[str]) -> Optional[str]:
         """Return the output of a program with these options; run it again only after its file has changed."""
         if not options:
             return None
@@ -290,7 +302,7 @@ class FactsReader:
                 "GOFLAGS": None,
             }
             try:
-                _, text = self._processes.run_for_agent(ops.CommandSpec([path, *options], env), self.VERSION_TIMEOUT_S)
+                _, text = self._processes.run_for_agent(ProcessSpec([path, *options], env), self.VERSION_TIMEOUT_S)
             except OperationError:
                 return None
             self._versions[key] = (changed, text)
@@ -299,7 +311,7 @@ class FactsReader:
     def _can_sudo(self) -> bool:
         try:
             exit_code, _ = self._processes.run_for_agent(
-                ops.CommandSpec(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S
+                ProcessSpec(["sudo", "-n", "--", "true"]), self.VERSION_TIMEOUT_S
             )
         except OperationError:
             return False

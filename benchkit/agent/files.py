@@ -1,4 +1,4 @@
-"""Files by hash: uploaded once, kept in a store, and placed as hard links."""
+"""Files below the work directory: kept in a store by hash and placed as hard links, or temporary with a record."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import stat
 import tarfile
 import threading
 import time
-from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from pathlib import Path, PurePosixPath
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, write_all
 from benchkit.agent.frames import MAX_BODY
+from benchkit.agent.operations import HostPath, operation
+from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
-MAX_NAME = 64
+TRANSFER_S = 120.0
+"""Time to compress, archive, remove or write files."""
 
 
 class FileStore:
-    """A store of files by hash and mode, and the operations on files below the work directory."""
+    """A store of files by hash and mode, and the files below the work directory."""
 
     KEEP_S = 30 * 86400
     """Age of unused files that are removed when new files arrive."""
@@ -31,8 +34,12 @@ class FileStore:
     """Age of incomplete files of killed agents that are removed when new files arrive."""
     GZIP_LEVEL = 6
 
-    def __init__(self, workdir: Workdir) -> None:
+    def __init__(self, workdir: Workdir, records: Records, flush_outputs: Callable[[], None] = lambda: None) -> None:
+        """Use a work directory; `flush_outputs` writes what processes have printed so far."""
         self._workdir = workdir
+        self._records = records
+        self._flush_outputs = flush_outputs
+        self._recorded: Dict[Path, Path] = {}
         self._store = workdir.root / "store"
         self._lock = threading.Lock()
         self._arrived: Dict[str, int] = {}
@@ -47,21 +54,25 @@ class FileStore:
                 with contextlib.suppress(OSError):  # it stays until `_prune` removes it
                     self._part(token).unlink()
 
-    def missing(self, wanted: ops.MissingFiles) -> List[Tuple[str, int]]:
+    @operation()
+    def missing(self, files: Sequence[Tuple[str, int]]) -> List[Tuple[str, int]]:
         """Return the files (hash, mode) that the store does not have."""
-        return [(sha256, mode) for sha256, mode in wanted.files if not self._is_stored(sha256, mode)]
+        return [(sha256, mode) for sha256, mode in files if not self._is_stored(sha256, mode)]
 
-    def upload(self, chunk: ops.UploadChunk) -> bool:
-        """Write a chunk of a file to the store; return True where it completes the file."""
-        entry, token = self._entry(chunk.sha256, chunk.mode), chunk.token
-        part = self._part(token)
+    @operation()
+    def upload(self, token: str, sha256: str, mode: int, size: int, *, offset: int, body: bytes = b"") -> bool:
+        """Write a chunk of a file of `size` bytes to the store, in any order; return True where it completes the file.
+
+        `token` names the upload.
+        """
+        entry, part = self._entry(sha256, mode), self._part(token)
         with self._lock:
             if self._closed:
                 raise OperationError("closing", "the agent is ending")
             self._arrived.setdefault(token, 0)
             fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            view, at = memoryview(chunk.body), chunk.offset
+            view, at = memoryview(body), offset
             while view:
                 written = os.pwrite(fd, view, at)
                 view, at = view[written:], at + written
@@ -72,27 +83,28 @@ class FileStore:
         finally:
             os.close(fd)
         with self._lock:
-            self._arrived[token] += len(chunk.body)
-            if self._arrived[token] < chunk.size:
+            self._arrived[token] += len(body)
+            if self._arrived[token] < size:
                 return False
         actual = file_sha256(part)
         with self._lock:
             del self._arrived[token]  # only after hashing: until then `remove_partial` removes the part
             if self._closed:
                 raise OperationError("closing", "the agent is ending")
-            if actual != chunk.sha256:
+            if actual != sha256:
                 part.unlink()
-                raise OperationError("damaged", f"a file arrived with the hash {actual} instead of {chunk.sha256}")
-            part.chmod(chunk.mode)
+                raise OperationError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
+            part.chmod(mode)
             part.rename(entry)
         self._note_checked(entry)
         self._prune()
         return True
 
-    def place(self, wanted: ops.PlaceFiles) -> List[str]:
-        """Place stored files that are not in place already; return the paths of the placed ones."""
+    @operation()
+    def place(self, files: Sequence[Tuple[HostPath, str, int]]) -> List[str]:
+        """Place stored files (path, hash, mode); return the paths of those that were not in place already."""
         changed = []
-        for path, sha256, mode in wanted.files:
+        for path, sha256, mode in files:
             target = self._workdir.inside(path, write=True)
             if not self._is_stored(sha256, mode):
                 raise OperationError("not-found", f"{path}: nothing with the hash {sha256} was uploaded")
@@ -110,68 +122,119 @@ class FileStore:
                 shutil.copyfile(str(entry), str(part))
                 part.chmod(mode)
             part.rename(target)
-            changed.append(path)
+            changed.append(str(path))
         return changed
 
-    def mkdir(self, path: str) -> str:
+    @operation()
+    def mkdir(self, path: HostPath) -> PurePosixPath:
         """Make a folder and its parents, unless they exist; return its absolute path."""
         folder = self._workdir.inside(path, write=True)
         self._workdir.make_folder(folder)
-        return str(folder)
+        return PurePosixPath(folder)
 
-    def remove(self, path: str) -> bool:
-        """Remove a file, or a folder with its content; return False where there is none."""
+    @operation()
+    def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
+        """Make a folder as `mkdir` does; it is removed at the agent's end at the latest, even after a crash."""
+        self._record("folder", self._workdir.inside(path, write=True))
+        return self.mkdir(path)
+
+    @operation(within_s=TRANSFER_S)
+    def write_temporary(self, path: HostPath, mode: int, owner: Optional[str] = None, body: bytes = b"") -> bool:
+        """Write a file, without any other copy; it is removed at the agent's end at the latest, even after a crash.
+
+        `owner` is a user of the host; None: the login user. Return False where the file is in place already; it is then
+        not touched.
+        """
+        file = self._workdir.inside(path, write=True)
+        uid = os.geteuid() if owner is None else _user_id(owner)
+        self._record("file", file)
+        self._workdir.make_folder(file.parent)
+        with contextlib.suppress(FileNotFoundError):
+            status = file.lstat()
+            is_only_copy = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+            is_same = (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, uid)
+            if is_only_copy and is_same and file.read_bytes() == body:
+                return False
+            file.unlink()
+        fd = os.open(str(file), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if owner is not None:
+                os.fchown(fd, uid, -1)
+            os.fchmod(fd, mode)
+            write_all(fd, body)
+        finally:
+            os.close(fd)
+        return True
+
+    @operation(within_s=TRANSFER_S)
+    def remove(self, path: HostPath) -> bool:
+        """Remove a file, or a folder with its content, and its record; return False where there is none."""
         target = self._workdir.inside(path, write=True)
+        is_there = True
         try:
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(str(target))
             else:
                 target.unlink()
         except FileNotFoundError:
-            return False
-        return True
+            is_there = False
+        with self._lock:
+            record = self._recorded.pop(target, None)
+        if record is not None:
+            self._records.drop(record)
+        return is_there
 
-    def list(self, wanted: ops.ListFolder) -> Dict[str, Optional[int]]:
+    @operation()
+    def list_folder(self, path: HostPath) -> Dict[str, Optional[int]]:
         """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
-        folder = self._workdir.inside(wanted.path)
         sizes: Dict[str, Optional[int]] = {}
-        for entry in os.scandir(str(folder)):
+        for entry in os.scandir(str(self._workdir.inside(path))):
             regular = entry.is_file(follow_symlinks=False)
             sizes[entry.name] = entry.stat(follow_symlinks=False).st_size if regular else None
         return sizes
 
-    def read(self, wanted: ops.ReadChunk) -> ops.FileChunk:
-        """Return a chunk of a file, and the size of the whole file."""
-        target = self._regular(wanted.path)
+    @operation()
+    def read(self, path: HostPath, offset: int, limit: int) -> ops.FileChunk:
+        """Return a chunk of a file, which includes all that processes have printed so far, and the file's size."""
+        self._flush_outputs()
+        target = self._regular(path)
         with target.open("rb") as file:
-            file.seek(wanted.offset)
-            return ops.FileChunk(target.stat().st_size, file.read(min(wanted.limit, MAX_BODY)))
+            file.seek(offset)
+            return ops.FileChunk(target.stat().st_size, file.read(min(limit, MAX_BODY)))
 
-    def compress(self, wanted: ops.CompressFile) -> str:
+    @operation(within_s=TRANSFER_S)
+    def compress(self, path: HostPath) -> PurePosixPath:
         """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
-        source = self._workdir.inside(wanted.path)
-        target = self._workdir.inside(f"{wanted.path}.gz", write=True)
+        target = self._workdir.inside(f"{path}.gz", write=True)
         # Without name and time in the header the same content always gives the same bytes.
-        with source.open("rb") as plain, target.open("xb") as file:  # noqa: SIM117 - Python 3.8 has no brackets there
+        with self._workdir.inside(path).open("rb") as plain, target.open("xb") as file:  # noqa: SIM117 - Python 3.8 has no brackets there
             with gzip.GzipFile("", "wb", self.GZIP_LEVEL, file, mtime=0) as stream:
                 shutil.copyfileobj(plain, stream, 1 << 20)
-        return str(target)
+        return PurePosixPath(target)
 
-    def archive(self, wanted: ops.ArchiveFiles) -> None:
+    @operation(within_s=TRANSFER_S)
+    def archive(self, path: HostPath, names: Sequence[str]) -> None:
         """Write a tar archive of these files, all of the archive's own folder."""
-        target = self._workdir.inside(wanted.path, write=True)
+        target = self._workdir.inside(path, write=True)
         with tarfile.open(str(target), "x:", format=tarfile.GNU_FORMAT) as archive:
-            for name in wanted.names:
+            for name in names:
                 source = self._regular(f"{target.parent}/{name}")
                 member = tarfile.TarInfo(name)
                 member.size = source.stat().st_size
                 with source.open("rb") as file:
                     archive.addfile(member, file)
 
-    def _part(self, token: str) -> Path:
-        return self._store / f".part-{checked_name(token)}"
+    def _record(self, kind: str, path: Path) -> None:
+        with self._lock:
+            if path not in self._recorded:
+                self._recorded[path] = self._records.note(kind, {"path": str(path)})
 
-    def _regular(self, path: str) -> Path:
+    def _part(self, token: str) -> Path:
+        if not token.isalnum() or not token.isascii():
+            raise OperationError("bad-request", f"{token!r} is not a valid name")
+        return self._store / f".part-{token}"
+
+    def _regular(self, path: HostPath) -> Path:
         target = self._workdir.inside(path)
         if not target.is_file():
             raise OperationError(
@@ -213,13 +276,6 @@ class FileStore:
                 entry.unlink()
 
 
-def checked_name(text: str) -> str:
-    """Return a name that is safe as part of a file name. Raises OperationError for any other."""
-    if not text or len(text) > MAX_NAME or not text.replace("-", "").isalnum() or not text.isascii():
-        raise OperationError("bad-request", f"{text!r} is not a valid name")
-    return text
-
-
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
@@ -239,3 +295,13 @@ def same_file(entry: Path, target: Path) -> bool:
         return True
     is_similar = (stored.st_mode, stored.st_size, stored.st_uid) == (placed.st_mode, placed.st_size, placed.st_uid)
     return is_similar and file_sha256(entry) == file_sha256(target)
+
+
+def _user_id(name: str) -> int:
+    """Return the number of the user with this name. Raises OperationError for an unknown user."""
+    import pwd  # noqa: PLC0415 - some small systems lack it
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise OperationError("not-found", f"there is no user {name}") from None

@@ -1,14 +1,15 @@
 """The frames between controller and agent: magic, length of header, length of body, header (JSON), body.
 
 A request has the header `{"id", "op", "args"}`, its answer `{"id", "ok": …}` or `{"id", "error": {"kind", "what",
-"why"}}`. Answers arrive in any order. `benchkit.agent.operations` has the operations and their results.
+"why"}}`. Answers arrive in any order. `benchkit.agent.operations` encodes calls and results.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Callable, Dict, Optional, Tuple
+from pathlib import PurePath
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 JsonObject = Dict[str, Any]
 
@@ -21,8 +22,14 @@ MAX_HEADER = 4 << 20
 MAX_BODY = 8 << 20
 
 
-_JSON = json.JSONEncoder(separators=(",", ":"), default=vars)
-"""Encodes JSON; a dataclass becomes an object of its fields."""
+def to_json(value: object) -> object:
+    """Return what `json` encodes for a path, a mapping, or a dataclass."""
+    if isinstance(value, PurePath):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else vars(value)
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), default=to_json)
 
 
 class FrameError(Exception):

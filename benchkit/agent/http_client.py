@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from typing import Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
@@ -58,16 +59,18 @@ def read_body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-def get(wanted: ops.GetHttp) -> ops.HttpPage:
+def get(
+    at: ops.SocketAddress, timeout_s: float, path: str, headers: Sequence[Tuple[str, str]], max_bytes: int
+) -> ops.HttpPage:
     """Send a GET request over a new connection, and return the response."""
-    connection = HttpConnection(wanted.at, wanted.timeout_s)
+    connection = HttpConnection(at, timeout_s)
     try:
-        connection.putrequest("GET", wanted.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in wanted.headers:
+        connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers:
             connection.putheader(name, value)
         connection.endheaders()
         response = connection.getresponse()
-        return ops.HttpPage(response.status, read_body(response, wanted.max_bytes))
+        return ops.HttpPage(response.status, read_body(response, max_bytes))
     except socket.timeout:
         raise OperationError("timeout", "the response took too long") from None
     except (http.client.HTTPException, ValueError) as error:

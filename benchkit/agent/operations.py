@@ -1,27 +1,32 @@
-"""The operations of the agent, requests and their results, as dataclasses that both ends use.
+"""Operations: methods of the agent that the controller calls by name, and the types that both ends use.
 
-A field `body` of an operation or of a result travels as the body of its frame, everything else as JSON. Paths are below
-the work directory, relative to it or absolute; instants are on the host's monotonic clock. A new operation needs its
-class here, a line in `benchkit.agent.server`, and a request in `tests/contract/agent/test_operations.py`.
+An operation is an annotated method of one of the agent's objects, marked with `@operation`. Its arguments travel as
+JSON, except a parameter `body`, which is the body of the frame; so does a field `body` of a result. Paths are below the
+work directory, relative to it or absolute; instants are on the host's monotonic clock. Each operation needs a call in
+`tests/contract/agent/test_operations.py`.
 """
 
 from __future__ import annotations
 
+import collections.abc
+import inspect
 import signal
 import time
 from dataclasses import dataclass, field, is_dataclass
 from functools import lru_cache
 from itertools import repeat
+from pathlib import PurePath, PurePosixPath
 from typing import (
     Any,
+    Callable,
     Dict,
-    Generic,
     List,
     Literal,
+    Mapping,
     NamedTuple,
     Optional,
+    Sequence,
     Tuple,
-    Type,
     TypeVar,
     Union,
     get_args,
@@ -31,19 +36,85 @@ from typing import (
 
 from benchkit.agent.frames import JsonObject
 
-Result_co = TypeVar("Result_co", covariant=True)
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+HostPath = Union[str, PurePosixPath]
+"""A path on a host: absolute, or relative to its work directory."""
+
+OPERATIONS: Dict[str, float] = {}
+"""All operations as `Class.method`, with the seconds that each may take."""
 
 
-class Operation(Generic[Result_co]):
-    """A request to an agent, whose result is a `Result_co`. Subclasses are dataclasses whose instances never change.
+def operation(within_s: float = 0.0) -> Callable[[Method], Method]:
+    """Mark a method as an operation; `within_s` is the time that it may take, beyond what an answer always may."""
 
-    Frozen classes would take Python three times as long to create, at every start of an agent.
-    """
+    def mark(method: Method) -> Method:
+        OPERATIONS[method.__qualname__] = within_s
+        return method
+
+    return mark
+
+
+def encode_call(
+    method: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
+) -> Tuple[JsonObject, Any]:
+    """Return the arguments of a call as JSON and a body. Raises TypeError for arguments that do not fit."""
+    arguments = dict(inspect.signature(method).bind(None, *args, **kwargs).arguments)
+    del arguments["self"]
+    return arguments, arguments.pop("body", b"")
+
+
+def execute(target: object, name: str, arguments: JsonObject, body: bytes) -> object:
+    """Call an operation of an agent's object with arguments from JSON. Raises KeyError or TypeError for wrong ones."""
+    types = _types(getattr(type(target), name))
+    decoded = {key: decode(types[key], value) for key, value in arguments.items()}
+    return getattr(target, name)(**decoded, **({"body": body} if body else {}))
+
+
+def encode(value: object) -> Tuple[Any, bytes]:
+    """Return a result as JSON and a body; dataclasses within it are left to `frames.pack`."""
+    if not is_dataclass(value):
+        return value, b""
+    fields = dict(vars(value))
+    return fields, fields.pop("body", b"")
+
+
+def decode_result(method: Callable[..., Any], value: Any, body: bytes) -> Any:  # noqa: ANN401 - any result
+    """Return the result of an operation. Raises AttributeError, KeyError, TypeError or ValueError for wrong values."""
+    return decode(_types(method)["return"], {**value, "body": body} if body else value)
+
+
+def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401, PLR0911 - any type and its value in JSON
+    """Convert JSON to a value of a type: a dataclass, a named tuple, a path, or a container of them."""
+    if value is None or kind in (Any, bytes):
+        return value
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Union:  # Optional, or a dataclass beside types of JSON itself
+        kinds = [part for part in parts if isinstance(value, dict) == is_dataclass(part)] or parts
+        return decode(kinds[0], value)
+    if origin in (list, collections.abc.Sequence):
+        return [decode(parts[0], each) for each in value]
+    if origin in (dict, collections.abc.Mapping):
+        return {parts[0](name): decode(parts[1], each) for name, each in value.items()}
+    if origin is tuple:
+        of_items = repeat(parts[0]) if parts[-1] is Ellipsis else parts
+        return tuple(decode(part, each) for part, each in zip(of_items, value))  # noqa: B905 - Python 3.8 has no strict
+    if not isinstance(kind, type):
+        return value
+    if is_dataclass(kind):
+        types = _types(kind)
+        return kind(**{name: decode(types[name], each) for name, each in value.items()})
+    if issubclass(kind, PurePath):
+        return kind(value)
+    return kind(*value) if issubclass(kind, tuple) else value
+
+
+@lru_cache(maxsize=None)
+def _types(annotated: Any) -> Dict[str, Any]:  # noqa: ANN401 - a dataclass or a method
+    return get_type_hints(annotated)
 
 
 # --- the host ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Hello:
     """The first message of an agent, which answers no request."""
@@ -60,16 +131,6 @@ class Clocks:
 
     monotonic_ns: int
     wall_ns: int
-
-
-@dataclass
-class ReadClocks(Operation[Clocks]):
-    """Read the clocks, for comparison with the controller's."""
-
-
-@dataclass
-class Goodbye(Operation[None]):
-    """Announce an orderly end of the connection: the watchdog then reports only failures to restore."""
 
 
 @dataclass
@@ -92,92 +153,7 @@ class GatheredFacts:
     """Free space of the work directory's disk, as a phrase, where that disk is full."""
 
 
-@dataclass
-class GatherFacts(Operation[GatheredFacts]):
-    """Gather the facts about the host."""
-
-    tools: Dict[str, List[str]]
-    """Name → command that prints the version; a single word only searches for the program."""
-    sysctls: List[str]
-    sudo: bool = False
-    """True to check that sudo needs no password."""
-    files: List[str] = field(default_factory=list)
-    """Absolute paths of files whose status is wanted."""
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class MissingFiles(Operation[List[Tuple[str, int]]]):
-    """Return the items of `files` (hash, mode) that the store does not have."""
-
-    files: List[Tuple[str, int]]
-
-
-@dataclass
-class UploadChunk(Operation[bool]):
-    """Write a chunk of a file to the store, in any order; return True where it completes the file."""
-
-    token: str
-    """Name of the upload."""
-    sha256: str
-    mode: int
-    size: int
-    """Size of the whole file, in bytes."""
-    offset: int
-    body: bytes = b""
-
-
-@dataclass
-class PlaceFiles(Operation[List[str]]):
-    """Place stored files (path, hash, mode); return the paths that were not in place already."""
-
-    files: List[Tuple[str, str, int]]
-
-
-@dataclass
-class MakeFolder(Operation[str]):
-    """Make a folder and its parents, unless they exist; return its absolute path."""
-
-    path: str
-
-
-@dataclass
-class MakeTemporaryFolder(Operation[str]):
-    """Make a folder, unless it exists; it is removed at the agent's end at the latest. Return its absolute path."""
-
-    path: str
-
-
-@dataclass
-class WriteTemporaryFile(Operation[bool]):
-    """Write a file, removed at the agent's end at the latest; return False where it is in place already."""
-
-    path: str
-    mode: int
-    owner: Optional[str] = None
-    """User of the host; None: the login user."""
-    body: bytes = b""
-
-
-@dataclass
-class RemovePath(Operation[bool]):
-    """Remove a file, or a folder with its content; return False where there is none."""
-
-    path: str
-
-
-@dataclass
-class RemoveWorkdir(Operation[str]):
-    """Remove the work directory and return its path; refused while it has records of changes to undo."""
-
-
-@dataclass
-class ListFolder(Operation[Dict[str, Optional[int]]]):
-    """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
-
-    path: str
 
 
 @dataclass
@@ -188,61 +164,51 @@ class FileChunk:
     body: bytes = b""
 
 
-@dataclass
-class ReadChunk(Operation[FileChunk]):
-    """Return a chunk of a file, which includes all that processes have printed so far."""
-
-    path: str
-    offset: int
-    limit: int
-
-
-@dataclass
-class CompressFile(Operation[str]):
-    """Write a gzipped copy of a file as `path`.gz; return its absolute path."""
-
-    path: str
-
-
-@dataclass
-class ArchiveFiles(Operation[None]):
-    """Write a tar archive of files in the archive's own folder."""
-
-    path: str
-    names: List[str]
-
-
 # --- processes --------------------------------------------------------------------------------------------------------
 
+OUTPUT_BYTES = 64 << 20
+"""Default limit of an output file: more than any tool or service prints, and too little to fill the disk."""
 
-@dataclass
-class CommandSpec:
-    """A command to start."""
 
-    argv: List[str]
-    env: Dict[str, Optional[str]] = field(default_factory=dict)
-    """Environment variables, added to the agent's; None removes one."""
-    cwd: Optional[str] = None
-    """Folder below the work directory, or an absolute path anywhere; None: the work directory itself."""
-    cpus: Optional[List[int]] = None
+@dataclass(frozen=True)
+class ToFile:
+    """Output to a file below the work directory; bytes beyond the limit are counted and dropped."""
+
+    path: HostPath
+    max_bytes: Optional[int] = OUTPUT_BYTES
+    """Limit in bytes; None: no limit, and the process writes to the file directly."""
+
+
+@dataclass(frozen=True)
+class StopSignal:
+    """The signal that asks a process tree to end, and the time after which it is killed."""
+
+    signum: int = signal.SIGTERM
+    within_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A process to start."""
+
+    argv: Sequence[str]
+    env: Mapping[str, Optional[str]] = field(default_factory=dict)
+    """Variables in addition to the login's; None removes a variable."""
+    cwd: Optional[HostPath] = None
+    """Folder below the work directory, or an absolute path anywhere; None: the work directory."""
+    cpus: Optional[Sequence[int]] = None
+    """CPU affinity; None: all CPUs of the host."""
     nofile: Optional[int] = None
-    """Soft limit of open files."""
+    """Soft limit of open files; None: the login's limit."""
     group: Optional[str] = None
-    """Name of its control group; see `CreateCgroup`."""
+    """Name of its control group, created by `Cgroups.create`."""
     own_group: bool = False
-    """True to count it in a control group of its own where this host allows one: its processes cannot leave it."""
-    stop_signum: int = signal.SIGTERM
-    """Signal that asks it to end where the request to stop names none."""
-    stop_grace_s: float = 1.0
-    """Time between that signal and the kill."""
-
-
-@dataclass
-class StreamFile:
-    """A file for an output; bytes beyond the limit are counted and dropped. None: no limit."""
-
-    path: str
-    max_bytes: Optional[int] = None
+    """True to count it in a control group of its own where the host allows one, so that no process escapes."""
+    stdout: Optional[ToFile] = None
+    """None: discarded."""
+    stderr: Union[ToFile, Literal["stdout"], None] = None
+    stop: StopSignal = StopSignal()
+    """Signal and grace period with which agent or watchdog stop it if the controller does not."""
 
 
 @dataclass
@@ -310,44 +276,39 @@ class NamedProcess:
 
 
 @dataclass
-class StartProcess(Operation[ProcessReport]):
-    """Start a process, now or at a given instant."""
+class Completed:
+    """A short command that has ended, or was killed at its timeout (`timed_out`)."""
 
-    command: CommandSpec
-    stdout: Optional[StreamFile] = None
-    """None: discarded."""
-    stderr: Optional[StreamFile] = None
-    merge_stderr: bool = False
-    """True to write stderr to the file of stdout."""
-    at_ns: Optional[int] = None
-
-
-@dataclass
-class CompletedCommand:
-    """A command after its end or timeout; the body has its stdout, then its stderr."""
-
-    process: ProcessReport
+    ended: ExitStatus
     timed_out: bool
     stdout_size: int
     body: bytes = b""
+    """Standard output, then standard error."""
 
+    @property
+    def stdout(self) -> bytes:
+        """Standard output."""
+        return self.body[: self.stdout_size]
 
-@dataclass
-class RunCommand(Operation[CompletedCommand]):
-    """Run a short command with `body` as its input; each output is kept up to `max_bytes`."""
+    @property
+    def stderr(self) -> bytes:
+        """Standard error."""
+        return self.body[self.stdout_size :]
 
-    command: CommandSpec
-    timeout_s: float
-    max_bytes: int
-    body: bytes = b""
+    @property
+    def ok(self) -> bool:
+        """True where the command ended in time with exit code 0."""
+        return self.ended.exit_code == 0 and not self.timed_out
 
+    @property
+    def printed_errors(self) -> str:
+        """Text that the command printed to standard error, for messages."""
+        return self.stderr.decode(errors="replace").strip()
 
-@dataclass
-class WaitForProcess(Operation[ProcessReport]):
-    """Wait for the end of a process, at most for a time."""
-
-    id: int
-    timeout_s: float
+    @property
+    def printed(self) -> str:
+        """Text that the command printed to standard error, else to standard output, for messages."""
+        return self.printed_errors or self.stdout.decode(errors="replace").strip()
 
 
 @dataclass
@@ -358,51 +319,6 @@ class StoppedProcesses:
     killed: List[NamedProcess]
     """Processes, descendants included, that had to be killed after the grace period."""
     survivors: List[NamedProcess]
-
-
-@dataclass
-class StopProcesses(Operation[StoppedProcesses]):
-    """Signal processes with all their descendants; kill those that are running after the grace period."""
-
-    ids: List[int]
-    signum: int
-    grace_s: float
-
-
-@dataclass
-class CountByCgroup(Operation[None]):
-    """Count the processes and the CPU time of a control group for a started process."""
-
-    id: int
-    path: str
-    """Path below the mount point, or as in /proc/PID/cgroup: `/machine.slice/libpod-1f.scope`; it may appear later."""
-
-
-@dataclass
-class WatchProcesses(Operation[ProcessReport]):
-    """Watch processes of other programs together, like one process, and never signal them. Give exactly one field."""
-
-    cgroup: Optional[str] = None
-    """Path of their control group, as `path` of `CountByCgroup`."""
-    unit: Optional[str] = None
-    """Name of their systemd unit and of its control group: `app.service`."""
-    pattern: Optional[str] = None
-    """Regular expression that matches a part of their command lines."""
-
-
-@dataclass
-class StartedTree:
-    """A started process that is running, or has running descendants."""
-
-    process: ProcessReport
-    argv: List[str]
-    members: List[NamedProcess]
-    """The running ones of the process and its descendants."""
-
-
-@dataclass
-class ListTrees(Operation[List[StartedTree]]):
-    """Return the trees of the started processes."""
 
 
 class SeenProcess(NamedTuple):
@@ -429,11 +345,6 @@ class ProcessList:
 
 
 @dataclass
-class ListProcesses(Operation[ProcessList]):
-    """Return all visible processes, also those of other programs and users."""
-
-
-@dataclass
 class CpuTime:
     """CPU time in seconds: of a process with its running and ended descendants, or of its control group."""
 
@@ -449,19 +360,13 @@ class CpuTime:
 
 
 @dataclass
-class ReadCpuTimes(Operation[Dict[int, CpuTime]]):
-    """Return the CPU times of process trees, by the number of the process, all read at once."""
-
-    ids: List[int]
-
-
-@dataclass
 class ScheduledStart:
     """A process that a timetable starts, and its time limits."""
 
     service: str
     """Its name in the telemetry."""
-    start: StartProcess
+    process: ProcessSpec
+    at_ns: int
     limit_ns: int
     """Instant at which it is asked to end, if it is still running."""
     grace_s: float
@@ -475,18 +380,6 @@ class ScheduledProcess:
     process: ProcessReport
     overran: bool
     """True where it was still running at its limit."""
-
-
-@dataclass
-class RunTimetable(Operation[List[ScheduledProcess]]):
-    """Start processes at their instants, one after the other, and wait until all have ended."""
-
-    starts: List[ScheduledStart]
-
-
-@dataclass
-class StopTimetable(Operation[None]):
-    """End the processes of a running timetable and start no more; the request that runs it is then refused."""
 
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
@@ -514,32 +407,11 @@ class PortProbe:
 
 
 @dataclass
-class ProbePort(Operation[PortProbe]):
-    """Wait until a socket accepts connections, or until `process` has ended."""
-
-    at: SocketAddress
-    timeout_s: float
-    process: Optional[int] = None
-
-
-@dataclass
 class HttpPage:
     """A response over HTTP/1.1."""
 
     status: int
     body: bytes = b""
-
-
-@dataclass
-class GetHttp(Operation[HttpPage]):
-    """Send a GET request over HTTP/1.1 and a new connection; return the response."""
-
-    at: SocketAddress
-    timeout_s: float
-    path: str = "/"
-    headers: List[Tuple[str, str]] = field(default_factory=list)
-    max_bytes: int = 1 << 20
-    """Largest body that is no error."""
 
 
 TIME_WAIT = "TIME-WAIT"
@@ -573,22 +445,6 @@ class PortOwner:
         return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
 
 
-@dataclass
-class FindPortOwners(Operation[Dict[int, List[PortOwner]]]):
-    """Return the sockets on each of these TCP or UDP ports: listeners, else connections; none for a free port."""
-
-    ports: List[int]
-    udp: bool = False
-
-
-@dataclass
-class FindListeners(Operation[List[Tuple[str, int]]]):
-    """Return the TCP or UDP addresses on which a started process and its descendants listen."""
-
-    process: int
-    udp: bool = False
-
-
 # --- changes of the host ----------------------------------------------------------------------------------------------
 
 
@@ -616,32 +472,6 @@ class SysctlOutcome:
 
 
 @dataclass
-class ReadSysctls(Operation[Dict[str, Sysctl]]):
-    """Return the state of each key."""
-
-    keys: List[str]
-
-
-@dataclass
-class WriteSysctls(Operation[Dict[str, SysctlOutcome]]):
-    """Set keys in the given order; all former values are saved on disk before the first write."""
-
-    values: Dict[str, str]
-    sudo: Optional[List[str]] = None
-    """Command that writes settings this user may not write; `key=value` is appended."""
-    scope: Optional[str] = None
-    """Name under which `Restore` can restore these settings before all others."""
-
-
-@dataclass
-class CreateCgroup(Operation[str]):
-    """Create a group whose processes share a quota of `cpus` CPUs, or change its quota; return its folder."""
-
-    name: str
-    cpus: float
-
-
-@dataclass
 class KeptContainers:
     """The marks of all that a connection creates with a container engine."""
 
@@ -649,33 +479,6 @@ class KeptContainers:
     """Label `NAME=VALUE` of its containers, networks and volumes."""
     parent: str
     """Control group of its containers, below the root group; removed with them."""
-
-
-@dataclass
-class TrackContainers(Operation[KeptContainers]):
-    """Record that an engine is about to create containers and load images; the agent's end removes them."""
-
-    engine: str
-    images: List[str] = field(default_factory=list)
-
-
-@dataclass
-class FindCgroup(Operation[Optional[str]]):
-    """Return the control group of any process, as in /proc/PID/cgroup; None where it has ended."""
-
-    pid: int
-
-
-@dataclass
-class ExpectCleanup(Operation[None]):
-    """Record a command; `Restore` with this scope runs it, or else the end of the agent, even by a kill."""
-
-    argv: List[str]
-    env: Dict[str, str]
-    """Environment variables in addition to the login's."""
-    within_s: float
-    scope: str
-    """Name of what is cleaned up, for messages too."""
 
 
 @dataclass
@@ -717,11 +520,6 @@ class HostRecords:
 
 
 @dataclass
-class ListRecords(Operation[HostRecords]):
-    """Return the changes to undo, the reports of watchdogs and the holder of the host."""
-
-
-@dataclass
 class UndoneChange:
     """The outcome of undoing a recorded change."""
 
@@ -735,22 +533,6 @@ class UndoneChange:
 
 
 @dataclass
-class Restore(Operation[List[UndoneChange]]):
-    """Undo this agent's changes and, unless `own`, those of abandoned agents, whose processes are ended."""
-
-    own: bool = False
-    scope: Optional[str] = None
-    """Undo only the agent's changes with this scope; None: all."""
-
-
-@dataclass
-class DeleteReport(Operation[None]):
-    """Delete a report after reading it."""
-
-    name: str
-
-
-@dataclass
 class LockResult:
     """The outcome of locking a host."""
 
@@ -758,29 +540,6 @@ class LockResult:
     """Host of the same run on the same machine that holds the lock; None: this connection holds it."""
     waited: bool
     """True where an earlier holder first restored its changes: facts gathered before are outdated."""
-
-
-@dataclass
-class LockHost(Operation[LockResult]):
-    """Lock this host for a run."""
-
-    run: str
-    host: str
-    """Name of the host in the inventory."""
-    who: str
-    """User and machine of the controller."""
-
-
-@dataclass
-class KeepStack(Operation[None]):
-    """Keep processes and changes after the agent's end for `lease_s` seconds; None: until `ReleaseHost`."""
-
-    lease_s: Optional[float] = None
-
-
-@dataclass
-class ReleaseHost(Operation[Optional[LockHolder]]):
-    """End the holder of the host, which restores everything: a kept stack, or a run with an expired lease."""
 
 
 # --- telemetry --------------------------------------------------------------------------------------------------------
@@ -816,24 +575,6 @@ class SampledService:
 
 
 @dataclass
-class StartTelemetry(Operation[None]):
-    """Start to sample the host and these services, and write the samples to a new file."""
-
-    path: str
-    interval_s: float
-    services: List[SampledService] = field(default_factory=list)
-    core_interval_s: Optional[float] = None
-    """Interval of core speeds; None: the interval of all samples."""
-
-
-@dataclass
-class AddServices(Operation[None]):
-    """Sample more services."""
-
-    services: List[SampledService]
-
-
-@dataclass
 class TelemetrySnapshot:
     """The result of sampling everything once, outside of the regular interval."""
 
@@ -848,30 +589,6 @@ class TelemetrySnapshot:
 
 
 @dataclass
-class TakeSnapshot(Operation[TelemetrySnapshot]):
-    """Sample now, outside of the regular interval."""
-
-
-@dataclass
-class ScheduleSnapshots(Operation[None]):
-    """Sample at these instants; regular samples pause until the last of them is over."""
-
-    at_ns: List[int]
-
-
-@dataclass
-class ScheduleSamples(Operation[None]):
-    """Sample expensive data (connections and clock rates) at these instants."""
-
-    at_ns: List[int]
-
-
-@dataclass
-class ReadLatest(Operation[Dict[str, Dict[str, Tuple[int, float]]]]):
-    """Return the last values of each service: metric → (instant in ns, value); nothing without a session."""
-
-
-@dataclass
 class TelemetrySummary:
     """The end of a telemetry session."""
 
@@ -879,64 +596,3 @@ class TelemetrySummary:
     """CPU quota that control groups give the host; None: no quota."""
     unavailable: List[str]
     """Data that one or more samples lack, with the reasons."""
-
-
-@dataclass
-class StopTelemetry(Operation[Optional[TelemetrySummary]]):
-    """End the session; return None where none is running."""
-
-
-# --- conversion -------------------------------------------------------------------------------------------------------
-
-
-def encode(value: object) -> Tuple[Any, bytes]:
-    """Return an operation or a result as JSON and a body; dataclasses within it are left to `frames.pack`."""
-    if not is_dataclass(value):
-        return value, b""
-    fields = dict(vars(value))
-    return fields, fields.pop("body", b"")
-
-
-def decode_operation(name: str, fields: JsonObject, body: bytes) -> Operation[Any]:
-    """Return the operation of a request. Raises KeyError for an unknown operation, TypeError for wrong fields."""
-    operation: Operation[Any] = decode(OPERATIONS[name], {**fields, "body": body} if body else fields)
-    return operation
-
-
-def decode_result(operation: Type[Operation[Result_co]], value: Any, body: bytes) -> Result_co:  # noqa: ANN401 - any JSON value
-    """Return the result of an operation. Raises AttributeError, KeyError, TypeError or ValueError for wrong values."""
-    result: Result_co = decode(_result_type(operation), {**value, "body": body} if body else value)
-    return result
-
-
-def decode(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type and its value in JSON
-    """Convert JSON to a value of a type: a dataclass, a container of dataclasses, or a type of JSON itself."""
-    if value is None or kind in (Any, bytes):
-        return value
-    if isinstance(kind, type) and is_dataclass(kind):
-        types = _field_types(kind)
-        return kind(**{name: decode(types[name], each) for name, each in value.items()})
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Union:  # Optional
-        return decode(parts[0], value)
-    if origin is list:
-        return [decode(parts[0], each) for each in value]
-    if origin is dict:
-        return {parts[0](name): decode(parts[1], each) for name, each in value.items()}
-    if origin is tuple:
-        kinds = repeat(parts[0]) if parts[-1] is Ellipsis else parts
-        value = tuple(decode(part, each) for part, each in zip(kinds, value))  # noqa: B905 - Python 3.8 has no strict
-    return SeenProcess(*value) if kind is SeenProcess else value
-
-
-@lru_cache(maxsize=None)
-def _field_types(kind: Any) -> Dict[str, Any]:  # noqa: ANN401 - a dataclass
-    return get_type_hints(kind)
-
-
-def _result_type(operation: Any) -> Any:  # noqa: ANN401 - a class that names its result: `Operation[…]`
-    return get_args(operation.__orig_bases__[0])[0]
-
-
-OPERATIONS: Dict[str, Type[Operation[Any]]] = {each.__name__: each for each in Operation.__subclasses__()}
-"""All operations by class name, which is also their name in a frame."""

@@ -11,6 +11,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from benchkit.agent.collector import number_after
 from benchkit.agent.common import poll_until, read_bytes
 from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import StopSignal
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
@@ -150,17 +151,11 @@ def end_processes(
     ]
 
 
-class StopPolicy(NamedTuple):
-    """The signal that asks a process to end, and its grace period, as in its record."""
-
-    signum: int = signal.SIGTERM
-    grace_s: float = 1.0
-
-    @classmethod
-    def of_record(cls, record: JsonObject) -> StopPolicy:
-        """Return the policy in a record, or the default: records of other benchkit versions may have none."""
-        grace_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", cls().grace_s))
-        return cls(record.get("stop_signum", cls().signum), grace_s)
+def recorded_stop(record: JsonObject) -> StopSignal:
+    """Return the signal and the grace period in a record, or the defaults."""
+    default = StopSignal()
+    within_s = min(LONGEST_GRACE_S, record.get("stop_grace_s", default.within_s))
+    return StopSignal(record.get("stop_signum", default.signum), within_s)
 
 
 def end_recorded(record: JsonObject) -> List[str]:
@@ -169,7 +164,7 @@ def end_recorded(record: JsonObject) -> List[str]:
     The record has no pid where the agent was killed during the launch: then only the tag identifies the process.
     `escaped` in the record has pid and start of descendants that left the session.
     """
-    pid, tag, policy = record.get("pid"), record.get("tag", ""), StopPolicy.of_record(record)
+    pid, tag, stop = record.get("pid"), record.get("tag", ""), recorded_stop(record)
     escaped = dict(record.get("escaped", ()))
     sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
     leader = None if pid is None else proc_stat(pid)
@@ -181,8 +176,8 @@ def end_recorded(record: JsonObject) -> List[str]:
             for each in all_processes().values()
             if each.state not in "ZX" and (each.session in sessions or (tag and tag_of(each.pid) == tag))
         ],
-        policy.grace_s,
-        signum_of=lambda _: policy.signum,
+        stop.within_s,
+        signum_of=lambda _: stop.signum,
     )
 
 

@@ -9,15 +9,16 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import Cgroup, ProcessPattern, unit_path
-from benchkit.agent.cgroups import Cgroups
+from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, ProcessPattern, unit_path
+from benchkit.agent.cgroups import Cgroups, memberships
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
-from benchkit.agent.common import OperationError, describe_full_disk, poll_until
+from benchkit.agent.common import OperationError, describe_full_disk, poll_until, read_text
 from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.proc import (
     TAG,
     UNKNOWN_OWNER,
@@ -67,44 +68,50 @@ class ProcessTable:
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
         threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
-    def start(self, wanted: ops.StartProcess) -> ops.ProcessReport:
+    @operation()
+    def start(self, spec: ProcessSpec, at_ns: Optional[int] = None) -> ops.ProcessReport:
         """Start a process, now or at a given instant."""
-        return self.start_child(wanted).report()
+        return self.start_child(spec, at_ns).report()
 
-    def start_child(self, wanted: ops.StartProcess) -> Child:
+    def start_child(self, spec: ProcessSpec, at_ns: Optional[int] = None) -> Child:
         """Start a process as `start` does, and return it."""
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
-            descriptors = self._streams.named(wanted, sinks, parent_fds)
-            child = self._recorded(wanted.command, sinks)
-            self._launch(child, descriptors, wanted.at_ns)
+            descriptors = self._streams.named(spec, sinks, parent_fds)
+            child = self._recorded(spec, sinks)
+            self._launch(child, descriptors, at_ns)
         return child
 
     def flush_outputs(self) -> None:
         """Return once all that processes have printed so far is in their files."""
         self._streams.flush()
 
-    def run(self, wanted: ops.RunCommand) -> ops.CompletedCommand:
-        """Run a short command and wait for its end."""
-        child, in_time = self._run(wanted.command, wanted.timeout_s, wanted.max_bytes, wanted.body)
+    @operation()
+    def run(self, command: ProcessSpec, timeout_s: float, max_bytes: int, body: bytes = b"") -> ops.Completed:
+        """Run a short command with `body` as its input; keep at most `max_bytes` of each output."""
+        child, in_time = self._run(command, timeout_s, max_bytes, body)
         out, err = (bytes(child.sinks[name].kept) for name in OUTPUTS)
-        return ops.CompletedCommand(child.report(), not in_time, len(out), out + err)
+        if child.ended is None:
+            raise OperationError("survived", f"{command.argv[0]} could not be ended after {timeout_s:g} s")
+        return ops.Completed(child.ended, not in_time, len(out), out + err)
 
-    def run_for_agent(self, command: ops.CommandSpec, timeout_s: float) -> Tuple[Optional[int], str]:
+    def run_for_agent(self, command: ProcessSpec, timeout_s: float) -> Tuple[Optional[int], str]:
         """Run a command for the agent itself; return its exit code and the start of its output."""
         child, _ = self._run(command, timeout_s, self.ANSWER_BYTES, b"", own=True)
         text = b"".join(bytes(child.sinks[name].kept) for name in OUTPUTS).decode(errors="replace")
         return (child.ended.exit_code if child.ended else None), text
 
-    def wait(self, wanted: ops.WaitForProcess) -> ops.ProcessReport:
+    @operation()
+    def wait(self, number: int, timeout_s: float) -> ops.ProcessReport:
         """Wait for the end of a process, at most for a time."""
-        child = self.child(wanted.id)
-        self.wait_for(child, wanted.timeout_s)
+        child = self.child(number)
+        self.wait_for(child, timeout_s)
         return child.report()
 
-    def stop(self, wanted: ops.StopProcesses) -> ops.StoppedProcesses:
+    @operation()
+    def stop(self, numbers: Sequence[int], signum: int, grace_s: float) -> ops.StoppedProcesses:
         """Signal processes with all their descendants; kill those that are running after the grace period."""
-        return self._stop([(self.child(each), wanted.signum) for each in wanted.ids], wanted.grace_s)
+        return self._stop([(self.child(each), signum) for each in numbers], grace_s)
 
     def stop_child(self, child: Child, signum: int = signal.SIGTERM, grace_s: float = 1.0) -> None:
         """Stop one process as `stop` does."""
@@ -134,39 +141,36 @@ class ProcessTable:
         survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
-    def watch(self, wanted: ops.WatchProcesses) -> ops.ProcessReport:
-        """Watch processes of other programs together, like one process. Raises OperationError where there are none."""
+    @operation()
+    def watch(
+        self, cgroup: Optional[str] = None, unit: Optional[str] = None, pattern: Optional[str] = None
+    ) -> ops.ProcessReport:
+        """Watch processes of other programs together, like one process, and never signal them.
+
+        They are named by a control group, a systemd unit, or a regular expression that matches a part of their command
+        lines. Raises OperationError where there are none.
+        """
         try:
-            if wanted.pattern is not None:
-                group: Cgroup = ProcessPattern(wanted.pattern)
-            else:
-                group = Cgroup.at(wanted.cgroup or unit_path(wanted.unit or ""))
+            group = ProcessPattern(pattern) if pattern is not None else Cgroup.at(cgroup or unit_path(unit or ""))
         except UnavailableError as error:
             raise OperationError("not-found", str(error)) from None
         found = sorted((each.start, each.pid) for each in map(proc_stat, group.pids()) if each is not None)
         if not found:
             raise OperationError("not-found", f"no process is in {group.title}")
-        child = self._numbered(ops.CommandSpec([group.title]), {})
+        child = self._numbered(ProcessSpec([group.title]), {})
         child.start, child.pid = found[0]
         child.started_ns, child.foreign_group, child.is_watched_only = time.monotonic_ns(), group, True
         with self._changed:
             self._children[child.id] = child
         return child.report()
 
-    def list_trees(self, _: ops.ListTrees) -> List[ops.StartedTree]:
-        """Return the started processes that are running, or have running descendants, with their descendants."""
-        trees = self.trees()
-        return [
-            ops.StartedTree(
-                child.report(),
-                child.command.argv,
-                [ops.NamedProcess(each.pid, each.name) for each in trees.get(child.id, ())],
-            )
-            for child in list(self._children.values())
-            if child.ended is None or child.id in trees
-        ]
+    @operation()
+    def members(self, number: int) -> List[ops.NamedProcess]:
+        """Return the running ones of a started process and its descendants."""
+        return [ops.NamedProcess(each.pid, each.name) for each in self.trees().get(number, ())]
 
-    def list_all(self, _: ops.ListProcesses) -> ops.ProcessList:
+    @operation()
+    def list_all(self) -> ops.ProcessList:
         """Return all visible processes, also those of other programs and users."""
         try:
             namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
@@ -178,9 +182,10 @@ class ProcessTable:
         ]
         return ops.ProcessList(os.getpid(), namespace, found)
 
-    def cpu_times(self, wanted: ops.ReadCpuTimes) -> Dict[int, ops.CpuTime]:
-        """Return the CPU times of process trees, by the number of the process."""
-        children = [self.child(each) for each in wanted.ids]
+    @operation()
+    def cpu_times(self, numbers: Sequence[int]) -> Dict[int, ops.CpuTime]:
+        """Return the CPU times of process trees, by the number of the process, all read at once."""
+        children = [self.child(each) for each in numbers]
         trees = self.trees()
         used = {}
         for child in children:
@@ -189,15 +194,26 @@ class ProcessTable:
             used[child.id] = ops.CpuTime(split.user_s, split.system_s, len(tree))
         return used
 
-    def count_by_cgroup(self, wanted: ops.CountByCgroup) -> None:
-        """Count a started process by a control group, which may appear later."""
+    @operation()
+    def count_by_cgroup(self, number: int, path: str) -> None:
+        """Count the processes and the CPU time of a control group, such as a container's, for a started process.
+
+        `path` is below the mount point of control groups, or as in /proc/PID/cgroup; the group may appear later.
+        Stopping the process signals no process of the group: those left are killed after the grace period.
+        """
         try:
-            group = Cgroup.at(wanted.path)
+            group = Cgroup.at(path)
         except UnavailableError as error:
             raise OperationError("not-found", str(error)) from None
         if os.getpid() in group.pids():  # stopping the process kills everything in the group
             raise OperationError("not-found", f"{group.title}: it also contains the agent of this host")
-        self.child(wanted.id).foreign_group = group
+        self.child(number).foreign_group = group
+
+    @operation()
+    def cgroup_of(self, pid: int) -> Optional[str]:
+        """Return the control group of any process, as `count_by_cgroup` takes it; None where it has ended."""
+        paths = memberships(read_text(f"/proc/{pid}/cgroup") or "")
+        return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
     def has_ended(self, number: int) -> bool:
         """Return True where the started process itself has ended."""
@@ -207,7 +223,7 @@ class ProcessTable:
         """Stop all processes, each by its own signal, and start no more; return the ones that ran, and failures."""
         with self._changed:
             self._closing = True
-            signals = [(child, child.command.stop_signum) for child in self._children.values()]
+            signals = [(child, child.command.stop.signum) for child in self._children.values()]
             watched = {child.id for child, _ in signals if child.is_watched_only}
         trees = {number: tree for number, tree in self.trees().items() if number not in watched}
         running = [f"{each.name} ({each.pid})" for group in trees.values() for each in group]
@@ -222,7 +238,7 @@ class ProcessTable:
         return running, failures
 
     def _run(
-        self, command: ops.CommandSpec, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
+        self, command: ProcessSpec, timeout_s: float, max_bytes: int, body: bytes, *, own: bool = False
     ) -> Tuple[Child, bool]:
         sinks: Dict[str, Sink] = {}
         with contextlib.ExitStack() as parent_fds:
@@ -235,12 +251,12 @@ class ProcessTable:
             self.stop_child(child)
         return child, in_time
 
-    def _numbered(self, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> Child:
+    def _numbered(self, command: ProcessSpec, sinks: Dict[str, Sink]) -> Child:
         with self._changed:
             self._count += 1
             return Child(self._count, command, sinks)
 
-    def _recorded(self, command: ops.CommandSpec, sinks: Dict[str, Sink]) -> Child:
+    def _recorded(self, command: ProcessSpec, sinks: Dict[str, Sink]) -> Child:
         """Return a child to launch, after writing its record. Raises OSError where that fails."""
         child = self._numbered(command, sinks)
         child.record = self._records.note("process", self._change(child), synced=False)
@@ -252,8 +268,8 @@ class ProcessTable:
         change: JsonObject = {
             "program": command.argv[0],
             "tag": f"{self._records.tag}{child.id}",
-            "stop_signum": int(command.stop_signum),
-            "stop_grace_s": command.stop_grace_s,
+            "stop_signum": int(command.stop.signum),
+            "stop_grace_s": command.stop.within_s,
         }
         if child.pid:
             change.update(pid=child.pid, start=child.start, escaped=sorted(child.escaped))

@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from benchkit.agent.collector import MetricKey, Values
 from benchkit.agent.frames import JsonObject
@@ -67,7 +67,7 @@ class SamplingSchedule:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
 
-    def tick_at(self, at_ns: List[int]) -> None:
+    def tick_at(self, at_ns: Sequence[int]) -> None:
         """Tick at these instants; regular ticks pause until the last of them is over."""
         with self._changed:
             self._instants = sorted([*self._instants, *at_ns])

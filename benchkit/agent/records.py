@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
 from benchkit.agent.common import read_bytes, read_text, sync_folder, write_whole
-from benchkit.agent.frames import JsonObject
+from benchkit.agent.frames import JsonObject, to_json
+from benchkit.agent.operations import operation
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir
 
@@ -119,7 +120,7 @@ class Records:
     def report(self, content: JsonObject) -> None:
         """Write a report, for the next connection, of what was restored after an agent's end."""
         path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
-        write_whole(path, json.dumps({"at": time.time(), **content}, default=vars).encode(), synced=True)
+        write_whole(path, json.dumps({"at": time.time(), **content}, default=to_json).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
 
@@ -131,6 +132,7 @@ class Records:
                 found.append({**json.loads(read_bytes(str(path)) or b""), "name": path.name})
         return found
 
+    @operation()
     def delete_report(self, name: str) -> None:
         """Delete a report after reading it."""
         if name in {path.name for path in self._reports()}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from benchkit.agent.collector import Collector, UnavailableError
 from benchkit.agent.process_collectors import ProcessTrees
@@ -93,7 +93,7 @@ class ScheduledSampler(threading.Thread):
 
     def __init__(
         self,
-        at_ns: List[int],
+        at_ns: Sequence[int],
         factories: List[Tuple[SeriesGroup, Factory]],
         established: EstablishedConnections,
         recorder: Recorder,

@@ -11,32 +11,32 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+from pathlib import PurePosixPath
+from typing import List, Optional, Tuple
 
-from benchkit.agent import http_client
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import OperationError, refusal_of, write_all
-from benchkit.agent.containers import Containers, find_cgroup
+from benchkit.agent.containers import Containers
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, JsonObject, pack
-from benchkit.agent.host_lock import holder
-from benchkit.agent.operations import CommandSpec, Operation
+from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
-from benchkit.agent.telemetry import TelemetryRequests
-from benchkit.agent.temporary_files import TemporaryFolders
+from benchkit.agent.telemetry import Telemetry
 from benchkit.agent.timetable import Timetable
-from benchkit.agent.undo import Undo, expect_cleanup
+from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog import run_under_watchdog
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
 DISCONNECTED = "the controller disconnected without a goodbye"
+IMMEDIATE = ("Agent.read_clocks", "Agent.goodbye")
+"""Operations that are executed by the thread that reads requests."""
 UNDO_PAUSES_S = (1.0, 2.0)
 """Pauses before further attempts to undo a change: a container engine refuses for a moment while it cleans up."""
 
@@ -65,71 +65,22 @@ class Agent:
         self._free = threading.BoundedSemaphore(self.MAX_REQUESTS)
         self._workdir = workdir
         self._records = records
-        self._files = files = FileStore(workdir)
         cgroups = Cgroups(records)
         self._processes = processes = ProcessTable(workdir, records, cgroups)
-        sockets = SocketProbes(processes)
+        self._files = FileStore(workdir, records, processes.flush_outputs)
 
         def run(argv: List[str], time_s: float) -> Tuple[Optional[int], str]:
-            return processes.run_for_agent(CommandSpec(argv), time_s)
+            return processes.run_for_agent(ProcessSpec(argv), time_s)
 
         sysctls = Sysctls(records, run)
-        containers = Containers(records, run)
-        temporary = TemporaryFolders(workdir, records, files)
-        self._undo = Undo(workdir, records, sysctls, run)
         timetable = Timetable(processes)
-        telemetry = TelemetryRequests(workdir, processes, timetable)
-        self.handlers: Dict[Type[Operation[Any]], Callable[[Any], Any]] = {
-            ops.ReadClocks: lambda _: ops.Clocks(time.monotonic_ns(), time.time_ns()),
-            ops.Goodbye: self._note_goodbye,
-            ops.GatherFacts: FactsReader(workdir, processes, sysctls).gather,
-            ops.MissingFiles: files.missing,
-            ops.UploadChunk: files.upload,
-            ops.PlaceFiles: files.place,
-            ops.MakeFolder: lambda wanted: files.mkdir(wanted.path),
-            ops.MakeTemporaryFolder: temporary.make,
-            ops.WriteTemporaryFile: temporary.write,
-            ops.RemovePath: temporary.remove,
-            ops.RemoveWorkdir: self._remove_workdir,
-            ops.ListFolder: files.list,
-            ops.ReadChunk: self._read_chunk,
-            ops.CompressFile: files.compress,
-            ops.ArchiveFiles: files.archive,
-            ops.StartProcess: processes.start,
-            ops.RunCommand: processes.run,
-            ops.WaitForProcess: processes.wait,
-            ops.StopProcesses: processes.stop,
-            ops.ListTrees: processes.list_trees,
-            ops.ListProcesses: processes.list_all,
-            ops.ReadCpuTimes: processes.cpu_times,
-            ops.CountByCgroup: processes.count_by_cgroup,
-            ops.WatchProcesses: processes.watch,
-            ops.RunTimetable: timetable.run,
-            ops.StopTimetable: timetable.stop,
-            ops.ProbePort: sockets.probe_port,
-            ops.GetHttp: http_client.get,
-            ops.FindPortOwners: sockets.port_owners,
-            ops.FindListeners: sockets.listeners,
-            ops.ReadSysctls: lambda wanted: sysctls.read(wanted.keys),
-            ops.WriteSysctls: sysctls.write,
-            ops.CreateCgroup: cgroups.create,
-            ops.TrackContainers: containers.track,
-            ops.FindCgroup: find_cgroup,
-            ops.ExpectCleanup: lambda wanted: expect_cleanup(records, wanted),
-            ops.StartTelemetry: telemetry.start,
-            ops.AddServices: lambda wanted: telemetry.session().add(wanted.services),
-            ops.TakeSnapshot: lambda _: telemetry.session().snapshot(),
-            ops.ScheduleSnapshots: lambda wanted: telemetry.session().schedule_snapshots(wanted.at_ns),
-            ops.ScheduleSamples: lambda wanted: telemetry.session().schedule_samples(wanted.at_ns),
-            ops.ReadLatest: telemetry.latest,
-            ops.StopTelemetry: telemetry.stop,
-            ops.ListRecords: self._list_records,
-            ops.Restore: self._restore,
-            ops.DeleteReport: lambda wanted: records.delete_report(wanted.name),
-            ops.LockHost: watchdog.lock,
-            ops.KeepStack: watchdog.keep,
-            ops.ReleaseHost: lambda _: watchdog.release(),
-        }
+        self._undo = Undo(workdir, records, sysctls, run)
+        objects = (
+            *(self, self._files, processes, timetable, sysctls, cgroups, records, watchdog, self._undo),
+            *(FactsReader(workdir, processes, sysctls), Containers(records, run)),
+            *(SocketProbes(processes), Telemetry(workdir, processes, timetable)),
+        )
+        self._objects = {type(each).__name__: each for each in objects}
 
     def serve(self) -> str:
         """Execute requests until the agent has to end; return the reason."""
@@ -170,28 +121,22 @@ class Agent:
             undone += self._undo.own_with_leftovers()
         return failures + [failure for each in undone for failure in each.failures]
 
-    def _note_goodbye(self, _: ops.Goodbye) -> None:
+    @operation()
+    def read_clocks(self) -> ops.Clocks:
+        """Read the clocks, for comparison with the controller's."""
+        return ops.Clocks(time.monotonic_ns(), time.time_ns())
+
+    @operation()
+    def goodbye(self) -> None:
+        """Announce an orderly end of the connection: the watchdog then reports only failures to restore."""
         self._goodbye = True
 
-    def _read_chunk(self, wanted: ops.ReadChunk) -> ops.FileChunk:
-        self._processes.flush_outputs()
-        return self._files.read(wanted)
+    @operation()
+    def remove_workdir(self) -> PurePosixPath:
+        """Remove the work directory with everything in it, and return its path; only the agent's end may follow.
 
-    def _list_records(self, _: ops.ListRecords) -> ops.HostRecords:
-        records = []
-        for _path, record in self._records.all():
-            state = "mine" if self._records.is_own(record) else "other"
-            records.append({**record, "state": "abandoned" if self._records.is_abandoned(record) else state})
-        orphans = [ops.NamedProcess(each.pid, each.name) for each in self._records.orphans()]
-        return ops.HostRecords(records, orphans, self._records.reports(), holder())
-
-    def _restore(self, wanted: ops.Restore) -> List[ops.UndoneChange]:
-        undone = self._undo.own(wanted.scope)
-        if any(each.notes for each in undone):
-            self._undo.report_notes("the settings of a run were restored", undone)
-        return undone if wanted.own else [*undone, *self._undo.abandoned()]
-
-    def _remove_workdir(self, _: ops.RemoveWorkdir) -> str:
+        Raises OperationError while it has records of changes to undo.
+        """
         remaining = len(self._records.all())
         if remaining:
             raise OperationError(
@@ -201,7 +146,7 @@ class Agent:
             )
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(str(self._workdir.root))
-        return str(self._workdir.root)
+        return PurePosixPath(self._workdir.root)
 
     def _receive(self, size: int) -> bytes:
         ready = dict(self._waiting.poll())
@@ -213,8 +158,8 @@ class Agent:
         return os.read(self._requests, size)
 
     def _dispatch(self, header: JsonObject, body: bytes) -> None:
-        # The controller measures the round trip of ReadClocks; after Goodbye, it waits for the end of the agent.
-        if header.get("op") in ("ReadClocks", "Goodbye"):
+        # The controller measures the round trip of `read_clocks`; after `goodbye`, it waits for the end of the agent.
+        if header.get("op") in IMMEDIATE:
             self._answer(header, body)
         elif self._free.acquire(blocking=False):
             threading.Thread(target=self._execute, args=(header, body), daemon=True).start()
@@ -232,8 +177,8 @@ class Agent:
         answer: JsonObject = {"id": header["id"]}
         content = b""
         try:
-            operation = ops.decode_operation(header["op"], header.get("args", {}), body)
-            answer["ok"], content = ops.encode(self.handlers[type(operation)](operation))
+            owner, _, name = header["op"].partition(".")
+            answer["ok"], content = ops.encode(ops.execute(self._objects[owner], name, header.get("args", {}), body))
         except (OperationError, OSError) as error:
             refusal = error if isinstance(error, OperationError) else refusal_of(error, self._workdir.root)
             answer["error"] = {"kind": refusal.kind, "what": refusal.what, "why": refusal.why}

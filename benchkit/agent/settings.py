@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, read_text
 from benchkit.agent.frames import JsonObject
+from benchkit.agent.operations import operation
 from benchkit.agent.records import Records
+
+WRITE_S = 60.0
+"""Time for all writes of one request; each may be a call of sudo."""
 
 RunCommand = Callable[[List[str], float], Tuple[Optional[int], str]]
 """Runs a command with a timeout in seconds; returns its exit code, None where it did not end, and its output."""
@@ -27,42 +31,49 @@ class Sysctls:
         self._run_command = run_command
         self._lock = threading.Lock()
 
-    def read(self, keys: List[str]) -> Dict[str, ops.Sysctl]:
+    @operation()
+    def read(self, keys: Sequence[str]) -> Dict[str, ops.Sysctl]:
         """Return the state of each key."""
         return {key: self._read(key) for key in keys}
 
-    def write(self, wanted: ops.WriteSysctls) -> Dict[str, ops.SysctlOutcome]:
-        """Set keys in the given order; all former values are saved on disk before the first write."""
+    @operation(within_s=WRITE_S)
+    def write(
+        self, values: Mapping[str, str], sudo: Optional[Sequence[str]] = None, scope: Optional[str] = None
+    ) -> Dict[str, ops.SysctlOutcome]:
+        """Set keys in the given order, and read them; all former values are saved on disk before the first write.
+
+        `sudo` is a command that writes settings this user may not write; `key=value` is appended. `Undo.restore` can
+        restore the settings of a `scope` before all others; the agent's end restores all.
+        """
         with self._lock:
-            before = {key: self._read(key) for key in wanted.values}
+            before = {key: self._read(key) for key in values}
             outcomes: Dict[str, ops.SysctlOutcome] = {}
             former: Dict[str, Optional[str]] = {}
-            for key, value in wanted.values.items():
+            for key, value in values.items():
                 found = before[key]
                 if found.state != "present":
                     outcomes[key] = ops.SysctlOutcome(found.state)
                 elif same_value(found.value, value):
                     outcomes[key] = ops.SysctlOutcome("already", found.value, found.value)
-                elif not found.writable and not wanted.sudo:
+                elif not found.writable and not sudo:
                     outcomes[key] = ops.SysctlOutcome("read-only", found.value, found.value)
                 else:
                     former[key] = found.value
             if not former:
                 return outcomes
-            values = {key: wanted.values[key] for key in former}
-            change = {"former": former, "sudo": wanted.sudo, "scope": wanted.scope}
-            record = self._records.note("sysctl", {**change, "written": values})
-            for key, value in values.items():
-                why = self._set(key, value, wanted.sudo)
+            change = {"former": former, "sudo": sudo, "scope": scope}
+            record = self._records.note("sysctl", {**change, "written": {key: values[key] for key in former}})
+            for key, former_value in former.items():
+                why = self._set(key, values[key], sudo)
                 now = self._read(key).value
-                outcome = "refused" if why else "applied" if same_value(now, value) else "differs"
-                outcomes[key] = ops.SysctlOutcome(outcome, former[key], now, why)
+                outcome = "refused" if why else "applied" if same_value(now, values[key]) else "differs"
+                outcomes[key] = ops.SysctlOutcome(outcome, former_value, now, why)
             stored = {key: self._read(key).value for key in former}
             if all(same_value(stored[key], former[key]) for key in former):
                 self._records.drop(record)
             elif any(not same_value(stored[key], values[key]) for key in former):
                 self._records.note("sysctl", {**change, "written": stored}, path=record)
-            return {key: outcomes[key] for key in wanted.values}
+            return {key: outcomes[key] for key in values}
 
     def restore(self, record: JsonObject) -> List[str]:
         """Restore the former values of a record, the last written first, and verify them; return failures.
@@ -109,7 +120,7 @@ class Sysctls:
         value = read_text(str(path))
         return ops.Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
 
-    def _set(self, key: str, value: str, sudo: Optional[List[str]]) -> Optional[str]:
+    def _set(self, key: str, value: str, sudo: Optional[Sequence[str]]) -> Optional[str]:
         """Write a value; return the reason of a failure, else None."""
         path = self._path(key)
         if os.access(path, os.W_OK):

@@ -9,11 +9,12 @@ import socket
 import struct
 import sys
 import time
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import poll_until, read_text, with_port
-from benchkit.agent.http_client import connect
+from benchkit.agent.http_client import connect, get
+from benchkit.agent.operations import operation
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
@@ -56,30 +57,43 @@ class SocketProbes:
     def __init__(self, processes: ProcessTable) -> None:
         self._processes = processes
 
-    def probe_port(self, wanted: ops.ProbePort) -> ops.PortProbe:
-        """Wait until a socket accepts connections, or until a process has ended."""
-        process, timeout_s = wanted.process, wanted.timeout_s
+    @operation()
+    def probe_port(self, at: ops.SocketAddress, timeout_s: float, process: Optional[int] = None) -> ops.PortProbe:
+        """Wait until a socket accepts connections, or until a started process has ended."""
         began = time.monotonic()
         error: Optional[str] = None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
             has_ended = process is not None and self._processes.has_ended(process)
-            error = _try_to_connect(wanted.at, max(0.05, began + timeout_s - time.monotonic()))
+            error = _try_to_connect(at, max(0.05, began + timeout_s - time.monotonic()))
             if error is None or has_ended:
                 break
         ended = process is not None and self._processes.has_ended(process)
         return ops.PortProbe(error is None, time.monotonic() - began, error, ended)
 
-    def port_owners(self, wanted: ops.FindPortOwners) -> Dict[int, List[ops.PortOwner]]:
+    @operation()
+    def get_http(
+        self,
+        at: ops.SocketAddress,
+        timeout_s: float,
+        path: str = "/",
+        headers: Sequence[Tuple[str, str]] = (),
+        max_bytes: int = 1 << 20,
+    ) -> ops.HttpPage:
+        """Send a GET request over HTTP/1.1 and a new connection; a larger body than `max_bytes` is an error."""
+        return get(at, timeout_s, path, headers, max_bytes)
+
+    @operation()
+    def port_owners(self, ports: Sequence[int], udp: bool = False) -> Dict[int, List[ops.PortOwner]]:  # noqa: FBT001, FBT002 - as JSON
         """Return the sockets on each of these TCP or UDP ports, with their visible processes; none for a free port.
 
         Without listeners on a port that is still taken, they are the connections with that local port. Outgoing
         connections may have any port of ip_local_port_range, and keep it for a minute after their end (TIME-WAIT).
         """
-        kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
-        bindable = {port: is_free(port, udp=wanted.udp) for port in wanted.ports}
-        busy = [port for port in wanted.ports if not bindable[port]]
+        kind, bound = (UDP, UDP_BOUND) if udp else (TCP, TCP_LISTEN)
+        bindable = {port: is_free(port, udp=udp) for port in ports}
+        busy = [port for port in ports if not bindable[port]]
         sockets = [(inode, each) for inode, each in _sockets(kind) if each.port in busy] if busy else []
-        found: Dict[int, List[ops.PortOwner]] = {port: [] for port in wanted.ports}
+        found: Dict[int, List[ops.PortOwner]] = {port: [] for port in ports}
         for port in busy:
             of_port = [each for _, each in sockets if each.port == port]
             listeners = [each for each in of_port if each.state == bound]
@@ -90,10 +104,11 @@ class SocketProbes:
         _find_processes({inode: each for inode, each in sockets if inode and each in owners})
         return found
 
-    def listeners(self, wanted: ops.FindListeners) -> List[Tuple[str, int]]:
+    @operation()
+    def listeners(self, process: int, udp: bool = False) -> List[Tuple[str, int]]:  # noqa: FBT001, FBT002 - as JSON
         """Return the TCP or UDP addresses on which a started process and its descendants listen."""
-        kind, bound = (UDP, UDP_BOUND) if wanted.udp else (TCP, TCP_LISTEN)
-        tree = self._processes.trees().get(wanted.process, ())
+        kind, bound = (UDP, UDP_BOUND) if udp else (TCP, TCP_LISTEN)
+        tree = self._processes.trees().get(process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
         sockets = (each for inode, each in _sockets(kind) if each.state == bound and inode in inodes)
         return sorted({(each.address or "", each.port) for each in sockets})

@@ -6,12 +6,13 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import OperationError
+from benchkit.agent.operations import HostPath, operation
 from benchkit.agent.process_collectors import ProcessTree, ProcessTrees, ScheduledProcesses
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import Recorder, SamplingSchedule, SeriesGroup
@@ -23,12 +24,13 @@ from benchkit.agent.timetable import Timetable
 from benchkit.agent.workdir import Workdir
 
 SHORTEST_S, LONGEST_S = 0.01, 600.0
+SNAPSHOT_S = 20.0
+"""Time for sampling everything once: it takes milliseconds, on an overloaded host seconds."""
 
 
 class Session:
     """Telemetry that runs until it is stopped."""
 
-    SAMPLE_TIMEOUT_S = 20.0
     POLL_TIMEOUT_S = 0.25
     """Time that an extra sample waits for servers' own counters."""
     STOP_TIMEOUT_S = 2.0
@@ -59,7 +61,7 @@ class Session:
         self._sampler.start()
         self._core_speeds.start()
 
-    def add(self, services: List[ops.SampledService]) -> None:
+    def add(self, services: Sequence[ops.SampledService]) -> None:
         """Add services; one without `process` is started by the timetable, under its name."""
         for service in services:
             if service.process is not None:
@@ -82,8 +84,8 @@ class Session:
     def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample now."""
         at_ns = time.monotonic_ns()
-        if not self._sampling.tick_now(self.SAMPLE_TIMEOUT_S):
-            raise OperationError("timeout", f"sampling the host took more than {self.SAMPLE_TIMEOUT_S:g} s")
+        if not self._sampling.tick_now(SNAPSHOT_S):
+            raise OperationError("timeout", f"sampling the host took more than {SNAPSHOT_S:g} s")
         self._polling.tick_now(self.POLL_TIMEOUT_S)
         trees = self._service_trees
         escapes = {name: tree.escape() for name, tree in trees.items()}
@@ -94,11 +96,11 @@ class Session:
             escapes={name: why for name, why in escapes.items() if why is not None},
         )
 
-    def schedule_snapshots(self, at_ns: List[int]) -> None:
+    def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
         """Sample at these instants; regular samples pause until the last of them is over."""
         self._sampling.tick_at(at_ns)
 
-    def schedule_samples(self, at_ns: List[int]) -> None:
+    def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample the expensive collectors of the host and of all services added so far at these instants."""
         sampler = ScheduledSampler(at_ns, list(self._scheduled), self._established, self.recorder)
         self._scheduled_samplers.append(sampler)
@@ -128,7 +130,7 @@ class Session:
         self._scheduled += [(self.recorder.group(service), factory) for factory in factories]
 
 
-class TelemetryRequests:
+class Telemetry:
     """Telemetry of the host, one session at a time, from `start` to `stop`; safe for many threads."""
 
     def __init__(self, workdir: Workdir, processes: ProcessTable, timetable: Timetable) -> None:
@@ -138,39 +140,72 @@ class TelemetryRequests:
         self._lock = threading.Lock()
         self._session: Optional[Session] = None
 
-    def start(self, wanted: ops.StartTelemetry) -> None:
-        """Start to sample, and write the samples to a new file."""
-        interval_s = wanted.interval_s
+    @operation()
+    def start(
+        self,
+        path: HostPath,
+        interval_s: float,
+        services: Sequence[ops.SampledService] = (),
+        core_interval_s: Optional[float] = None,
+    ) -> None:
+        """Start to sample the host and these services, and write the samples to a new file.
+
+        `core_interval_s` is the interval of core speeds, if it differs.
+        """
         if not SHORTEST_S <= interval_s <= LONGEST_S:
             what = f"an interval of {interval_s:g} s; allowed: {SHORTEST_S:g} to {LONGEST_S:g} s"
             raise OperationError("bad-request", what)
         with self._lock:
             if self._session is not None:
                 raise OperationError("busy", "telemetry of this host is running already")
-            file = self._workdir.inside(wanted.path, write=True)
-            core_interval_s = wanted.core_interval_s or interval_s
-            session = Session(file, interval_s, core_interval_s, self._processes, self._timetable)
+            file = self._workdir.inside(path, write=True)
+            session = Session(file, interval_s, core_interval_s or interval_s, self._processes, self._timetable)
             try:
-                session.add(wanted.services)
+                session.add(services)
             except BaseException:
                 session.stop()
                 raise
             self._session = session
 
-    def session(self) -> Session:
+    def _running(self) -> Session:
         """Return the running session. Raises OperationError without one."""
         session = self._session
         if session is None:
             raise OperationError("not-found", "telemetry of this host is not running")
         return session
 
-    def latest(self, _: ops.ReadLatest) -> Dict[str, Dict[str, Tuple[int, float]]]:
-        """Return the last values of each service; nothing without a session."""
+    @operation()
+    def add(self, services: Sequence[ops.SampledService]) -> None:
+        """Sample these services too."""
+        self._running().add(services)
+
+    @operation(within_s=SNAPSHOT_S)
+    def snapshot(self) -> ops.TelemetrySnapshot:
+        """Sample everything now, outside of the regular interval."""
+        return self._running().snapshot()
+
+    @operation()
+    def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
+        """Sample at these instants; regular samples pause until the last of them is over."""
+        self._running().schedule_snapshots(at_ns)
+
+    @operation()
+    def schedule_samples(self, at_ns: Sequence[int]) -> None:
+        """Sample expensive data (connections and clock rates) at these instants.
+
+        Connections are counted for the services that are sampled at the time of the call.
+        """
+        self._running().schedule_samples(at_ns)
+
+    @operation()
+    def latest(self) -> Dict[str, Dict[str, Tuple[int, float]]]:
+        """Return the last values of each service: metric → (instant in ns, value); nothing without a session."""
         session = self._session
         return {} if session is None else session.recorder.latest()
 
-    def stop(self, _: ops.StopTelemetry) -> Optional[ops.TelemetrySummary]:
-        """End the session, if there is one."""
+    @operation(within_s=SNAPSHOT_S)
+    def stop(self) -> Optional[ops.TelemetrySummary]:
+        """End the session; return None where none is running."""
         with self._lock:
             session, self._session = self._session, None
         return None if session is None else session.stop()

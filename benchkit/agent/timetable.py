@@ -11,11 +11,12 @@ import queue
 import signal
 import threading
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from benchkit.agent import operations as ops
 from benchkit.agent.child_process import Child
 from benchkit.agent.common import OperationError
+from benchkit.agent.operations import operation
 from benchkit.agent.proc import cpu_clock_s
 from benchkit.agent.processes import ProcessTable
 
@@ -43,7 +44,8 @@ class Timetable:
         self._latest_s: Dict[str, float] = {}
         self._awaited: Dict[str, Callable[[Child], None]] = {}
 
-    def run(self, wanted: ops.RunTimetable) -> List[ops.ScheduledProcess]:
+    @operation()
+    def run(self, starts: Sequence[ops.ScheduledStart]) -> List[ops.ScheduledProcess]:
         """Start processes at their instants and wait until all have ended; return their reports in order.
 
         If one cannot be started, or on `stop`, all are stopped and OperationError is raised.
@@ -58,9 +60,9 @@ class Timetable:
         ending = threading.Thread(target=self._end_at_limits, args=(running,), name="limits", daemon=True)
         ending.start()
         try:
-            for each in wanted.starts:
+            for each in starts:
                 self._refuse_if_stopped()
-                started = Started(each, self._processes.start_child(each.start))
+                started = Started(each, self._processes.start_child(each.process, each.at_ns))
                 with self._lock:
                     self._started.append(started)
                 running.put(started)
@@ -86,7 +88,8 @@ class Timetable:
                 self._overran.append(each.child.id)
                 self._processes.stop_child(each.child, signal.SIGINT, each.wanted.grace_s)
 
-    def stop(self, _: ops.StopTimetable) -> None:
+    @operation()
+    def stop(self) -> None:
         """End all processes and start no more; the running request is then refused."""
         self._stopped.set()
         self._end_all()
@@ -107,7 +110,7 @@ class Timetable:
         remaining = [each.child.id for each in list(self._started) if each.child.ended is None]
         if remaining:
             with contextlib.suppress(OperationError):
-                self._processes.stop(ops.StopProcesses(remaining, signal.SIGTERM, 1.0))
+                self._processes.stop(remaining, signal.SIGTERM, 1.0)
 
     def cpu_s(self, service: str) -> float:
         """Return the CPU time that all processes of a service have taken so far; it never decreases."""

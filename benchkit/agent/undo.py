@@ -6,16 +6,17 @@ import contextlib
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from benchkit.agent.cgroups import remove_cgroup
 from benchkit.agent.common import OperationError
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import ExpectCleanup, UndoneChange
+from benchkit.agent.host_lock import holder
+from benchkit.agent.operations import HostRecords, NamedProcess, UndoneChange, operation
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records
-from benchkit.agent.settings import RunCommand, Sysctls
+from benchkit.agent.settings import WRITE_S, RunCommand, Sysctls
 from benchkit.agent.workdir import Workdir
 
 Undoing = Callable[[JsonObject], List[str]]
@@ -40,6 +41,32 @@ class Undo:
             CONTAINERS: partial(remove_containers, run=run),
         }
         self._survive_reboot = frozenset({"folder", "file", "cleanup", CONTAINERS})
+
+    @operation()
+    def traces(self) -> HostRecords:
+        """Return the changes to undo, the reports of watchdogs and the holder of the host."""
+        records = []
+        for _, record in self._records.all():
+            state = "mine" if self._records.is_own(record) else "other"
+            records.append({**record, "state": "abandoned" if self._records.is_abandoned(record) else state})
+        orphans = [NamedProcess(each.pid, each.name) for each in self._records.orphans()]
+        return HostRecords(records, orphans, self._records.reports(), holder())
+
+    @operation()
+    def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
+        """Record a command, before the change that it cleans up.
+
+        `restore` with this `scope` runs it, or else the end of the agent, even by a kill. Messages have the scope too.
+        """
+        self._records.note("cleanup", {"argv": argv, "env": env, "within_s": within_s, "scope": scope})
+
+    @operation(within_s=WRITE_S)
+    def restore(self, own: bool = False, scope: Optional[str] = None) -> List[UndoneChange]:  # noqa: FBT001, FBT002 - as JSON
+        """Undo this agent's changes, or those with a `scope`, and, unless `own`, those of abandoned agents."""
+        undone = self.own(scope)
+        if any(each.notes for each in undone):
+            self.report_notes("the settings of a run were restored", undone)
+        return undone if own else [*undone, *self.abandoned()]
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo this agent's changes, or those with a `scope`, except its processes, folders and files.
@@ -126,12 +153,6 @@ class Undo:
         except OSError as error:
             return [f"{path} could not be removed: {error.strerror}"]
         return []
-
-
-def expect_cleanup(records: Records, wanted: ExpectCleanup) -> None:
-    """Record a cleanup command before its caller makes the change that it cleans up."""
-    change = {"argv": wanted.argv, "env": wanted.env, "within_s": wanted.within_s, "scope": wanted.scope}
-    records.note("cleanup", change)
 
 
 def _outcome(record: JsonObject, failures: List[str], how: str, notes: Optional[List[str]] = None) -> UndoneChange:

@@ -30,15 +30,15 @@ from typing import Callable, List, Optional, Tuple
 from benchkit.agent import host_lock
 from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import UndoneChange, decode
+from benchkit.agent.operations import StopSignal, UndoneChange, decode
 from benchkit.agent.proc import (
-    StopPolicy,
     all_processes,
     become_subreaper,
     descendants,
     end_processes,
     is_running,
     proc_stat,
+    recorded_stop,
     signal_exactly,
 )
 from benchkit.agent.records import Records
@@ -282,15 +282,15 @@ class Watchdog:
 
     def _end_descendants(self) -> List[str]:
         """End all remaining descendants, recorded processes by their own policies; return failures."""
-        policies = {}
+        stops = {}
         for _, record in self._records.all():
             if record["kind"] == "process" and self._records.is_own(record):
-                policy = StopPolicy.of_record(record)
-                policies.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], policy))
+                stop = recorded_stop(record)
+                stops.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], stop))
         return end_processes(
             lambda: descendants(os.getpid(), all_processes()),
-            max([StopPolicy().grace_s, *(policy.grace_s for policy in policies.values())]),
-            signum_of=lambda each: (policies.get(each.pid) or policies.get(each.session) or StopPolicy()).signum,
+            max([StopSignal().within_s, *(stop.within_s for stop in stops.values())]),
+            signum_of=lambda each: (stops.get(each.pid) or stops.get(each.session) or StopSignal()).signum,
         )
 
     @staticmethod

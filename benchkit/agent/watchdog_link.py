@@ -13,7 +13,8 @@ from typing import List, Optional
 from benchkit.agent import host_lock
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until
-from benchkit.agent.frames import JsonObject
+from benchkit.agent.frames import JsonObject, to_json
+from benchkit.agent.operations import operation
 
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
@@ -21,6 +22,8 @@ RENEWALS_PER_LEASE = 10
 """Most renewals of a short lease; a longer lease is renewed every `RENEWAL_S` at most: more would change nothing."""
 OTHERS_SILENCE_S = 5.0
 """Time after which a silent process of another user no longer counts as holder."""
+END_HOLDER_S = 45.0
+"""Time for another holder to end and to restore its changes."""
 LOCK_TIMEOUT_S = 12.0
 """Time to wait for a holder that is restoring its changes: a little longer than a watchdog takes."""
 
@@ -50,13 +53,14 @@ class WatchdogLink:
         """Return the watchdog's reason to end; a watchdog that gives none was killed."""
         return os.read(self.end_reasons, 4096).decode() or "its watchdog was killed"
 
-    def lock(self, wanted: ops.LockHost) -> ops.LockResult:
-        """Lock this host for a run; wait while a holder is restoring its changes.
+    @operation(within_s=END_HOLDER_S)
+    def lock(self, run: str, host: str, who: str) -> ops.LockResult:
+        """Lock this host, by its name in the inventory, for a run of `who`; wait while a holder restores its changes.
 
         An interrupted run takes over its own host at once, and hosts of one run on one machine share the lock. Raises
         OperationError naming any other holder.
         """
-        about = {"run": wanted.run, "host": wanted.host, "who": wanted.who, "since": time.time()}
+        about = {"run": run, "host": host, "who": who, "since": time.time()}
         holder: Optional[ops.LockHolder] = None
         ended = waited = False
         began = time.monotonic()
@@ -67,19 +71,21 @@ class WatchdogLink:
             holder, waited = host_lock.holder(ignore_silent=ignore_silent), True
             if holder is None or holder.state in ("silent", "ending") or ended:
                 continue
-            if holder.run == wanted.run and holder.host != wanted.host:
+            if holder.run == run and holder.host != host:
                 return ops.LockResult(shared_with=holder.host, waited=False)
-            if holder.run != wanted.run or holder.uid != os.geteuid():
+            if holder.run != run or holder.uid != os.geteuid():
                 break
             ended = True
             host_lock.end_holder(holder)  # this run's own holder, from before its link was lost
         raise OperationError("held", "this host is in use", describe_holder(holder))
 
-    def keep(self, wanted: ops.KeepStack) -> None:
-        """Keep processes and changes after the agent's end, for a time or until `release`."""
-        self._request({"op": "keep", "lease_s": wanted.lease_s})
+    @operation()
+    def keep(self, lease_s: Optional[float] = None) -> None:
+        """Keep processes, changes and lock after the agent's end for `lease_s` seconds; None: until `release`."""
+        self._request({"op": "keep", "lease_s": lease_s})
         self.kept = True
 
+    @operation(within_s=END_HOLDER_S)
     def release(self) -> Optional[ops.LockHolder]:
         """End the holder of this host, which restores everything: a kept stack, or a run with an expired lease.
 
@@ -100,7 +106,7 @@ class WatchdogLink:
     def _request(self, message: JsonObject) -> JsonObject:
         try:
             with self._lock:
-                self._control.send(json.dumps(message, default=vars).encode())
+                self._control.send(json.dumps(message, default=to_json).encode())
                 packet = self._control.recv(MESSAGE_BYTES)
         except OSError:
             packet = b""

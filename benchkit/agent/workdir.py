@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
-from typing import Optional
+from pathlib import Path, PurePosixPath
+from typing import Union
 
 from benchkit.agent.common import OperationError, describe_disk
 
@@ -53,7 +53,7 @@ class Workdir:
         for name in ("store", "records", "home"):
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
-    def working_folder(self, path: Optional[str]) -> Path:
+    def working_folder(self, path: Union[str, PurePosixPath, None]) -> Path:
         """Return the working directory for a process: this folder, one below it, or an absolute path anywhere.
 
         Raises OperationError where an absolute path is no folder.
@@ -75,13 +75,13 @@ class Workdir:
         """
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
 
-    def inside(self, path: str, *, write: bool = False) -> Path:
+    def inside(self, path: Union[str, PurePosixPath], *, write: bool = False) -> Path:
         """Return the absolute form of a path below the work directory, given relative or absolute.
 
         Raises OperationError for any other path.
         """
-        if "\0" in path:
-            raise OperationError("bad-path", f"{path!r} is not a path")
+        if "\0" in str(path):
+            raise OperationError("bad-path", f"{str(path)!r} is not a path")
         full = self.root / path
         # A link as last part is followed for reading only: writing replaces the link, not its target.
         target = full.parent.resolve() / full.name if write else full.resolve()
@@ -90,5 +90,5 @@ class Workdir:
         except ValueError:
             parts = ("..",)
         if ".." in parts or (write and (not parts or parts[0] in self.RESERVED)):
-            raise OperationError("bad-path", f"{path!r} is not below the work directory {self.root}")
+            raise OperationError("bad-path", f"{str(path)!r} is not below the work directory {self.root}")
         return target

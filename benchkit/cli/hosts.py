@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from benchkit.agent.records import Records
+from benchkit.agent.server import Agent
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.cli.console import print_json, print_table
 from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
@@ -120,16 +123,16 @@ def restore(
     from benchkit.hosts.connections import connect_all
 
     with connect_all(inventory_of(inventory, lab)) as hosts:
-        ended = {host.name: host.lock.release() for host in hosts} if take_over else {}
+        ended = {host.name: host.call(WatchdogLink.release) for host in hosts} if take_over else {}
         undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
         reports = [(host.name, report) for host in hosts for report in host.changes.state().reports]
         for name, report in reports:
-            hosts[name].changes.delete_report(report)
+            hosts[name].call(Records.delete_report, report.name)
         has_failures = any(each.failures for _, each in undone if each.how != "kept")
         removed = {}
         if everything and not has_failures:
             hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
-            removed = {host.name: str(host.files.remove_workdir()) for host in hosts}
+            removed = {host.name: str(host.call(Agent.remove_workdir)) for host in hosts}
         lab_used = hosts.inventory.lab
     if json:
         done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]

@@ -16,6 +16,7 @@ from rich.live import Live as RichLive
 from rich.text import Text
 
 from benchkit import units
+from benchkit.agent.telemetry import Telemetry
 from benchkit.cli.console import shows_logs
 from benchkit.cli.progress import (
     DelayedDisplay,
@@ -279,7 +280,7 @@ class HostSampler:
         after: dict[str, Mapping[str, tuple[int, float]]] = {}
         for host in self._hosts:
             with contextlib.suppress(HostError):  # the run itself reports a lost host
-                after |= host.telemetry.latest()
+                after |= host.call(Telemetry.latest)
         cell = self._plan.cell_of(planned_trial)
         rps = growth_per_s(self._before, after, cell.spec.entry, "requests_total")
         if rps and generators_run(self._before, after):

@@ -15,11 +15,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import HOST_STATE
 from benchkit.agent.frames import FAILURE_PREFIX, FrameError, FrameReader, pack
+from benchkit.agent.server import Agent
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import elapsed_s
 
@@ -41,7 +42,10 @@ FULL_HINT = "make room on its disk, then run the command again; `workdir` in the
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
+Method = Callable[Concatenate[Any, P], ResultT]
+"""An operation of the agent: a method that is marked with `benchkit.agent.operations.operation`."""
 
 
 class Stream(Protocol):
@@ -197,21 +201,27 @@ class AgentLink:
         """Return the agent's first message. Raises HostError."""
         return self.result(self._hello, HELLO_TIMEOUT_S)
 
-    def submit(self, operation: ops.Operation[ResultT]) -> Future[ResultT]:
-        """Send a request without waiting. Raises LostError where the link is dead."""
+    def call(self, operation: Method[P, ResultT], /, *args: P.args, **kwargs: P.kwargs) -> ResultT:
+        """Call an operation of the agent, such as `call(FileStore.mkdir, "trials")`, and return its result.
+
+        Raises RefusedError, LostError or HostError.
+        """
+        return self.call_within(ops.OPERATIONS[operation.__qualname__], operation, *args, **kwargs)
+
+    def call_within(
+        self, timeout_s: float, operation: Method[P, ResultT], /, *args: P.args, **kwargs: P.kwargs
+    ) -> ResultT:
+        """Call an operation that may take `timeout_s` seconds, as `call` does."""
+        return self.result(self.submit(operation, *args, **kwargs), timeout_s)
+
+    def submit(self, operation: Method[P, ResultT], /, *args: P.args, **kwargs: P.kwargs) -> Future[ResultT]:
+        """Call an operation without waiting for its result. Raises LostError where the link is dead."""
         future: Future[ResultT] = Future()
-        self._sender.put(self._frame(operation, future))
+        self._sender.put(self._frame(future, operation, *args, **kwargs))
         return future
 
-    def request(self, operation: ops.Operation[ResultT], *, timeout_s: float = 0) -> ResultT:
-        """Send a request and wait for its answer.
-
-        `timeout_s` is the time that the operation itself may take. Raises RefusedError, LostError or HostError.
-        """
-        return self.result(self.submit(operation), timeout_s)
-
     def result(self, future: Future[ResultT], timeout_s: float) -> ResultT:
-        """Wait for the answer to a submitted request; `timeout_s` as in `request`.
+        """Wait for the result of a submitted call, which may take `timeout_s` seconds.
 
         During a file transfer, which may use the whole link, the time counts from the last piece that arrived. Without
         an answer in time the link is closed for all requests, so that none waits for this host.
@@ -244,7 +254,7 @@ class AgentLink:
         self._close_by = began + timeout_s
         cut = None
         with suppress(LostError):  # the link is dead
-            goodbye = self._frame(ops.Goodbye(), self._goodbye)
+            goodbye = self._frame(self._goodbye, Agent.goodbye)
             if self._sender.finish(goodbye, min(FRAME_TIMEOUT_S, timeout_s)):
                 self._thread.join(timeout_s)
             else:
@@ -294,7 +304,7 @@ class AgentLink:
             if self._close_by is None and is_idle:
                 asked_at = asked_at or time.monotonic()
                 with suppress(LostError):  # the link has just been declared dead
-                    self._sender.put(self._frame(ops.ReadClocks(), Future()))
+                    self._sender.put(self._frame(Future(), Agent.read_clocks))
             elif self._close_by is not None and not self._goodbye.done():
                 asked_at = asked_at or time.monotonic()
             try:
@@ -305,12 +315,14 @@ class AgentLink:
                 if time.monotonic() > min(deadlines, default=math.inf):
                     raise
 
-    def _frame(self, operation: ops.Operation[ResultT], future: Future[ResultT]) -> bytes:
+    def _frame(
+        self, future: Future[ResultT], operation: Method[P, ResultT], /, *args: P.args, **kwargs: P.kwargs
+    ) -> bytes:
         """Return the frame of a request, and register the request as pending. Raises LostError."""
-        number, name = next(self._numbers), type(operation).__name__
-        args, body = ops.encode(operation)
-        frame = pack({"id": number, "op": name, "args": args}, body)
-        pending = PendingRequest(name, partial(ops.decode_result, type(operation)), future, elapsed_s(), bool(body))
+        number, name = next(self._numbers), operation.__qualname__
+        arguments, body = ops.encode_call(operation, args, kwargs)
+        frame = pack({"id": number, "op": name, "args": arguments}, body)
+        pending = PendingRequest(name, partial(ops.decode_result, operation), future, elapsed_s(), bool(body))
         with self._lock:
             if self._end is not None:
                 raise self._dead()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from benchkit.agent.operations import FileStatus, GatheredFacts, GatherFacts
+from benchkit.agent.operations import FileStatus, GatheredFacts
 from benchkit.hosts.clock import Clock
 from benchkit.models.facts import HostFacts, Interface, ProgramFact, RecordedFacts
 
@@ -113,16 +113,10 @@ def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> d
     return known
 
 
-def facts_request(
-    *, sudo: bool, named: Mapping[str, str] = MappingProxyType({}), sought: Collection[str] = ()
-) -> GatherFacts:
-    """Return the request for facts; `sudo`: the inventory allows sudo.
-
-    `named`: the inventory's programs, name → path; `sought`: programs that are only searched for.
-    """
-    tools = {name: list(query.command) for name, query in version_queries(named, sought).items()}
-    tools |= {binary: [binary] for binary in PACKAGE_MANAGERS.values()}
-    return GatherFacts(tools, list(SYSCTLS), sudo)
+def queried_programs(named: Mapping[str, str], sought: Collection[str] = ()) -> Mapping[str, Sequence[str]]:
+    """Return the commands that the agent looks for, by name: of all programs, and of package managers."""
+    queries = {name: query.command for name, query in version_queries(named, sought).items()}
+    return queries | {binary: (binary,) for binary in PACKAGE_MANAGERS.values()}
 
 
 def parse_facts(

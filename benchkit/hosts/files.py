@@ -1,4 +1,4 @@
-"""Files below the work directory of a host: uploaded once by hash, placed, read and removed."""
+"""Files below the work directory of a host: uploaded once by hash, placed and read."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from benchkit.agent import operations as ops
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import HostPath
 from benchkit.errors import HostError
 from benchkit.files import open_regular, read_regular
 from benchkit.hosts.agent_link import AgentLink, ResultT
-
-HostPath = str | PurePosixPath
-"""A path on a host: absolute, or relative to its work directory."""
 
 CHUNK_BYTES = 1 << 16
 """Size of a chunk; a link of 64 kbit/s takes less time for it than lies between two heartbeats."""
@@ -32,8 +30,6 @@ PROGRESS_S = 5.0
 """Interval of the progress messages of an upload."""
 OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
-COMPRESS_TIMEOUT_S = 120.0
-ARCHIVE_TIMEOUT_S = 120.0
 
 PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a message
 """Folders that each host of a lab has for itself."""
@@ -89,10 +85,10 @@ class Files:
         changed_secrets = tuple(str(file.path) for file in secrets if self._write_temporary(file))
         wanted = [(file, _sha256(file.content)) for file in all_files if not file.is_secret]
         entries = {(sha256, file.mode): file for file, sha256 in wanted}
-        missing = self._link.request(ops.MissingFiles(list(entries)))
+        missing = self._link.call(FileStore.missing, list(entries))
         sent = sum(self._send(entries[sha256, mode], sha256) for sha256, mode in missing)
-        placing = [(str(file.path), sha256, file.mode) for file, sha256 in wanted]
-        changed = (*self._link.request(ops.PlaceFiles(placing)), *changed_secrets)
+        placing = [(file.path, sha256, file.mode) for file, sha256 in wanted]
+        changed = (*self._link.call(FileStore.place, placing), *changed_secrets)
         logger.debug("%s: placed %d files, %d changed, %d bytes sent", self._host, len(all_files), len(changed), sent)
         return FileChanges(changed, sent)
 
@@ -100,48 +96,15 @@ class Files:
         """Return the content of a file. Raises HostError."""
         return b"".join(self._read_chunks(path))
 
-    def compress(self, path: HostPath) -> PurePosixPath:
-        """Write a gzipped copy of a file as `path`.gz; return its absolute path. Raises HostError."""
-        return PurePosixPath(self._link.request(ops.CompressFile(str(path)), timeout_s=COMPRESS_TIMEOUT_S))
-
-    def archive(self, path: HostPath, names: Sequence[str]) -> None:
-        """Write a tar archive of these files in the archive's own folder. Raises HostError."""
-        self._link.request(ops.ArchiveFiles(str(path), list(names)), timeout_s=ARCHIVE_TIMEOUT_S)
-
-    def mkdir(self, path: HostPath) -> PurePosixPath:
-        """Make a folder and its parents unless they exist; return its absolute path."""
-        return PurePosixPath(self._link.request(ops.MakeFolder(str(path))))
-
-    def mkdir_temporary(self, path: HostPath) -> PurePosixPath:
-        """Make a folder that is removed when this connection ends, even by a crash; return its absolute path."""
-        return PurePosixPath(self._link.request(ops.MakeTemporaryFolder(str(path))))
-
-    def remove(self, path: HostPath) -> bool:
-        """Remove a file, or a folder with its content; return False where there was none."""
-        return self._link.request(ops.RemovePath(str(path)), timeout_s=CHUNK_TIMEOUT_S)
-
-    def remove_workdir(self) -> PurePosixPath:
-        """Remove benchkit's folder on the host with everything in it; return its path.
-
-        The host must be locked, and nothing but the end of the connection may follow. Raises RefusedError while the
-        folder has records of changes to undo.
-        """
-        return PurePosixPath(self._link.request(ops.RemoveWorkdir()))
-
-    def list(self, path: HostPath) -> Mapping[str, int | None]:
-        """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
-        return self._link.request(ops.ListFolder(str(path)))
-
     def _write_temporary(self, file: PlacedFile) -> bool:
         content = file.content if isinstance(file.content, bytes) else read_regular(file.content)
-        wanted = ops.WriteTemporaryFile(str(file.path), file.mode, file.owner, content)
-        return self._link.request(wanted, timeout_s=CHUNK_TIMEOUT_S)
+        return self._link.call(FileStore.write_temporary, file.path, file.mode, file.owner, content)
 
     def _send(self, file: PlacedFile, sha256: str) -> int:
         size = len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
         token = uuid.uuid4().hex
         uploads = (
-            self._link.submit(ops.UploadChunk(token, sha256, file.mode, size, offset, piece))
+            self._link.submit(FileStore.upload, token, sha256, file.mode, size, offset=offset, body=piece)
             for offset, piece in _chunks(file.content)
         )
         progress = _Progress(self._host, str(file.path), size)
@@ -157,9 +120,9 @@ class Files:
 
     def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
         """Yield a file's content up to its current size."""
-        size = self._link.request(ops.ReadChunk(str(path), 0, 0)).size
+        size = self._link.call(FileStore.read, path, 0, 0).size
         reads = (
-            self._link.submit(ops.ReadChunk(str(path), offset, min(CHUNK_BYTES, size - offset)))
+            self._link.submit(FileStore.read, path, offset, min(CHUNK_BYTES, size - offset))
             for offset in range(0, size, CHUNK_BYTES)
         )
         for chunk in self._results(reads):

@@ -1,4 +1,4 @@
-"""A connected host: its facts, and the operations on it by subject (files, processes, sockets, changes, telemetry)."""
+"""A connected host: its facts, calls of its agent's operations, and what takes several of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import PurePosixPath
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from benchkit.agent.operations import Clocks, GatherFacts, ReadClocks
+from benchkit.agent.facts import FactsReader
+from benchkit.agent.server import Agent
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError
 from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.facts import facts_request, parse_facts, parse_variable_facts, version_queries
+from benchkit.hosts.facts import SYSCTLS, parse_facts, parse_variable_facts, queried_programs, version_queries
 from benchkit.hosts.files import Files, hint_at_private_folder
-from benchkit.hosts.host_changes import HostChanges, HostLock, Leftovers
-from benchkit.hosts.host_telemetry import Telemetry
+from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
@@ -24,7 +25,6 @@ from benchkit.models.facts import EngineFact, HostFacts, RecordedFacts
 
 CLOSE_TIMEOUT_S = 20.0
 """Time for an agent to stop its processes and to restore its changes."""
-FACTS_TIMEOUT_S = 60.0
 
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 
@@ -39,14 +39,13 @@ class Host:
         self.spec = spec
         self.name = spec.name
         self.link = link
-        self.clock = clocks.compare(self._read_clocks)
+        self.call, self.call_within = link.call, link.call_within
+        self.clock = self.compare_clocks()
         """Result of the last comparison of clocks."""
         self.files = Files(link, spec.name)
         self.processes = Processes(link, spec.name, lambda: self.clock)
         self.sockets = Sockets(link, spec.name)
-        self.telemetry = Telemetry(link)
         self.changes = HostChanges(link, spec.name)
-        self.lock = HostLock(link, spec.name)
         self.shared_with: str | None = None
         """Host of the same run on the same machine, through which this host's kernel is changed."""
         self.notes: tuple[str, ...]
@@ -59,8 +58,11 @@ class Host:
 
     def lock_for(self, run: str, who: str) -> Leftovers:
         """Lock the host for a run, and restore what earlier runs left. Raises HostError."""
-        locked = self.lock.acquire(run, self.name, who)
+        logger.info("%s: locking the host for %s", self.name, run)
+        locked = self.call(WatchdogLink.lock, run, self.name, who)
         self.shared_with = locked.shared_with
+        shared = f", shared with {locked.shared_with}" if locked.shared_with else ""
+        logger.info("%s: locked for %s%s", self.name, run, shared)
         leftovers = self.changes.clean_up()
         if locked.waited or leftovers != Leftovers():  # the facts were gathered before the host was restored
             self.facts = self._gather_facts()
@@ -83,7 +85,7 @@ class Host:
 
     def compare_clocks(self) -> Clock:
         """Compare the host's clocks with the controller's."""
-        self.clock = clocks.compare(self._read_clocks)
+        self.clock = clocks.compare(lambda: self.call(Agent.read_clocks))
         return self.clock
 
     def variable_facts(self, sysctls: Iterable[str] = (), programs: Mapping[str, str] = NO_PROGRAMS) -> RecordedFacts:
@@ -93,7 +95,7 @@ class Host:
         if either differs, the program has been replaced.
         """
         keys = sorted({*self.facts.sysctls, *sysctls})
-        gathered = self.link.request(GatherFacts({}, keys, files=list(programs.values())))
+        gathered = self.call(FactsReader.gather, {}, keys, files=list(programs.values()))
         return parse_variable_facts(gathered, self.compare_clocks(), programs)
 
     def close(self) -> tuple[str, ...]:
@@ -117,13 +119,10 @@ class Host:
             for failure in failures:
                 error.add_note(failure)
 
-    def _read_clocks(self) -> Clocks:
-        return self.link.request(ReadClocks())
-
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
-        wanted = facts_request(sudo=self.spec.sudo, named=named, sought=self.sought_programs)
-        gathered = self.link.request(wanted, timeout_s=FACTS_TIMEOUT_S)
+        tools = queried_programs(named, self.sought_programs)
+        gathered = self.call(FactsReader.gather, tools, SYSCTLS, sudo=self.spec.sudo)
         full_disk = gathered.full_disk
         facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
         facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts

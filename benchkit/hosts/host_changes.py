@@ -1,59 +1,24 @@
-"""The lock of a host, and the changes made there: each is recorded first, and restored from its record."""
+"""The changes made to a host: each is recorded first, and restored from its record."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from benchkit.agent import operations as ops
+from benchkit.agent.records import Records
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.files import progress_logger
-
-LOCK_TIMEOUT_S = 45.0
-"""Time for another holder to end and to restore its changes."""
-
-CHANGE_TIMEOUT_S = 60.0
-"""Time for all writes of one request; each may be a call of sudo."""
 
 ChangeScope = Literal["run", "cell"]
 """Scope of a kernel setting: the whole run, or the trials of one cell, which override the run's settings."""
 
 logger = logging.getLogger(__name__)
-
-
-class HostLock:
-    """The lock of one host; safe for many threads."""
-
-    def __init__(self, link: AgentLink, host: str) -> None:
-        self._link = link
-        self._host = host
-
-    def acquire(self, run: str, host: str, who: str) -> ops.LockResult:
-        """Lock the host for a run until the end of this connection; wait while a holder restores its changes.
-
-        Raises RefusedError (`held`) naming any other holder.
-        """
-        logger.info("%s: locking the host for %s", self._host, run)
-        result = self._link.request(ops.LockHost(run, host, who), timeout_s=LOCK_TIMEOUT_S)
-        shared = f", shared with {result.shared_with}" if result.shared_with else ""
-        logger.info("%s: locked for %s%s", self._host, run, shared)
-        return result
-
-    def keep(self, lease_s: float | None = None) -> None:
-        """Keep processes, changes and lock after this connection for `lease_s` seconds; None: until `release`."""
-        self._link.request(ops.KeepStack(lease_s))
-
-    def release(self) -> ops.LockHolder | None:
-        """End the holder of the host, a kept stack or a run with an expired lease; it restores everything first.
-
-        Raises RefusedError (`held`) for a live run, and where the holder cannot be ended.
-        """
-        logger.info("%s: ending the holder of the host", self._host)
-        return self._link.request(ops.ReleaseHost(), timeout_s=LOCK_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -132,52 +97,15 @@ class HostChanges:
         self._link = link
         self._host = host
 
-    def read_sysctls(self, keys: Iterable[str]) -> Mapping[str, ops.Sysctl]:
-        """Return the current state of kernel settings."""
-        return self._link.request(ops.ReadSysctls(list(keys)))
-
-    def write_sysctls(
-        self, values: Mapping[str, str], *, sudo: Sequence[str] | None = None, scope: ChangeScope = "run"
-    ) -> Mapping[str, ops.SysctlOutcome]:
-        """Set kernel settings in this order and read them; former values are on the host's disk before the first write.
-
-        The agent restores them when it ends, `restore` earlier. Settings that the login user may not write are refused,
-        or written by the command `sudo`, with `key=value` appended. Raises HostError.
-        """
-        logger.info("%s: writing %d kernel settings", self._host, len(values))
-        wanted = ops.WriteSysctls(dict(values), None if sudo is None else list(sudo), scope)
-        outcomes = self._link.request(wanted, timeout_s=CHANGE_TIMEOUT_S)
-        for key, outcome in outcomes.items():
-            logger.info("%s: %s = %s: %s", self._host, key, values[key], outcome.outcome)
-        return outcomes
-
-    def create_cgroup(self, name: str, cpus: float) -> None:
-        """Create or change a control group whose processes share the CPU quota `cpus`.
-
-        It is removed when the agent ends, or by `restore`. Raises HostError where control groups are not available.
-        """
-        self._link.request(ops.CreateCgroup(name, cpus))
-
-    def track_containers(self, engine: str, images: Sequence[str] = ()) -> ops.KeptContainers:
-        """Record that an engine is about to create containers and load images; return the marks that they must have.
-
-        The agent's end or `restore` removes everything with these marks. Raises HostError.
-        """
-        return self._link.request(ops.TrackContainers(engine, list(images)), timeout_s=CHANGE_TIMEOUT_S)
-
-    def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
-        """Record a command for `run_cleanup`; the host runs it when the controller is lost. Raises HostError."""
-        self._link.request(ops.ExpectCleanup(list(argv), dict(env), within_s, scope))
-
     def run_cleanup(self, scope: str, timeout_s: float) -> None:
         """Run the recorded commands of a scope; a failed command stays on record. Raises HostError naming it."""
-        undone = self._link.request(ops.Restore(own=True, scope=scope), timeout_s=timeout_s)
+        undone = self._link.call_within(timeout_s, Undo.restore, own=True, scope=scope)
         if failures := [failure for each in undone for failure in each.failures]:
             raise HostError("a cleanup failed", where=self._host, why="; ".join(failures))
 
     def state(self) -> HostTraces:
         """Return all connections' changes to undo, the watchdogs' reports and the holder. Raises HostError."""
-        state = self._link.request(ops.ListRecords())
+        state = self._link.call(Undo.traces)
         records = [
             Record(each["kind"], each["state"], datetime.fromtimestamp(each["at"], UTC), _text(each))
             for each in state.records
@@ -189,14 +117,6 @@ class HostChanges:
             holder=state.holder,
         )
 
-    def records(self) -> tuple[Record, ...]:
-        """Return the changes to undo of all connections. Raises HostError."""
-        return self.state().records
-
-    def delete_report(self, report: WatchdogReport) -> None:
-        """Delete a watchdog's report after reading it. Raises HostError."""
-        self._link.request(ops.DeleteReport(report.name))
-
     def restore(self, *, own: bool = False, scope: ChangeScope | None = None) -> tuple[RestoredChange, ...]:
         """Restore the changes made over this link and, unless `own`, those of abandoned runs.
 
@@ -207,7 +127,7 @@ class HostChanges:
         )
         changes = tuple(
             RestoredChange(_text(each.record), tuple(each.failures), each.how, tuple(each.notes))
-            for each in self._link.request(ops.Restore(own=own, scope=scope), timeout_s=CHANGE_TIMEOUT_S)
+            for each in self._link.call(Undo.restore, own=own, scope=scope)
         )
         for change in changes:
             logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)
@@ -232,7 +152,7 @@ class HostChanges:
                 hint="run `benchkit hosts restore` to try again; the record is kept until it succeeds",
             )
         for report in state.reports:
-            self.delete_report(report)
+            self._link.call(Records.delete_report, report.name)
         return Leftovers(state.reports, restored)
 
 

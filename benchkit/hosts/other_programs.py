@@ -17,6 +17,7 @@ import psutil
 
 from benchkit import units
 from benchkit.agent.operations import SeenProcess
+from benchkit.agent.processes import ProcessTable
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.cpu_affinity import pid_namespace, this_machine
 from benchkit.models.trial import OtherProgram
@@ -52,7 +53,7 @@ class ProcessSnapshot:
 
 def take_snapshot(hosts: Hosts) -> ProcessSnapshot:
     """Return the processes on the machines of these hosts that do not belong to the run. Raises HostError."""
-    listings = run_on_hosts(list(hosts), lambda host: host.processes.list_all())
+    listings = run_on_hosts(list(hosts), lambda host: host.call(ProcessTable.list_all))
     here, own_namespace = this_machine(), pid_namespace("self")
     found: dict[ProcessKey, SeenProcess] = {}
     if hosts.inventory.lab is not None:

@@ -6,108 +6,20 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from benchkit.agent import operations as ops
+from benchkit.agent.operations import Completed, HostPath, ProcessSpec
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.timetable import Timetable
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.clock import Clock
-from benchkit.hosts.files import HostPath
 
-OUTPUT_BYTES = 64 << 20
-"""Default limit of an output file: more than any tool or service prints, and too little to fill the disk."""
 STOP_TIMEOUT_S = 5.0
 """Time to kill processes after their grace period."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ToFile:
-    """Output to a file below the work directory; bytes beyond the limit are counted and dropped."""
-
-    path: HostPath
-    max_bytes: int | None = OUTPUT_BYTES
-    """Limit in bytes; None: no limit, and the process writes to the file directly."""
-
-
-@dataclass(frozen=True)
-class StopSignal:
-    """The signal that asks a process tree to end, and the time after which it is killed."""
-
-    signum: signal.Signals
-    within_s: float
-
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """A process to start."""
-
-    argv: Sequence[str]
-    env: Mapping[str, str | None] = field(default_factory=dict)
-    """Variables in addition to the login's; None removes a variable."""
-    cwd: HostPath | None = None
-    """Path below the work directory; None: the work directory."""
-    cpus: Sequence[int] | None = None
-    """CPU affinity; None: all CPUs of the host."""
-    nofile: int | None = None
-    """Soft limit of open files; None: the login's limit."""
-    group: str | None = None
-    """Name of its control group, created by `HostChanges.create_cgroup`."""
-    own_group: bool = False
-    """True to count it in a control group of its own where the host allows one, so that no process escapes."""
-    stdout: ToFile | None = None
-    stderr: ToFile | Literal["stdout"] | None = None
-    stop: StopSignal | None = None
-    """Signal and grace period with which agent or watchdog stop it if the controller does not; None: SIGTERM, 1 s."""
-
-    def command(self) -> ops.CommandSpec:
-        """Return the command without its streams, as the agent takes it."""
-        command = ops.CommandSpec(
-            argv=list(self.argv),
-            env=dict(self.env),
-            cwd=None if self.cwd is None else str(self.cwd),
-            cpus=None if self.cpus is None else list(self.cpus),
-            nofile=self.nofile,
-            group=self.group,
-            own_group=self.own_group,
-        )
-        if self.stop is None:
-            return command
-        return replace(command, stop_signum=int(self.stop.signum), stop_grace_s=self.stop.within_s)
-
-    def start(self, at_ns: int | None = None) -> ops.StartProcess:
-        """Return the request that starts it, now or at an instant of the host's monotonic clock."""
-        is_merged = self.stderr == "stdout"
-        return ops.StartProcess(
-            self.command(), _output_file(self.stdout), _output_file(self.stderr), merge_stderr=is_merged, at_ns=at_ns
-        )
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A short command that has ended, or was killed at its timeout (`timed_out`)."""
-
-    ended: ops.ExitStatus
-    stdout: bytes
-    stderr: bytes
-    timed_out: bool
-
-    @property
-    def ok(self) -> bool:
-        """True where the command ended in time with exit code 0."""
-        return self.ended.exit_code == 0 and not self.timed_out
-
-    @property
-    def printed_errors(self) -> str:
-        """Text that the command printed to standard error, for messages."""
-        return self.stderr.decode(errors="replace").strip()
-
-    @property
-    def printed(self) -> str:
-        """Text that the command printed to standard error, else to standard output, for messages."""
-        return self.printed_errors if self.stderr else self.stdout.decode(errors="replace").strip()
 
 
 @dataclass(frozen=True)
@@ -126,11 +38,11 @@ class HostProcess:
 
     def wait(self, timeout_s: float) -> ops.ExitStatus | None:
         """Wait for its end; return None where it did not end in time. Raises HostError."""
-        return self.link.request(ops.WaitForProcess(self.id, timeout_s), timeout_s=timeout_s).ended
+        return self.link.call_within(timeout_s, ProcessTable.wait, self.id, timeout_s).ended
 
     def outputs(self) -> Mapping[str, ops.OutputSize]:
         """Return the sizes of those of "stdout" and "stderr" that have a limit. Raises HostError."""
-        return self.link.request(ops.WaitForProcess(self.id, 0)).outputs
+        return self.link.call(ProcessTable.wait, self.id, 0).outputs
 
 
 class Processes:
@@ -150,7 +62,7 @@ class Processes:
         """Start processes at once. Where one cannot be started, the others are stopped. Raises HostError."""
         specs = list(specs)
         logger.debug("%s: starting %s", self._host, ", ".join(spec.argv[0] for spec in specs))
-        futures = [self._link.submit(spec.start()) for spec in specs]
+        futures = [self._link.submit(ProcessTable.start, spec) for spec in specs]
         started: list[HostProcess] = []
         failure: HostError | None = None
         for spec, future in zip(specs, futures, strict=True):
@@ -163,10 +75,6 @@ class Processes:
             raise failure
         return started
 
-    def list_all(self) -> ops.ProcessList:
-        """Return all processes that the agent sees, also those of other programs. Raises HostError."""
-        return self._link.request(ops.ListProcesses())
-
     def run_timetable(self, starts: Sequence[ops.ScheduledStart]) -> list[ops.ScheduledProcess]:
         """Start processes at their instants, in this order, and wait until all have ended, themselves or at a limit.
 
@@ -175,11 +83,7 @@ class Processes:
         last_s = max(self._clock().to_controller_s(start.limit_ns) + start.grace_s for start in starts)
         total_s = max(0.0, last_s - time.monotonic()) + STOP_TIMEOUT_S
         logger.debug("%s: starting %d processes at planned instants", self._host, len(starts))
-        return self._link.request(ops.RunTimetable(list(starts)), timeout_s=total_s)
-
-    def stop_timetable(self) -> None:
-        """End the processes of a running timetable, and start no more. Raises HostError."""
-        self._link.request(ops.StopTimetable())
+        return self._link.call_within(total_s, Timetable.run, starts)
 
     def run(
         self,
@@ -196,15 +100,7 @@ class Processes:
         """Run a short command and wait for its end; keep at most `max_bytes` of each output. Raises HostError."""
         logger.debug("%s: running %s for up to %g s", self._host, argv[0], timeout_s)
         spec = ProcessSpec(argv, env or {}, cwd, cpus, nofile)
-        completed = self._link.request(ops.RunCommand(spec.command(), timeout_s, max_bytes, stdin), timeout_s=timeout_s)
-        if completed.process.ended is None:
-            raise HostError(f"{argv[0]} could not be ended after {timeout_s:g} s", where=self._host)
-        return Completed(
-            ended=completed.process.ended,
-            stdout=completed.body[: completed.stdout_size],
-            stderr=completed.body[completed.stdout_size :],
-            timed_out=completed.timed_out,
-        )
+        return self._link.call_within(timeout_s, ProcessTable.run, spec, timeout_s, max_bytes, stdin)
 
     def stop(
         self, processes: Iterable[HostProcess], *, signum: signal.Signals = signal.SIGTERM, grace_s: float = 5
@@ -214,29 +110,12 @@ class Processes:
         Ended processes are ignored. Return the killed ones as `name (pid)`. Raises HostError naming the processes that
         could not be stopped.
         """
-        wanted = ops.StopProcesses([process.id for process in processes], int(signum), grace_s)
-        stopped = self._link.request(wanted, timeout_s=grace_s + STOP_TIMEOUT_S)
+        ids = [process.id for process in processes]
+        stopped = self._link.call_within(grace_s + STOP_TIMEOUT_S, ProcessTable.stop, ids, signum, grace_s)
         if stopped.survivors:
             names = [f"{each.name} ({each.pid}: {each.why or 'it is still there'})" for each in stopped.survivors]
             raise HostError("processes could not be stopped", where=self._host, why=", ".join(names))
         return tuple(f"{each.name} ({each.pid})" for each in stopped.killed)
-
-    def cpu_times(self, processes: Iterable[HostProcess]) -> Mapping[int, ops.CpuTime]:
-        """Return the CPU times of process trees, by `HostProcess.id`, all read at once. Raises HostError."""
-        return self._link.request(ops.ReadCpuTimes([process.id for process in processes]))
-
-    def count_by_cgroup(self, process: HostProcess, path: str) -> None:
-        """Count the processes and the CPU time of a control group, such as a container's, for a started process.
-
-        `path` is below the mount point of control groups, or as in /proc/PID/cgroup; the group may appear later.
-        Stopping the process signals no process of the group: those left are killed after the grace period. Raises
-        HostError where the host has no groups.
-        """
-        self._link.request(ops.CountByCgroup(process.id, path))
-
-    def cgroup_of(self, pid: int) -> str | None:
-        """Return the control group of any process, as `count_by_cgroup` takes it; None where the process has ended."""
-        return self._link.request(ops.FindCgroup(pid))
 
     def watch(self, *, cgroup: str | None = None, unit: str | None = None, pattern: str | None = None) -> HostProcess:
         """Watch processes of other programs together, like one process, and never signal them.
@@ -244,8 +123,8 @@ class Processes:
         Name them by a control group, a systemd unit, or a regular expression for their command lines. Raises HostError
         where there are none.
         """
-        wanted = ops.WatchProcesses(cgroup, unit, pattern)
-        return self._process((unit or cgroup or pattern or "",), self._link.request(wanted))
+        report = self._link.call(ProcessTable.watch, cgroup, unit, pattern)
+        return self._process((unit or cgroup or pattern or "",), report)
 
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
@@ -256,12 +135,7 @@ class Processes:
 
     def running_members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of the running ones of a process and its descendants. Raises HostError."""
-        trees = self._link.request(ops.ListTrees())
-        return tuple(member.pid for tree in trees if tree.process.id == process.id for member in tree.members)
+        return tuple(member.pid for member in self._link.call(ProcessTable.members, process.id))
 
     def _process(self, argv: tuple[str, ...], report: ops.ProcessReport) -> HostProcess:
         return HostProcess(self._link, self._host, report.id, report.pid, report.start, argv, report.started_ns)
-
-
-def _output_file(stream: ToFile | Literal["stdout"] | None) -> ops.StreamFile | None:
-    return ops.StreamFile(str(stream.path), stream.max_bytes) if isinstance(stream, ToFile) else None

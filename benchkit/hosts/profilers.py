@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, ToFile
+from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import Address
 
 PPROF_TIMEOUT_S = 30.0
@@ -57,10 +61,9 @@ def expect_perf_maps(host: Host, folder: PurePosixPath) -> None:
     Each creates a file named by its pid there, so that maps of ended processes are known. The maps are removed at the
     agent's end at the latest, even after a crash. Raises HostError.
     """
-    host.changes.expect_cleanup(
-        ["sh", "-c", _REMOVE_MAPS, "sh", str(folder)], {}, _CLEANUP_S, f"maps for perf in {folder}"
-    )
-    host.files.mkdir(folder)
+    remove = ["sh", "-c", _REMOVE_MAPS, "sh", str(folder)]
+    host.call(Undo.expect_cleanup, remove, {}, _CLEANUP_S, f"maps for perf in {folder}")
+    host.call(FileStore.mkdir, folder)
 
 
 def remove_perf_maps(host: Host, folder: PurePosixPath) -> None:
@@ -167,7 +170,7 @@ class PerfCapture:
             raise HostError("perf script did not end", where=self.host.name, why=f"within {SCRIPT_TIMEOUT_S:g} s")
         if status.exit_code != 0:
             raise HostError("perf recorded nothing", where=self.host.name, why=self._reason())
-        compressed = self.host.files.compress(self.folder / TEXT)
+        compressed = self.host.call(FileStore.compress, self.folder / TEXT)
         started_s = self.host.clock.to_controller_s(self.process.started_ns) + self.after_s
         content, cpu_s = self.host.files.read(compressed), recorded.user_s + recorded.system_s
         return CapturedProfile(content, started_s, started_s + self.seconds, cpu_s)
@@ -189,7 +192,7 @@ class PerfCapture:
 
     def _paranoid(self) -> str | None:
         key = f"kernel.{PARANOID}"
-        return self.host.changes.read_sysctls([key])[key].value
+        return self.host.call(Sysctls.read, [key])[key].value
 
 
 def perf_of(host: Host) -> str:
@@ -216,7 +219,7 @@ def start_perf(
     HostError where perf is missing or does not start.
     """
     program = perf_of(host)
-    host.files.mkdir(folder)
+    host.call(FileStore.mkdir, folder)
     argv = (
         *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # counts from now, however long perf takes to start
         *(program, "record", "-e", "cpu-clock", "-F", str(frequency_hz), "--call-graph", call_graph),

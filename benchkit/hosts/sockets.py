@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from benchkit.agent import operations as ops
 from benchkit.agent.common import with_port
+from benchkit.agent.operations import HostPath
+from benchkit.agent.sockets import SocketProbes
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
-from benchkit.hosts.files import HostPath
 from benchkit.hosts.processes import HostProcess
 
 IPV4_MAPPED = "::ffff:"
@@ -86,8 +87,8 @@ class Sockets:
         `waited_s` is the time that the caller has waited already, for messages. Raises HostError at the timeout, and
         at once where `process`, which should open the socket, has ended.
         """
-        wanted = ops.ProbePort(socket_address(at), timeout_s, process=None if process is None else process.id)
-        probe = self._link.request(wanted, timeout_s=timeout_s)
+        number = None if process is None else process.id
+        probe = self._link.call_within(timeout_s, SocketProbes.probe_port, socket_address(at), timeout_s, number)
         if process is not None and probe.process_ended:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
@@ -108,24 +109,22 @@ class Sockets:
     ) -> ops.HttpPage:
         """Send a GET request over HTTP/1.1 without TLS, and return the response. Raises HostError."""
         headers = [("Host", host_header), ("Connection", "close")]
-        wanted = ops.GetHttp(socket_address(at), timeout_s, path, headers, max_bytes)
-        return self._link.request(wanted, timeout_s=timeout_s)
-
-    def owners(self, ports: Iterable[int], *, udp: bool = False) -> Mapping[int, Sequence[ops.PortOwner]]:
-        """Return the sockets on each of these TCP or UDP ports, at any address: listeners, else connections, if any."""
-        return self._link.request(ops.FindPortOwners(list(ports), udp))
+        return self._link.call_within(
+            timeout_s, SocketProbes.get_http, socket_address(at), timeout_s, path, headers, max_bytes
+        )
 
     def listeners(self, process: HostProcess, *, udp: bool = False) -> tuple[Tcp | Udp, ...]:
         """Return the TCP or UDP addresses on which a process and its descendants listen. Raises HostError.
 
         The IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`, as Java binds it) is returned as an IPv4 address.
         """
-        found = self._link.request(ops.FindListeners(process.id, udp))
+        found = self._link.call(SocketProbes.listeners, process.id, udp)
         return tuple((Udp if udp else Tcp)(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
 
     def require_free(self, ports: Iterable[int], *, udp: bool = False) -> None:
         """Raise PortTakenError, naming the owners, where one of these TCP or UDP ports is taken."""
-        taken = {port: owners for port, owners in self.owners(ports, udp=udp).items() if owners}
+        found = self._link.call(SocketProbes.port_owners, list(ports), udp)
+        taken = {port: owners for port, owners in found.items() if owners}
         if taken:
             raise self._taken(taken)
 
@@ -139,7 +138,7 @@ class Sockets:
         port = at.port
         if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):
             return
-        owners = self.owners([port], udp=isinstance(at, Udp))
+        owners = self._link.call(SocketProbes.port_owners, [port], isinstance(at, Udp))
         is_older = any(owner.start is not None and owner.start < process.start for owner in owners[port])
         ended = process.wait(older_wait_s if is_older else wait_s)
         if ended is None:

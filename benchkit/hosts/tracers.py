@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.profilers import ENVIRONMENT, LARGEST_BYTES, perf_of
 from benchkit.models.trial import Tracer
 
@@ -167,7 +169,7 @@ def start_trace(
 
     perf takes one service at a time. Raises HostError where the tracer does not start.
     """
-    host.files.mkdir(folder)
+    host.call(FileStore.mkdir, folder)
     _mount_tracefs(host)
     members = [host.processes.members(service) for service in services]
     program = host.facts.programs["bpftrace" if tracer == "bpftrace" else "perf"].path

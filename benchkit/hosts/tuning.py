@@ -5,15 +5,20 @@ Planning is pure. The agent restores the former values exactly; see `benchkit.ho
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from benchkit.agent.operations import Sysctl, SysctlOutcome
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError, suggestion
-from benchkit.hosts.host_changes import ChangeScope, HostChanges
+from benchkit.hosts.host import Host
+from benchkit.hosts.host_changes import ChangeScope
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
+
+logger = logging.getLogger(__name__)
 
 SUDO_SYSCTL = ("sudo", "-n", "--", "sysctl", "-q", "-w")
 """Command that writes a setting where the inventory allows sudo and the login user may not write; `key=value`
@@ -245,11 +250,15 @@ def file_limit(processes: Processes, wanted: int, hard: int | None) -> FileLimit
     return FileLimit(wanted)
 
 
-def apply(changes: HostChanges, planned: TuningPlan, scope: ChangeScope = "run") -> TuningResult:
+def apply(host: Host, planned: TuningPlan, scope: ChangeScope = "run") -> TuningResult:
     """Apply a plan on its host and read every setting again. Raises HostError."""
     if not planned.values:
         return TuningResult({}, ())
-    written = changes.write_sysctls(planned.values, sudo=SUDO_SYSCTL if planned.commands else None, scope=scope)
+    sudo = SUDO_SYSCTL if planned.commands else None
+    logger.info("%s: writing %d kernel settings", host.name, len(planned.values))
+    written = host.call(Sysctls.write, planned.values, sudo, scope)
+    for key, outcome in written.items():
+        logger.info("%s: %s = %s: %s", host.name, key, planned.values[key], outcome.outcome)
     sentences = [
         f"{planned.host}: {key} = {planned.values[key]} not applied: {_reason(outcome)}"
         for key, outcome in written.items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.tuning import TuningPlan
 from benchkit.plan.design import ports_of
@@ -28,7 +29,7 @@ def plan_reserved_ports(
     cells = tuple(cells)
     of_cells = tuple(planned for cell in cells for planned in cell.tuning)
     for name, ports in _service_ports(cells, hosts).items():
-        found = hosts[name].changes.read_sysctls((PORT_RANGE, RESERVED_PORTS))
+        found = hosts[name].call(Sysctls.read, (PORT_RANGE, RESERVED_PORTS))
         of_run, of_levels = (
             [
                 each.values[PORT_RANGE]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError, raise_faults
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
@@ -85,7 +86,7 @@ def plan_settings(
 ) -> TuningPlan:
     """Return the plan of kernel settings, and of the limit of open files, on a host; `tuned` are set there first."""
     host = hosts[name]
-    found = host.changes.read_sysctls(wanted)
+    found = host.call(Sysctls.read, list(wanted))
     return host_tuning.plan(
         host.spec,
         wanted,

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.records import Records
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError, InputError, LostError, raise_first, suggestion
 from benchkit.hosts import tuning
 from benchkit.hosts.connections import Hosts
@@ -102,7 +105,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
         for settings in service.host_settings if apply else ():
             settings.apply(hosts[service.host])
     for host in _hosts_to_keep(plan, cell, apply=apply):
-        hosts[host].lock.keep()
+        hosts[host].call(WatchdogLink.keep)
 
 
 def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
@@ -129,7 +132,7 @@ def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify
         for settings in all_settings:
             notify(f"applying the settings of {settings.subject} on {host}")
             settings.apply(hosts[host])
-        hosts[host].lock.keep()
+        hosts[host].call(WatchdogLink.keep)
 
 
 def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
@@ -151,21 +154,21 @@ def _is_up(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> bool:
 
 def _tune(plan: RunPlan, cell: PlannedCell, hosts: Hosts) -> None:
     for planned in plan.tuning:
-        failures = tuning.apply(hosts[planned.host].changes, planned).sentences
+        failures = tuning.apply(hosts[planned.host], planned).sentences
         plan.require_tuning(planned.host, failures)
     for planned in cell.tuning:
-        failures = tuning.apply(hosts[planned.host].changes, planned).sentences
+        failures = tuning.apply(hosts[planned.host], planned).sentences
         raise_first([HostError(each) for each in failures])
 
 
 def _start(service: Service, host: Host, logs: PurePosixPath) -> None:
     """Start a service that stays up; stop one that verifies the stack, which is done when it accepts connections."""
-    host.files.mkdir_temporary(logs)
+    host.call(FileStore.mkdir_temporary, logs)
     started = deploy.start(host, service, logs, stays=not service.is_verifier)
     if service.is_verifier:
         deploy.stop(host, [started])
         for folder in service.scratch_folders:
-            host.files.remove(folder)
+            host.call(FileStore.remove, folder)
 
 
 def status(experiment: Experiment, cell: PlannedCell, hosts: Hosts) -> tuple[ServiceStatus, ...]:
@@ -210,12 +213,12 @@ def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
     holder = host.changes.state().holder
     is_held = holder is not None and holder.run == name
     if is_held:
-        host.lock.release()
+        host.call(WatchdogLink.release)
     state = host.changes.state()
     failures: list[str] = []
     for report in state.reports:
         if report.run == name and not report.failures:
-            host.changes.delete_report(report)
+            host.call(Records.delete_report, report.name)
         elif report.run == name:
             failures += report.failures
     abandoned = [record for record in state.records if record.state == "abandoned"]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError, HostStateError, LostError
 from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
@@ -213,7 +214,7 @@ class Testbed:
     def _record_tuning(self, host: Host, stage: str, outcomes: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Record the kernel settings that tuning may have changed; with `outcomes` also how each was applied."""
         planned = [each for each in self.plan.whole_tuning if each.host == host.name]
-        sysctls = host.changes.read_sysctls(sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
+        sysctls = host.call(Sysctls.read, sorted({*SYSCTLS, *(s.key for each in planned for s in each.settings)}))
         values = {key: setting.value for key, setting in sysctls.items()}
         facts = RecordedFacts(sysctls=values)
         if outcomes is not None:

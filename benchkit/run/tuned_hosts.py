@@ -60,7 +60,7 @@ def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> 
     outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
     if planned.values:
         with log_step(logger, f"tune {', '.join(planned.values)}", planned.host):
-            result = apply(hosts.kernel_host(planned.host).changes, planned)
+            result = apply(hosts.kernel_host(planned.host), planned)
         applied = {key: written.outcome for key, written in result.written.items()}
         outcomes.update(applied)
         journal.record("tuned", host=planned.host, outcomes=applied, not_applied=result.sentences)
@@ -101,13 +101,11 @@ class CellTuning:
         self._applied.pop(host, None)
 
     def _switch(self, name: str, wanted: Settings, cell: PlannedCell) -> tuple[str, ...]:
-        changes, started_s = self._hosts[name].changes, time.monotonic()
+        host, started_s = self._hosts[name], time.monotonic()
         self._applied[name] = None
         with log_step(logger, f"switch to the kernel settings of {cell.cell_id}", name):
-            restored = changes.restore(own=True, scope="cell")
-            results = (
-                () if any(each.failures for each in restored) else [apply(changes, each, "cell") for each in wanted]
-            )
+            restored = host.changes.restore(own=True, scope="cell")
+            results = () if any(each.failures for each in restored) else [apply(host, each, "cell") for each in wanted]
         failures = [f"{name}: {each.text}: {failure}" for each in restored for failure in each.failures]
         failures += [sentence for result in results for sentence in result.sentences]
         self._journal.record(

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
+from benchkit.agent.operations import StopSignal
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, raise_faults
-from benchkit.hosts.processes import StopSignal
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions

@@ -8,10 +8,13 @@ import re
 import time
 from typing import Any
 
-from benchkit.agent.containers import LABEL
+from benchkit.agent.containers import LABEL, Containers
+from benchkit.agent.operations import Completed
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Completed, HostProcess
+from benchkit.hosts.processes import HostProcess
 from benchkit.models.facts import EngineFact
 from benchkit.models.run import BuildRecord
 from benchkit.services.images import REPOSITORY
@@ -160,7 +163,7 @@ def _lacking(host: Host) -> list[str]:
         if not any(line.split(":")[0] in (host.facts.user, str(host.facts.uid)) for line in lines):
             lacking.append(f"{file} has no line for {host.facts.user}")
     found = {each for each in _ROOTLESS_PROGRAMS if host.processes.run(("sh", "-c", f"command -v {each}")).ok}
-    settings = host.changes.read_sysctls(("user.max_user_namespaces", "kernel.unprivileged_userns_clone"))
+    settings = host.call(Sysctls.read, ("user.max_user_namespaces", "kernel.unprivileged_userns_clone"))
     lacking += [f"{each} is missing (package {of})" for each, of in _ROOTLESS_PROGRAMS.items() if each not in found]
     return lacking + [f"{key} is 0" for key, setting in settings.items() if setting.value == "0"]
 
@@ -199,7 +202,7 @@ def bring_image(host: Host, container: Container, backend: str) -> None:
     """Load or pull the image of a container, unless the host has it. Raises HostError."""
     if _ok(host, container, "image", "inspect", container.image):
         return
-    host.changes.track_containers(container.engine, [container.image])
+    host.call(Containers.track, container.engine, [container.image])
     argv: tuple[str, ...] = (container.engine, "pull", "-q", container.image)
     what = f"cannot pull the image {container.image}"
     if container.archive is not None:
@@ -229,11 +232,11 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
 
     Raises HostError.
     """
-    marks = host.changes.track_containers(container.engine)
+    marks = host.call(Containers.track, container.engine)
     labels = ("--label", marks.label, "--label", f"benchkit.trial={trial}")
     _run(host, container, "rm", "-f", "-v", container.name)
     if container.network != "host":
-        host.changes.write_sysctls(FORWARDING)
+        host.call(Sysctls.write, FORWARDING)
     bridge = container.bridge
     if bridge is not None and not _ok(host, container, "network", "inspect", bridge.name):
         what = f"cannot create the network {bridge.name} ({bridge.subnet})"
@@ -258,9 +261,9 @@ def adopt(host: Host, container: Container, process: HostProcess) -> None:
     while time.monotonic() < deadline:
         state = _state(host, container)
         if state and state[0] != "0":
-            path = host.processes.cgroup_of(int(state[0]))
+            path = host.call(ProcessTable.cgroup_of, int(state[0]))
             if path is not None and state[1] in path:
-                host.processes.count_by_cgroup(process, path)
+                host.call(ProcessTable.count_by_cgroup, process.id, path)
                 return
         if process.wait(PAUSE_S) is not None:
             return
@@ -322,7 +325,7 @@ def prepare(host: Host, service: Service, container: Container) -> None:
     if not done.ok:
         raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=done.printed or str(done.ended))
     if container.keeps_volumes:
-        label = host.changes.track_containers(container.engine).label
+        label = host.call(Containers.track, container.engine).label
         _require(host, container, f"cannot create the volume {mark}", "volume", "create", "--label", label, mark)
 
 

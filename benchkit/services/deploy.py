@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from benchkit.agent.cgroups import Cgroups
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import Completed, ProcessSpec, StopSignal, ToFile
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import Completed, HostProcess, ProcessSpec, StopSignal, ToFile
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import Address, Tcp, Udp, Unix
 from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
@@ -67,7 +71,7 @@ def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
     placed = place_files(host, [file for service in wanted for file in service.placed])
     for service in wanted:
         if not service.placed:
-            host.files.mkdir(service.folder)  # the service starts there
+            host.call(FileStore.mkdir, service.folder)  # the service starts there
         if service.container is not None:
             container_engine.bring_image(host, service.container, service.backend)
         for command in service.setup_commands:
@@ -104,7 +108,7 @@ def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
         place_files(host, [ServiceFile(config, text), *moved])
         return _run_test(host, service, argv, folder, test)
     finally:
-        host.files.remove(folder)
+        host.call(FileStore.remove, folder)
 
 
 def place_files(host: Host, files: Iterable[ServiceFile | ServiceFolder]) -> FileChanges:
@@ -121,12 +125,14 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     """
     process, log, container = service.process, log_path(service, logs), service.container
     for folder in service.scratch_folders:
-        host.files.remove(folder)
-        host.files.mkdir_temporary(folder)
+        host.call(FileStore.remove, folder)
+        host.call(FileStore.mkdir_temporary, folder)
     for path in (*service.fresh_files, *socket_files(service)):
-        host.files.remove(path)  # a killed process leaves its socket's file, with which the next one cannot bind
+        host.call(
+            FileStore.remove, path
+        )  # a killed process leaves its socket's file, with which the next one cannot bind
     if process.quota is not None and container is None:
-        host.changes.create_cgroup(process.quota.role, process.quota.cpus)
+        host.call(Cgroups.create, process.quota.role, process.quota.cpus)
     spec = ProcessSpec(
         process.argv if container is None else container_engine.start_arguments(host, service, container, logs.name),
         env=process.env,
@@ -168,11 +174,13 @@ def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
         groups.setdefault(running.service.stop, []).append(running)
     killed = []
     for how, group in groups.items():
-        names_of_killed = host.processes.stop([each.process for each in group], signum=how.signum, grace_s=how.within_s)
+        names_of_killed = host.processes.stop(
+            [each.process for each in group], signum=signal.Signals(how.signum), grace_s=how.within_s
+        )
         if names_of_killed:
             names = " and ".join(each.service.name for each in group)
             killed.append(
-                f"{names} did not end within {how.within_s:g} s of {how.signum.name}, and was killed: "
+                f"{names} did not end within {how.within_s:g} s of {signal.Signals(how.signum).name}, and was killed: "
                 f"{', '.join(names_of_killed)}"
             )
     for running in services:

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
+from benchkit.agent.operations import StopSignal
 from benchkit.errors import FieldError
-from benchkit.hosts.processes import StopSignal
 from benchkit.models.protocol import Protocol
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.service import Service, ServiceFile, ServiceProcess

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from benchkit.agent.operations import StopSignal
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import StopSignal
 from benchkit.models.profile import Profiler
 from benchkit.services.placement import CpuQuota, Endpoint
 

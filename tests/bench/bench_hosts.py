@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import benchkit
-from benchkit.agent.operations import ReadClocks
+from benchkit.agent.server import Agent
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab, down, up
@@ -65,7 +65,7 @@ def test_a_request_takes_less_than_a_login(lab: Lab) -> None:
         sut, times = hosts["sut"], []
         for _ in range(MESSAGES):
             began = time.perf_counter()
-            sut.link.request(ReadClocks())
+            sut.link.call(Agent.read_clocks)
             times.append(time.perf_counter() - began)
     began = time.perf_counter()
     subprocess.run([*lab.ssh_command("sut"), "true"], check=True)

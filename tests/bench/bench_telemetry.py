@@ -15,11 +15,12 @@ import psutil
 from benchkit.agent.cpu_collectors import Cores
 from benchkit.agent.memory_collectors import Disks, Memory
 from benchkit.agent.network_collectors import Interfaces
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.agent.process_collectors import read_process
+from benchkit.agent.telemetry import Telemetry
 from benchkit.comparison.ratios import block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.lab.lab import Lab
 from benchkit.models.telemetry import AGENT_SERVICE
 from benchkit.plan.model import RunPlan
@@ -120,10 +121,10 @@ class TelemetryCost:
 def measure_telemetry(host: Host, running: list[RunningService], interval_s: float, seconds: float) -> TelemetryCost:
     """Run telemetry for some seconds, and return its cost."""
     path = PurePosixPath("watched") / f"{interval_s}-{time.monotonic_ns()}.jsonl"
-    host.telemetry.start(path, interval_s, [watched_service(each, each.service.name) for each in running])
+    host.call(Telemetry.start, path, interval_s, [watched_service(each, each.service.name) for each in running])
     time.sleep(seconds)
-    host.telemetry.snapshot()
-    ended = host.telemetry.stop()
+    host.call(Telemetry.snapshot)
+    ended = host.call(Telemetry.stop)
     assert ended is not None
     assert ended.unavailable == []
     found = read_telemetry(host.files.read(path))

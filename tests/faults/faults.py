@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchkit.hosts.host_changes import HostChanges
+from benchkit.agent.settings import Sysctls
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
@@ -125,14 +125,14 @@ def sliced(services: Mapping[str, Any], name: str = "faulty", *, duration_s: flo
 @contextmanager
 def sysctls(fault_lab: FaultLab, host: str, values: Mapping[str, str]) -> Iterator[None]:
     """Apply kernel settings to a host for a while."""
-    changes: HostChanges = fault_lab.hosts[host].changes
-    former = {key: each.value for key, each in changes.read_sysctls(list(values)).items()}
-    written = changes.write_sysctls(dict(values))
+    agent = fault_lab.hosts[host]
+    former = {key: each.value for key, each in agent.call(Sysctls.read, list(values)).items()}
+    written = agent.call(Sysctls.write, values)
     assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
     try:
         yield
     finally:
-        changes.write_sysctls({key: value for key, value in former.items() if value is not None})
+        agent.call(Sysctls.write, {key: value for key, value in former.items() if value is not None})
 
 
 @contextmanager
@@ -204,8 +204,8 @@ def toggle_sysctl(fault_lab: FaultLab) -> TrialHook:
     """Change a setting before every other block, and restore it."""
 
     def change(planned_trial: PlannedTrial) -> None:
-        written = fault_lab.hosts["sut"].changes.write_sysctls(
-            {"net.core.somaxconn": "4096" if planned_trial.block % 2 else "1024"}
+        written = fault_lab.hosts["sut"].call(
+            Sysctls.write, {"net.core.somaxconn": "4096" if planned_trial.block % 2 else "1024"}
         )
         assert {each.outcome for each in written.values()} <= {"applied", "already"}, written
 
@@ -218,7 +218,7 @@ def rotate_ports(fault_lab: FaultLab) -> TrialHook:
     def change(planned_trial: PlannedTrial) -> None:
         first = 20_000 + 200 * (planned_trial.block % 200)
         ports = {"net.ipv4.ip_local_port_range": f"{first} {first + 199}"}
-        assert {each.outcome for each in fault_lab.hosts["load"].changes.write_sysctls(ports).values()} <= {
+        assert {each.outcome for each in fault_lab.hosts["load"].call(Sysctls.write, ports).values()} <= {
             "applied",
             "already",
         }

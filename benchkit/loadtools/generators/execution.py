@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from benchkit.agent.operations import ExitStatus, ScheduledProcess, ScheduledStart
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ExitStatus, ProcessSpec, ScheduledProcess, ScheduledStart, ToFile
+from benchkit.agent.timetable import Timetable
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.loadtools.generators.generator import Generator, grace_s, time_limit_s
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.telemetry import generator_service
@@ -154,9 +155,8 @@ class PlannedSlice:
         is_last = self.window_end_s is None
         return ScheduledStart(
             service=generator_service(placed.generator.number),
-            start=placed.tool_start(STDOUT_BYTES if is_last else None).start(
-                host.clock.to_host_ns(began_s + self.at_s)
-            ),
+            process=placed.tool_start(STDOUT_BYTES if is_last else None),
+            at_ns=host.clock.to_host_ns(began_s + self.at_s),
             limit_ns=host.clock.to_host_ns(began_s + self.limit_s(placed.generator)),
             grace_s=STOP_GRACE_S if is_last else SLICE_GRACE_S,
         )
@@ -176,7 +176,7 @@ def place_inputs(hosts: Hosts, slices: Iterable[PlannedSlice], folder: PurePosix
             host.files.place(placed_files)
         for directory, files in inputs.items():
             if not files:
-                host.files.mkdir(directory)
+                host.call(FileStore.mkdir, directory)
 
     run_on_hosts([hosts[name] for name in dict.fromkeys(name for name, _ in by_directory)], place)
 
@@ -226,7 +226,7 @@ def run_slices(
         except BaseException:
             for name in by_host:
                 with suppress(HostError):  # the first error is the one to raise
-                    hosts[name].processes.stop_timetable()
+                    hosts[name].call(Timetable.stop)
             raise
         runs = {name: iter(future.result()) for name, future in futures.items()}
     return [[next(runs[generator.host]) for generator in each.generators] for each in slices]

@@ -14,10 +14,11 @@ import io
 import tarfile
 from collections.abc import Mapping, Sequence
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.loadtools.generators.execution import SUFFIXES, GeneratorRun, OutputKind, PlacedGenerator
 from benchkit.loadtools.registry import get_tool
 from benchkit.services import deploy
@@ -98,11 +99,11 @@ def _reducer(slices: Sequence[PlacedGenerator]) -> ProcessSpec:
 def _read_outputs(host: Host, placed: Sequence[PlacedGenerator]) -> list[Outputs]:
     """Return the output files of generators, whose rows are all in one folder of their host. Raises HostError."""
     folder = placed[0].rows.parent
-    sizes = host.files.list(folder)
+    sizes = host.call(FileStore.list_folder, folder)
     names = [path.name for each in placed for kind in SUFFIXES if sizes.get((path := each.output(kind)).name)]
     contents: dict[str, bytes] = {}
     if names:
-        host.files.archive(folder / ARCHIVE, names)
+        host.call(FileStore.archive, folder / ARCHIVE, names)
         with tarfile.open(fileobj=io.BytesIO(host.files.read(folder / ARCHIVE))) as archive:
             contents = {member.name: file.read() for member in archive if (file := archive.extractfile(member))}
     return [

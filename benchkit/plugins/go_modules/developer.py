@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen, Name
@@ -80,14 +81,14 @@ class GoSettings(HostSettings):
 
     def is_applied(self, host: Host) -> bool:
         """Return True if another connection has changed the host's go settings and not restored them yet."""
-        return any((each.state, each.text) == ("other", self._scope) for each in host.changes.records())
+        return any((each.state, each.text) == ("other", self._scope) for each in host.changes.state().records)
 
     @property
     def _scope(self) -> str:
         return f"settings of {self.go}"
 
     def _expect_cleanup(self, host: Host, argv: Sequence[str]) -> None:
-        host.changes.expect_cleanup(argv, _GO_ENV, _GO_ENV_S, self._scope)
+        host.call(Undo.expect_cleanup, argv, _GO_ENV, _GO_ENV_S, self._scope)
 
     def _run(self, host: Host, *options: str) -> str:
         done = host.processes.run([self.go, "env", *options], env=_GO_ENV, timeout_s=_GO_ENV_S)

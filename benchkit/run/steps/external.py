@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import PurePosixPath
 
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError, collect_errors, raise_first
 from benchkit.models.base import level_text
 from benchkit.run.steps.state import Trial
@@ -38,8 +39,12 @@ def deploy_external(trial: Trial) -> None:
         cleanup = server.hooks.get("cleanup")
         if cleanup is not None and cleanup.on != HERE:
             host = trial.hosts[server.hosts[cleanup.on][0]]
-            host.changes.expect_cleanup(
-                cleanup.run, hook_environment(trial, server), cleanup.within_s, _scope(trial, server)
+            host.call(
+                Undo.expect_cleanup,
+                cleanup.run,
+                hook_environment(trial, server),
+                cleanup.within_s,
+                _scope(trial, server),
             )
         if (deploy := server.hooks.get("deploy")) is not None:
             _require_success(trial, server, "deploy", deploy, _run_hook(trial, server, deploy, deploy.within_s))

@@ -11,6 +11,8 @@ from functools import partial
 from threading import Event
 from typing import Literal
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, LoadToolHangError
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
@@ -48,7 +50,7 @@ def make_shared_folder(block: Block) -> None:
 
     def make(host: Host) -> None:
         block.folder_hosts.append(host)
-        host.files.mkdir_temporary(block.folder)
+        host.call(FileStore.mkdir_temporary, block.folder)
 
     if block.slice_s is not None:
         run_on_hosts(block.used_hosts, make)
@@ -56,7 +58,7 @@ def make_shared_folder(block: Block) -> None:
 
 def remove_shared_folder(block: Block) -> None:
     """Remove the folder of a sliced block from its hosts. Raises HostError."""
-    run_on_hosts(block.folder_hosts, lambda host: host.files.remove(block.folder))
+    run_on_hosts(block.folder_hosts, lambda host: host.call(FileStore.remove, block.folder))
 
 
 @contextmanager
@@ -186,7 +188,7 @@ def _cpu_s_of_services(block: Block, snapshot: HostsSnapshot) -> Mapping[str, fl
     cpu_s: dict[str, float] = {}
     for trial in block.trials:
         for host, services in trial.services_by_host():
-            times = host.processes.cpu_times(each.process for each in services)
+            times = host.call(ProcessTable.cpu_times, [each.id for each in (each.process for each in services)])
             cpu_s |= {each.service.name: times[each.process.id].total_s for each in services}
     return cpu_s
 

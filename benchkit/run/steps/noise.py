@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.errors import HostError
 from benchkit.hosts.files import PlacedFile
-from benchkit.hosts.processes import HostProcess, ProcessSpec, ToFile
+from benchkit.hosts.processes import HostProcess
 from benchkit.loadtools.generators.generator import time_limit_s
 from benchkit.models.noise import NOISE_FILE, Noise
 from benchkit.models.protocol import is_tls

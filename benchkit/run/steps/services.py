@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from benchkit.agent.operations import PortOwner
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import PortOwner, ProcessSpec, ToFile
 from benchkit.errors import (
     HostError,
     HostStateError,
@@ -19,7 +20,6 @@ from benchkit.errors import (
 )
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.steps.state import Trial
 from benchkit.services import deploy
@@ -47,7 +47,7 @@ def require_free_ports(trial: Trial) -> None:
 
 def make_folders(trial: Trial) -> None:
     """Make the trial's folder on its hosts, as a temporary one that is removed there even if the controller is lost."""
-    run_on_hosts(trial.used_hosts, lambda host: host.files.mkdir_temporary(trial.folder))
+    run_on_hosts(trial.used_hosts, lambda host: host.call(FileStore.mkdir_temporary, trial.folder))
 
 
 def require_room(trial: Trial) -> None:
@@ -55,7 +55,7 @@ def require_room(trial: Trial) -> None:
     for host in trial.used_hosts:
         folder = trial.folder / "room"
         try:
-            host.files.mkdir_temporary(folder)
+            host.call(FileStore.mkdir_temporary, folder)
             command = ("head", "-c", str(ROOM_BYTES), "/dev/zero")
             writer = host.processes.start(ProcessSpec(command, stdout=ToFile(folder / "file")))
             writer.wait(ROOM_TIMEOUT_S)
@@ -63,7 +63,7 @@ def require_room(trial: Trial) -> None:
             if written.is_host_state:
                 raise HostStateError("no room in the work directory", where=host.name, why=written.error)
         finally:
-            host.files.remove(folder)
+            host.call(FileStore.remove, folder)
 
 
 def start_services(trial: Trial) -> None:
@@ -197,7 +197,7 @@ def collect_logs(trial: Trial) -> None:
     """
 
     def fetch(host: Host, services: Sequence[Service]) -> None:
-        sizes = host.files.list(trial.folder)
+        sizes = host.call(FileStore.list_folder, trial.folder)
         for log in (deploy.log_path(service, trial.folder) for service in services):
             if sizes.get(log.name):
                 trial.files[f"{log.stem}.{host.name}.log"] = host.files.read(log)
@@ -227,6 +227,6 @@ def remove_folders(trial: Trial) -> None:
         paths = [trial.folder]
         for service in by_host.get(host.name, ()):
             paths += [*service.scratch_folders, *deploy.socket_files(service)]
-        raise_first(collect_errors(partial(host.files.remove, path) for path in paths))
+        raise_first(collect_errors(partial(host.call, FileStore.remove, path) for path in paths))
 
     run_on_hosts(trial.used_hosts, remove)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchkit.agent.operations import CounterSource, SampledService, TelemetrySnapshot
+from benchkit.agent.telemetry import Telemetry
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.sockets import Tcp, Udp, socket_address
@@ -37,7 +38,9 @@ def watch_hosts(block: Block) -> None:
             for each in trial.running_services
             if each.service.host == host.name
         ]
-        host.telemetry.start(block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s)
+        host.call(
+            Telemetry.start, block.folder / _file(host), options.interval_s, services, core_interval_s=core_interval_s
+        )
         block.watched_hosts.append(host)
 
     run_on_hosts(block.used_hosts, begin)
@@ -56,7 +59,7 @@ class HostsSnapshot(NamedTuple):
 
 def snapshot_hosts(block: Block) -> HostsSnapshot:
     """Sample all hosts now, so that the growth of counters is known for the exact window; nothing without telemetry."""
-    snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.telemetry.snapshot())
+    snapshots: list[TelemetrySnapshot] = run_on_hosts(block.watched_hosts, lambda host: host.call(Telemetry.snapshot))
     return HostsSnapshot(
         {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()},
         {name: seconds for snapshot in snapshots for name, seconds in snapshot.cpu_s.items()},
@@ -77,10 +80,16 @@ def schedule_samples(block: Block) -> None:
         numbers = sorted({each.number for each in generators if each.host == host.name})
         is_window = block.slice_s is None
         if numbers:
-            host.telemetry.add(SampledService(generator_service(each), None, threads=is_window) for each in numbers)
+            host.call(
+                Telemetry.add, [SampledService(generator_service(each), None, threads=is_window) for each in numbers]
+            )
         if not is_window:
-            host.telemetry.schedule_snapshots([edge for turn in block.turns for edge in block.window_ns(turn, host)])
-        host.telemetry.schedule_samples([host.clock.to_host_ns(block.began_s + seconds) for seconds in expensive_s])
+            host.call(
+                Telemetry.schedule_snapshots, [edge for turn in block.turns for edge in block.window_ns(turn, host)]
+            )
+        host.call(
+            Telemetry.schedule_samples, [host.clock.to_host_ns(block.began_s + seconds) for seconds in expensive_s]
+        )
 
     run_on_hosts(block.watched_hosts, schedule)
 
@@ -104,7 +113,7 @@ def collect_telemetry(block: Block) -> None:
     contents: dict[str, bytes] = {}
 
     def collect(host: Host) -> WatchRecord:
-        ended = host.telemetry.stop()
+        ended = host.call(Telemetry.stop)
         contents[host.name] = host.files.read(block.folder / _file(host))
         return WatchRecord(
             host=host.name,
@@ -148,7 +157,7 @@ def unwatch_hosts(block: Block) -> None:
     """Stop the telemetry that still runs, as after a block that failed."""
     watched_hosts = list(block.watched_hosts)
     block.watched_hosts.clear()
-    run_on_hosts(watched_hosts, lambda host: host.telemetry.stop())
+    run_on_hosts(watched_hosts, lambda host: host.call(Telemetry.stop))
 
 
 def watched_service(running: RunningService, name: str) -> SampledService:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import ReadClocks
+from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import AgentLink, Stream
 from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
@@ -122,7 +122,7 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
     noise = "echo welcome; printf 'no line end'; "
     stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
-    assert link.request(ReadClocks()).wall_ns > 0
+    assert link.call(Agent.read_clocks).wall_ns > 0
     link.close(60)
 
 

@@ -12,15 +12,24 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.facts import ETHTOOL_GGRO, interfaces, memory_bytes, offload, physical_cores, shared_cores, turbo
-from benchkit.agent.operations import FileStatus, GatherFacts
+from benchkit.agent.facts import (
+    ETHTOOL_GGRO,
+    FactsReader,
+    interfaces,
+    memory_bytes,
+    offload,
+    physical_cores,
+    shared_cores,
+    turbo,
+)
+from benchkit.agent.operations import FileStatus
 from benchkit.hosts.agent_link import AgentLink
 
 
 @pytest.fixture(scope="module")
 def facts(agent: AgentLink) -> Mapping[str, Any]:
     tools = {"sh": ["sh"], "python": [sys.executable, "-c", "print('3.x', end='')"], "nothing": ["no-such-tool", "-V"]}
-    return agent.request(GatherFacts(tools, ["kernel.ostype", "no.such"]), timeout_s=20).facts
+    return agent.call(FactsReader.gather, tools, ["kernel.ostype", "no.such"]).facts
 
 
 def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
@@ -52,8 +61,7 @@ def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> 
     program.write_bytes(b"abc")
     os.utime(program, (7, 1.5))
     link.symlink_to(program)
-    wanted = GatherFacts({}, [], files=[str(link), str(tmp_path / "gone")])
-    files = agent.request(wanted, timeout_s=20).files
+    files = agent.call(FactsReader.gather, {}, [], files=[str(link), str(tmp_path / "gone")]).files
     assert files == {str(link): FileStatus(3, 1.5), str(tmp_path / "gone"): None}
 
 
@@ -62,7 +70,7 @@ def test_a_tool_is_asked_once(agent: AgentLink, tmp_path: Path) -> None:
     tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho v1; echo $HOME\n")
     tool.chmod(0o755)
     for _ in range(3):
-        text = agent.request(GatherFacts({"tool": [str(tool), "-v"]}, []), timeout_s=20).facts["tools"]["tool"]["text"]
+        text = agent.call(FactsReader.gather, {"tool": [str(tool), "-v"]}, []).facts["tools"]["tool"]["text"]
         assert text == f"v1\n{agent.hello().workdir}/home\n", "what it writes to its home stays with us"
     assert log.read_text() == "asked\n"
 

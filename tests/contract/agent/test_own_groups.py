@@ -13,7 +13,12 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import Cgroup, own_mounts
+from benchkit.agent.cgroups import Cgroups
+from benchkit.agent.facts import FactsReader
 from benchkit.agent.proc import proc_stat
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.telemetry import Telemetry
+from benchkit.agent.undo import Undo
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.store.telemetry_table import read_telemetry
 
@@ -61,8 +66,8 @@ time.sleep(60)
 
 
 def start_counted(agent: AgentLink, program: str, **command: object) -> ops.ProcessReport:
-    spec = ops.CommandSpec([sys.executable, "-c", program], own_group=True, **command)  # type: ignore[arg-type]
-    return agent.request(ops.StartProcess(spec), timeout_s=10)
+    spec = ops.ProcessSpec([sys.executable, "-c", program], own_group=True, **command)  # type: ignore[arg-type]
+    return agent.call(ProcessTable.start, spec)
 
 
 def group_of(process: ops.ProcessReport) -> Cgroup:
@@ -77,11 +82,11 @@ def group_of(process: ops.ProcessReport) -> Cgroup:
 
 
 def cpu_time(agent: AgentLink, process: ops.ProcessReport) -> ops.CpuTime:
-    return agent.request(ops.ReadCpuTimes([process.id]))[process.id]
+    return agent.call(ProcessTable.cpu_times, [process.id])[process.id]
 
 
 def stop(agent: AgentLink, process: ops.ProcessReport, grace_s: float = 0.3) -> ops.StoppedProcesses:
-    return agent.request(ops.StopProcesses([process.id], signal.SIGTERM, grace_s), timeout_s=10)
+    return agent.call_within(10, ProcessTable.stop, [process.id], signal.SIGTERM, grace_s)
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -127,15 +132,15 @@ def test_each_version_counts_alike_and_none_is_no_failure(
         wait_for(lambda: cpu_time(agent, process).processes == 1, "all workers have ended")
         assert cpu_time(agent, process).total_s < 8 * 0.1 * 2, "it counts nothing twice"
     assert stop(agent, process).survivors == []
-    assert agent.request(ops.ListRecords()).records == []
+    assert agent.call(Undo.traces).records == []
 
 
 def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workdir: Path) -> None:
     process = start_counted(agent, WORKERS)
     wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
-    agent.request(ops.StartTelemetry("watch0.jsonl", 60, [ops.SampledService("app", process.id)]))
-    agent.request(ops.TakeSnapshot())
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.start, "watch0.jsonl", 60, [ops.SampledService("app", process.id)])
+    agent.call(Telemetry.snapshot)
+    agent.call(Telemetry.stop)
     samples = read_telemetry((workdir / "watch0.jsonl").read_bytes())
     total_s, user_s, system_s = (
         samples["app", f"{name}cpu_s_total", None].numbers[-1] for name in ("", "user_", "system_")
@@ -147,23 +152,23 @@ def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workd
 
 
 def test_the_quota_of_a_role_applies_and_its_throttling_is_seen(agent: AgentLink, workdir: Path) -> None:
-    if not agent.request(ops.GatherFacts({"sh": ["sh"]}, [])).facts["cpu_groups"]:
+    if not agent.call(FactsReader.gather, {"sh": ["sh"]}, []).facts["cpu_groups"]:
         pytest.skip("this machine has no control groups with the CPU controller to spare")
-    agent.request(ops.CreateCgroup("half", 0.2))
+    agent.call(Cgroups.create, "half", 0.2)
     process = start_counted(agent, "while True: pass", group="half")
     group_of(process)
-    agent.request(ops.StartTelemetry("quota.jsonl", 60, [ops.SampledService("app", process.id)]))
+    agent.call(Telemetry.start, "quota.jsonl", 60, [ops.SampledService("app", process.id)])
     began, used = time.monotonic(), cpu_time(agent, process).total_s
     wait_for(lambda: cpu_time(agent, process).total_s > used + 0.2, "it uses 0.2 s")
     assert time.monotonic() - began > 0.5, "at a fifth of a CPU"
-    agent.request(ops.TakeSnapshot())
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.snapshot)
+    agent.call(Telemetry.stop)
     samples = read_telemetry((workdir / "quota.jsonl").read_bytes())
     periods, throttled = (samples["app", f"quota_{name}_total", None].numbers[-1] for name in ("periods", "throttled"))
     assert periods >= throttled > 0
     assert samples["app", "quota_throttled_s_total", None].numbers[-1] > 0
     stop(agent, process)
-    assert {each.how for each in agent.request(ops.Restore(own=True))} == {"undone"}
+    assert {each.how for each in agent.call(Undo.restore, own=True)} == {"undone"}
 
 
 def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
@@ -176,7 +181,7 @@ def test_stopping_kills_what_is_left_in_the_group(agent: AgentLink, has_ended: C
     assert len(stopped.killed) == 1, "the daemon ignores SIGTERM"
     assert all(has_ended(pid) for pid in pids)
     assert not group.folder.exists()
-    assert agent.request(ops.ListRecords()).records == []
+    assert agent.call(Undo.traces).records == []
 
 
 def has_daemon(group: Cgroup, process: ops.ProcessReport) -> bool:
@@ -203,15 +208,15 @@ def test_the_group_goes_with_an_agent_that_is_killed(
 
 
 def test_an_existing_group_counts_instead(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
-    spec = ops.CommandSpec([sys.executable, "-c", WORKERS], own_group=True)
-    container = agent.request(ops.StartProcess(spec), timeout_s=10)
+    spec = ops.ProcessSpec([sys.executable, "-c", WORKERS], own_group=True)
+    container = agent.call(ProcessTable.start, spec)
     client = start_counted(agent, "import time; time.sleep(60)")
     group = group_of(container)
-    agent.request(ops.CountByCgroup(client.id, group.path))
+    agent.call(ProcessTable.count_by_cgroup, client.id, group.path)
     wait_for(lambda: cpu_time(agent, client).total_s > 0.8, "the time of the group is that of the client")
-    agent.request(ops.StartTelemetry("watch1.jsonl", 60, [ops.SampledService("app", client.id)]))
-    assert container.pid in [pid for pid, _ in agent.request(ops.TakeSnapshot()).processes["app"]]
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.start, "watch1.jsonl", 60, [ops.SampledService("app", client.id)])
+    assert container.pid in [pid for pid, _ in agent.call(Telemetry.snapshot).processes["app"]]
+    agent.call(Telemetry.stop)
     assert stop(agent, client).survivors == []
     assert has_ended(container.pid)
     stop(agent, container)
@@ -219,12 +224,12 @@ def test_an_existing_group_counts_instead(agent: AgentLink, has_ended: Callable[
 
 def test_a_group_that_never_appears_has_no_cpu_time(agent: AgentLink) -> None:
     process = start_counted(agent, "import time; time.sleep(60)")
-    agent.request(ops.CountByCgroup(process.id, "/nowhere"))
+    agent.call(ProcessTable.count_by_cgroup, process.id, "/nowhere")
     with pytest.raises(RefusedError, match="the control group /nowhere does not exist"):
         cpu_time(agent, process)
-    agent.request(ops.StartTelemetry("watch2.jsonl", 60, [ops.SampledService("app", process.id)]))
-    agent.request(ops.TakeSnapshot())
-    summary = agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.start, "watch2.jsonl", 60, [ops.SampledService("app", process.id)])
+    agent.call(Telemetry.snapshot)
+    summary = agent.call(Telemetry.stop)
     assert summary is not None
     assert "app: control group /nowhere does not exist" in summary.unavailable
     stop(agent, process)
@@ -235,8 +240,8 @@ def test_a_group_that_never_appears_has_no_cpu_time(agent: AgentLink) -> None:
 )
 def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentLink, program: str, why: str) -> None:
     with pytest.raises(RefusedError, match=f"cannot start {program}.*{why}"):
-        agent.request(ops.StartProcess(ops.CommandSpec([program], own_group=True)))
-    assert agent.request(ops.ListRecords()).records == []
+        agent.call(ProcessTable.start, ops.ProcessSpec([program], own_group=True))
+    assert agent.call(Undo.traces).records == []
 
 
 @pytest.mark.parametrize(
@@ -246,20 +251,20 @@ def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentL
 def test_children_that_escape_their_tree_are_reported(
     agent: AgentLink, program: str, *, own_group: bool, expected: str | None
 ) -> None:
-    agent.request(ops.StartTelemetry(f"escape-{own_group}-{expected}.jsonl", 60))
-    spec = ops.CommandSpec([sys.executable, "-c", program], own_group=own_group)
-    process = agent.request(ops.StartProcess(spec), timeout_s=10)
-    agent.request(ops.AddServices([ops.SampledService("app", process.id)]))
+    agent.call(Telemetry.start, f"escape-{own_group}-{expected}.jsonl", 60)
+    spec = ops.ProcessSpec([sys.executable, "-c", program], own_group=own_group)
+    process = agent.call(ProcessTable.start, spec)
+    agent.call(Telemetry.add, [ops.SampledService("app", process.id)])
 
     def escape() -> str | None:
-        return agent.request(ops.TakeSnapshot()).escapes.get("app")
+        return agent.call(Telemetry.snapshot).escapes.get("app")
 
     if expected is None:
         wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "the workers ran")
         assert escape() is None
     else:
         wait_for(lambda: expected in (escape() or ""), "the snapshot says so")
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.stop)
     stop(agent, process)
 
 
@@ -273,15 +278,15 @@ def test_processes_of_others_are_watched_and_never_signalled(
     wait_for(lambda: bool(cmdline(theirs.pid)) and cpu_time(agent, theirs).total_s > 0.8, "the workers ran")
     wait_for(lambda: cpu_time(agent, theirs).processes == 1, "all workers have ended")
     wanted = {"cgroup": group.path, "unit": Path(group.path).name, "pattern": mark}
-    watched = agent.request(ops.WatchProcesses(**{by: wanted[by]}))
+    watched = agent.call(ProcessTable.watch, **{by: wanted[by]})
     assert watched.pid == theirs.pid
     used = cpu_time(agent, watched).total_s
     assert used < 0.8 if by == "pattern" else used > 0.8, "what nobody waits for is missing without a group"
-    agent.request(ops.StartTelemetry(f"watched-{by}.jsonl", 60, [ops.SampledService("app", watched.id)]))
-    snapshot = agent.request(ops.TakeSnapshot())
+    agent.call(Telemetry.start, f"watched-{by}.jsonl", 60, [ops.SampledService("app", watched.id)])
+    snapshot = agent.call(Telemetry.snapshot)
     assert theirs.pid in [pid for pid, _ in snapshot.processes["app"]]
     assert ("app" in snapshot.escapes) == (by == "pattern")
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.stop)
     assert stop(agent, watched) == ops.StoppedProcesses([], [], [])
     assert Path(f"/proc/{theirs.pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
     stop(agent, theirs)
@@ -291,12 +296,12 @@ def test_processes_of_others_are_watched_and_never_signalled(
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        (ops.WatchProcesses(cgroup="/nowhere"), "no process is in control group /nowhere"),
-        (ops.WatchProcesses(unit="nowhere.service"), "no control group has the name of the unit nowhere.service"),
-        (ops.WatchProcesses(pattern="[n]o such command"), "no process is in command lines"),
-        (ops.WatchProcesses(pattern="("), "is no regular expression"),
+        ({"cgroup": "/nowhere"}, "no process is in control group /nowhere"),
+        ({"unit": "nowhere.service"}, "no control group has the name of the unit nowhere.service"),
+        ({"pattern": "[n]o such command"}, "no process is in command lines"),
+        ({"pattern": "("}, "is no regular expression"),
     ],
 )
-def test_nothing_to_watch_is_refused(agent: AgentLink, wanted: ops.WatchProcesses, why: str) -> None:
+def test_nothing_to_watch_is_refused(agent: AgentLink, wanted: dict[str, str], why: str) -> None:
     with pytest.raises(RefusedError, match=why.replace("(", "[(]")):
-        agent.request(wanted)
+        agent.call(ProcessTable.watch, **wanted)

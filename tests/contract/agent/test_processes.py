@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.server import Agent
+from benchkit.agent.undo import Undo
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 
 def start(
     agent: AgentLink,
     *argv: str,
-    stdout: ops.StreamFile | None = None,
-    stderr: ops.StreamFile | None = None,
-    merge_stderr: bool = False,
     at_ns: int | None = None,
-    **command: Any,  # noqa: ANN401 - fields of the command
+    **spec: Any,  # noqa: ANN401 - fields of the process
 ) -> ops.ProcessReport:
     """Start a process."""
-    spec = ops.CommandSpec(list(argv), **command)
-    return agent.request(ops.StartProcess(spec, stdout, stderr, merge_stderr=merge_stderr, at_ns=at_ns), timeout_s=10)
+    return agent.call(ProcessTable.start, ops.ProcessSpec(argv, **spec), at_ns)
 
 
 def wait(agent: AgentLink, number: int, timeout_s: float = 10) -> ops.ProcessReport:
-    return agent.request(ops.WaitForProcess(number, timeout_s), timeout_s=timeout_s)
+    return agent.call_within(timeout_s, ProcessTable.wait, number, timeout_s)
 
 
 def end(agent: AgentLink, process: ops.ProcessReport) -> ops.ExitStatus:
@@ -46,21 +46,18 @@ def ended(report: ops.ProcessReport) -> ops.ExitStatus:
 
 def stop(agent: AgentLink, *processes: ops.ProcessReport, grace_s: float = 2) -> ops.StoppedProcesses:
     ids = [each.id for each in processes]
-    return agent.request(ops.StopProcesses(ids, signal.SIGTERM, grace_s), timeout_s=grace_s + 5)
+    return agent.call_within(grace_s + 5, ProcessTable.stop, ids, signal.SIGTERM, grace_s)
 
 
 def run(
     agent: AgentLink, *argv: str, body: bytes = b"", timeout_s: float = 10, max_bytes: int = 65536
-) -> ops.CompletedCommand:
-    return agent.request(ops.RunCommand(ops.CommandSpec(list(argv)), timeout_s, max_bytes, body), timeout_s=timeout_s)
+) -> ops.Completed:
+    return agent.call_within(timeout_s, ProcessTable.run, ops.ProcessSpec(list(argv)), timeout_s, max_bytes, body)
 
 
 def members(agent: AgentLink, process: ops.ProcessReport) -> dict[str, int]:
     """Return the members of a started process: name → pid."""
-    for each in agent.request(ops.ListTrees()):
-        if each.process.id == process.id:
-            return {member.name: member.pid for member in each.members}
-    return {}
+    return {member.name: member.pid for member in agent.call(ProcessTable.members, process.id)}
 
 
 def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
@@ -76,7 +73,7 @@ def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
 def test_waiting_has_its_time_and_blocks_nobody(agent: AgentLink) -> None:
     process = start(agent, "sleep", "60")
     began = time.monotonic()
-    waiting = [agent.submit(ops.WaitForProcess(process.id, 30)) for _ in range(20)]
+    waiting = [agent.submit(ProcessTable.wait, process.id, 30) for _ in range(20)]
     assert wait(agent, process.id, 0.05).ended is None
     assert run(agent, "echo", "hi").body == b"hi\n"
     stop(agent, process)
@@ -99,7 +96,7 @@ def test_run_returns_both_outputs_and_passes_input(agent: AgentLink) -> None:
     completed = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
     size = completed.stdout_size
     assert (completed.body[:size], completed.body[size:]) == (b"in\n", b"oops\n")
-    assert (ended(completed.process).exit_code, completed.timed_out) == (3, False)
+    assert (completed.ended.exit_code, completed.timed_out) == (3, False)
 
 
 def test_run_ends_a_command_with_its_children_when_the_time_is_up(
@@ -112,12 +109,12 @@ def test_run_ends_a_command_with_its_children_when_the_time_is_up(
 
 def test_run_keeps_no_more_than_it_should(agent: AgentLink) -> None:
     completed = run(agent, "head", "-c", "300000", "/dev/zero", max_bytes=1000)
-    assert (len(completed.body), completed.process.outputs["stdout"].dropped) == (1000, 299000)
-    assert ended(completed.process).exit_code == 0, "a flood does not block whoever makes it"
+    assert len(completed.body) == 1000
+    assert completed.ended.exit_code == 0, "a flood does not block whoever makes it"
 
 
 def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -> None:
-    out, err = ops.StreamFile("out/a", 1000), ops.StreamFile("out/b")
+    out, err = ops.ToFile("out/a", 1000), ops.ToFile("out/b", None)
     process = start(agent, "/bin/sh", "-c", "head -c 5000 /dev/zero; echo oops >&2", stdout=out, stderr=err)
     outputs = wait(agent, process.id).outputs
     assert outputs == {"stdout": ops.OutputSize(1000, 4000, None)}
@@ -127,7 +124,7 @@ def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -
 
 
 def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> None:
-    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=ops.StreamFile("both", 99), merge_stderr=True)
+    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=ops.ToFile("both", 99), stderr="stdout")
     wait(agent, process.id)
     assert (workdir / "both").read_bytes() == b"1\n2\n"
 
@@ -137,7 +134,7 @@ def test_a_full_disk_is_reported_and_the_process_continues(agent: AgentLink, wor
     full = workdir / "full"
     full.mkdir()
     os.mknod(full / "file", 0o600 | 0o020000, os.makedev(1, 7))  # /dev/full by another name
-    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout=ops.StreamFile("full/file", 1 << 20))
+    process = start(agent, "head", "-c", "70000", "/dev/zero", stdout=ops.ToFile("full/file", 1 << 20))
     report = wait(agent, process.id)
     assert report.outputs["stdout"] == ops.OutputSize(0, 70000, os.strerror(28), is_host_state=True)
     assert ended(report).exit_code == 0
@@ -150,7 +147,7 @@ def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
         *("/bin/sh", "-c", 'echo "$A,${HOME-none}"; pwd'),
         env={"A": "$x; `y`", "HOME": None},
         cwd="in",
-        stdout=ops.StreamFile("in/out", 1000),
+        stdout=ops.ToFile("in/out", 1000),
     )
     wait(agent, process.id)
     assert (workdir / "in/out").read_text() == f"$x; `y`,none\n{workdir}/in\n"
@@ -158,7 +155,7 @@ def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
 
 def test_nothing_reads_or_writes_elsewhere(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match="not below the work directory"):
-        start(agent, "true", stdout=ops.StreamFile("../x", 1))
+        start(agent, "true", stdout=ops.ToFile("../x", 1))
     with pytest.raises(RefusedError, match="not below the work directory"):
         start(agent, "true", cwd="../x")
 
@@ -168,9 +165,9 @@ def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLi
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
     before = run(agent, sys.executable, "-c", code).body
     for cpu in mine:
-        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout=ops.StreamFile("cpus", 99))
+        process = start(agent, sys.executable, "-c", code, cpus=[cpu], stdout=ops.ToFile("cpus", 99))
         wait(agent, process.id)
-        assert agent.request(ops.ReadChunk("cpus", 0, 99)).body == f"[{cpu}]\n".encode()
+        assert agent.call(FileStore.read, "cpus", 0, 99).body == f"[{cpu}]\n".encode()
     assert run(agent, sys.executable, "-c", code).body == before == f"{mine}\n".encode()
     with pytest.raises(RefusedError, match=rf"CPUs \[4095\]: this host has \[{mine[0]}"):
         start(agent, "true", cpus=[4095])
@@ -178,9 +175,9 @@ def test_cpus_are_those_asked_for_and_the_agents_stay_as_they_are(agent: AgentLi
 
 def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout=ops.StreamFile("n", 99))
+    process = start(agent, "/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=300, stdout=ops.ToFile("n", 99))
     wait(agent, process.id)
-    assert agent.request(ops.ReadChunk("n", 0, 99)).body == f"300\n{hard}\n".encode()
+    assert agent.call(FileStore.read, "n", 0, 99).body == f"300\n{hard}\n".encode()
     assert run(agent, "/bin/sh", "-c", "ulimit -Sn").body == f"{soft}\n".encode()
     with pytest.raises(RefusedError, match="the agent needs"):
         start(agent, "true", nofile=10)
@@ -189,8 +186,8 @@ def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
 
 
 def test_an_agreed_instant_is_kept(agent: AgentLink) -> None:
-    at_ns = agent.request(ops.ReadClocks()).monotonic_ns + 300_000_000
-    starts = [agent.submit(ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=at_ns)) for _ in range(4)]
+    at_ns = agent.call(Agent.read_clocks).monotonic_ns + 300_000_000
+    starts = [agent.submit(ProcessTable.start, ops.ProcessSpec(["sleep", "60"]), at_ns=at_ns) for _ in range(4)]
     started = [agent.result(each, 10) for each in starts]
     assert all(0 <= each.started_ns - at_ns < 10_000_000_000 for each in started)
     stop(agent, *started)
@@ -211,7 +208,7 @@ def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[i
 
 
 def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> None:
-    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=ops.StreamFile("t", 9))
+    process = start(agent, "/bin/sh", "-c", "trap '' TERM; sleep 60; sleep 60", stdout=ops.ToFile("t", 9))
     while "sleep" not in members(agent, process):
         pass
     began = time.monotonic()
@@ -240,12 +237,7 @@ def test_a_daemon_that_left_its_session_is_still_ours(
     process = start(agent, sys.executable, "-c", ESCAPE.format(stay=stay, more="os.environ.clear()"))
     deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
-        pids = [
-            member.pid
-            for each in agent.request(ops.ListTrees())
-            if each.process.id == process.id
-            for member in each.members
-        ]
+        pids = [member.pid for member in agent.call(ProcessTable.members, process.id)]
         if len(pids) == (2 if stay else 1) and (stay or process.pid not in pids):
             break
     else:
@@ -266,13 +258,13 @@ def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
     process = start(agent, "/bin/sh", "-c", f"{spin}; {spin} & wait; sleep 60")
     while "sleep" not in members(agent, process):
         time.sleep(0.01)
-    used = agent.request(ops.ReadCpuTimes([process.id]))[process.id]
+    used = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
     assert used.processes == 2
     part = f"{sys.executable} -c 'sum(range(1_000_000))'"  # an eighth, as the speed of a core may double
     alone = end(agent, start(agent, "/bin/sh", "-c", part)).user_s
     assert used.user_s > alone
     stop(agent, process)
-    after = agent.request(ops.ReadCpuTimes([process.id]))[process.id]
+    after = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
     assert after.processes == 0
     assert after.user_s >= used.user_s - 0.02, "what was counted in ticks comes back exact"
 
@@ -302,5 +294,5 @@ def test_many_at_once(agent: AgentLink) -> None:
     for thread in threads:
         thread.join()
     assert sorted(answers, key=int) == [f"{number}\n".encode() for number in range(40)]
-    left = [(record["program"], record["pid"]) for record in agent.request(ops.ListRecords()).records]
+    left = [(record["program"], record["pid"]) for record in agent.call(Undo.traces).records]
     assert left == [], "what has ended needs no undoing"

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.datagrams import DatagramSessions
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.sockets import SocketProbes
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from tests.support.waiting import wait_until
 
@@ -18,7 +21,7 @@ Serve = Callable[[bytes], int]
 
 
 def probe(agent: AgentLink, at: ops.SocketAddress, timeout_s: float = 5, process: int | None = None) -> ops.PortProbe:
-    return agent.request(ops.ProbePort(at, timeout_s, process), timeout_s=timeout_s)
+    return agent.call_within(timeout_s, SocketProbes.probe_port, at, timeout_s, process)
 
 
 def local(port: int) -> ops.SocketAddress:
@@ -53,7 +56,7 @@ def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener
 
 
 def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink, closed: socket.socket) -> None:
-    waiting = agent.submit(ops.ProbePort(local(port_of(closed)), 30))
+    waiting = agent.submit(SocketProbes.probe_port, local(port_of(closed)), 30)
     time.sleep(0.2)
     closed.listen()
     opened = time.monotonic()
@@ -62,7 +65,7 @@ def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink, closed: socket
 
 
 def test_waiting_ends_when_the_process_has(agent: AgentLink, closed: socket.socket) -> None:
-    process = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"])))
+    process = agent.call(ProcessTable.start, ops.ProcessSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"]))
     found = probe(agent, local(port_of(closed)), 30, process=process.id)
     assert (found.reached, found.process_ended) == (False, True)
     assert found.elapsed_s < 29
@@ -90,7 +93,7 @@ def udp(peer: socket.socket) -> ops.SocketAddress:
 
 
 def test_a_quic_server_is_ready_once_it_states_its_versions(agent: AgentLink, peer: socket.socket) -> None:
-    waiting = agent.submit(ops.ProbePort(udp(peer), 10))
+    waiting = agent.submit(SocketProbes.probe_port, udp(peer), 10)
     for answer in (b"no QUIC", None):
         asked, client = peer.recvfrom(2000)
         assert (len(asked), asked[0] & 0x80) == (1200, 0x80)
@@ -106,15 +109,15 @@ def test_a_quic_server_is_ready_once_it_states_its_versions(agent: AgentLink, pe
 
 def test_a_bound_udp_port_is_taken_and_tcp_is_another_port(agent: AgentLink, peer: socket.socket) -> None:
     port = peer.getsockname()[1]
-    (owner,) = agent.request(ops.FindPortOwners([port], udp=True))[port]
+    (owner,) = agent.call(SocketProbes.port_owners, [port], udp=True)[port]
     assert (owner.address, owner.pid) == ("127.0.0.1", os.getpid())
-    of_tcp = agent.request(ops.FindPortOwners([port]))[port]
+    of_tcp = agent.call(SocketProbes.port_owners, [port])[port]
     assert os.getpid() not in [each.pid for each in of_tcp], "others may use the same number for TCP"
     code = "import socket, time; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); time.sleep(60)"
-    bound = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["python3", "-c", code])))
-    wait_until(lambda: bool(agent.request(ops.FindListeners(bound.id, udp=True))))
-    assert agent.request(ops.FindListeners(bound.id)) == []
-    agent.request(ops.StopProcesses([bound.id], signal.SIGTERM, 5), timeout_s=10)
+    bound = agent.call(ProcessTable.start, ops.ProcessSpec(argv=["python3", "-c", code]))
+    wait_until(lambda: bool(agent.call(SocketProbes.listeners, bound.id, udp=True)))
+    assert agent.call(SocketProbes.listeners, bound.id) == []
+    agent.call_within(10, ProcessTable.stop, [bound.id], signal.SIGTERM, 5)
 
 
 @pytest.fixture
@@ -194,12 +197,12 @@ def test_a_server_that_says_nothing_does_not_hold_the_probe(
 def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str, shown: str) -> None:
     with socket.create_server((address, 0), family=family) as made:
         port = port_of(made)
-        found = agent.request(ops.FindPortOwners(ports=[port, 1]))
+        found = agent.call(SocketProbes.port_owners, ports=[port, 1])
     name = Path("/proc/self/comm").read_text().strip()
     start = int(Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19])
     expected = ops.PortOwner(port, shown, os.geteuid(), os.getpid(), name, state="LISTEN", start=start)
     assert found[port] == [expected]
-    assert agent.request(ops.FindPortOwners([port])) == {port: []}
+    assert agent.call(SocketProbes.port_owners, [port]) == {port: []}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take a user's rights away")
@@ -211,14 +214,14 @@ def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., Ag
         folder.chmod(folder.stat().st_mode | 0o011)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
-    assert agent.request(ops.FindPortOwners(ports=[1, 7])) == {1: [], 7: []}
+    assert agent.call(SocketProbes.port_owners, ports=[1, 7]) == {1: [], 7: []}
 
 
 def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
     """Report an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
 
     def owners_of(port: int) -> list[ops.PortOwner]:
-        return agent.request(ops.FindPortOwners([port]))[port]
+        return agent.call(SocketProbes.port_owners, [port])[port]
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = f"127.0.0.1:{port_of(server)}"
@@ -236,5 +239,5 @@ def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(
 def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
-        (owner,) = agent.request(ops.FindPortOwners(ports=[port_of(made)]))[port_of(made)]
+        (owner,) = agent.call(SocketProbes.port_owners, ports=[port_of(made)])[port_of(made)]
     assert owner.pid is None

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.server import Agent
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 
@@ -32,13 +34,13 @@ time.sleep(304)
 
 def family(agent: AgentLink) -> list[int]:
     """Start a process with descendants of all kinds; return all their pids."""
-    agent.request(ops.StartProcess(command=ops.CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE])))
+    started = agent.call(ProcessTable.start, ops.ProcessSpec([sys.executable, "-c", PROCESS_TREE]))
     daemon = Path(agent.hello().workdir, "daemon")
     deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
-        (tree,) = agent.request(ops.ListTrees())
-        if len(tree.members) == 3 and daemon.exists() and daemon.read_text():
-            return [int(daemon.read_text()), *(member.pid for member in tree.members)]
+        tree = agent.call(ProcessTable.members, started.id)
+        if len(tree) == 3 and daemon.exists() and daemon.read_text():
+            return [int(daemon.read_text()), *(member.pid for member in tree)]
         time.sleep(0.01)
     pytest.fail(f"no family: {tree}")
 
@@ -80,27 +82,25 @@ def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnde
     pids = family(agent)
     assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     with pytest.raises(HostError, match="the agent ended"):
-        agent.request(ops.ReadClocks())
+        agent.call(Agent.read_clocks)
     (report,) = records(agent, "report-*")
     assert "no heartbeat from the controller for 8 s" in report.read_text()
 
 
 def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:
     agent = launch()
-    ran = agent.submit(ops.RunCommand(ops.CommandSpec(["sleep", "60"]), timeout_s=60, max_bytes=9))
+    ran = agent.submit(ProcessTable.run, ops.ProcessSpec(["sleep", "60"]), timeout_s=60, max_bytes=9)
     would_have_started = agent.submit(
-        ops.StartProcess(ops.CommandSpec(["sleep", "60"]), at_ns=time.monotonic_ns() + 10**10)
+        ProcessTable.start, ops.ProcessSpec(["sleep", "60"]), at_ns=time.monotonic_ns() + 10**10
     )
-    while not agent.request(ops.ListTrees()):
+    while not agent.call(ProcessTable.members, 1):
         pass
     os.kill(agent.hello().pid, signal.SIGTERM)
     assert has_ended(agent.hello().pid)
     with pytest.raises(HostError, match="the agent ended"):
         agent.result(would_have_started, 10)
     with contextlib.suppress(HostError):  # unless it could say so before it ended
-        ended = agent.result(ran, 10).process.ended
-        assert ended is not None
-        assert ended.signal == signal.SIGTERM
+        assert agent.result(ran, 10).ended.signal == signal.SIGTERM
 
 
 def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
@@ -110,4 +110,4 @@ def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
         file.write("Fatal Python error: something gave way\n")
     os.kill(agent.hello().pid, signal.SIGKILL)
     with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
-        agent.request(ops.WaitForProcess(id=1, timeout_s=30), timeout_s=30)
+        agent.call_within(30, ProcessTable.wait, number=1, timeout_s=30)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.agent.records import PARTIAL_S, Records
-from benchkit.agent.workdir import Workdir
+from benchkit.agent.facts import FactsReader
+from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
 
@@ -63,7 +63,7 @@ def sleepers() -> list[str]:
 
 
 def start(agent: AgentLink) -> ops.ProcessReport:
-    return agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["sleep", MARK])))
+    return agent.call(ProcessTable.start, ops.ProcessSpec(argv=["sleep", MARK]))
 
 
 def records_folder(agent: AgentLink) -> list[str]:
@@ -81,7 +81,6 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
         start(agent)
     assert sleepers() == []
     assert records_folder(agent) == []
-    assert agent.request(ops.ListTrees()) == []
     filler.unlink()
     process = start(agent)
     deadline = time.monotonic() + 60
@@ -90,99 +89,19 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
     ):  # it has the command line of `sleep` once it has been executed
         time.sleep(0.01)
     assert sleepers() == [str(process.pid)]
-    agent.request(ops.StopProcesses(ids=[process.id], signum=15, grace_s=5))
+    agent.call(ProcessTable.stop, numbers=[process.id], signum=15, grace_s=5)
     assert sleepers() == []
-
-
-def test_no_inodes_are_reported_as_such(launch: Launch, disk: Path) -> None:
-    agent = launch(workdir=disk / "work")
-    agent.hello()  # its work directory is complete
-    for number in range(os.statvfs(disk).f_favail):
-        (disk / f"file-{number}").touch()
-    with pytest.raises(HostStateError, match="and 0 of 200 inodes"):
-        start(agent)
-    assert (sleepers(), records_folder(agent)) == ([], [])
 
 
 def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) -> None:
     agent = launch(workdir=disk / "work")
-    wanted = ops.GatherFacts({"python": ["python3", "--version"]}, [])
-    assert agent.request(wanted).full_disk is None
+    tools = {"python": ["python3", "--version"]}
+    assert agent.call(FactsReader.gather, tools, []).full_disk is None
     fill(disk)
-    found = launch(workdir=disk / "work").request(wanted)
+    found = launch(workdir=disk / "work").call(FactsReader.gather, tools, [])
     assert found.facts["tools"]["python"]["text"].startswith("Python 3")
     assert (found.full_disk or "").startswith("0.0 of 4.2 MB are free")
     assert records_folder(agent) == []
-
-
-def test_a_process_that_ends_on_a_full_disk_says_so_also_when_others_have_freed_it_since(
-    launch: Launch, disk: Path
-) -> None:
-    workdir = disk / "work"
-    agent = launch(workdir=workdir)
-    agent.hello()
-    # The disk is filled once the agent has recorded the pid of the third process, for which there must be room.
-    recorded = f'grep -qs "\\"pid\\": $(cat {disk}/third)[,}}]" {workdir}/records/*'
-    wait = f"until [ -s {disk}/third ] && {recorded}; do sleep 0.02; done"
-    started = f"until [ -s {disk}/second ]; do sleep 0.02; done"  # both may start at once on a busy machine
-    until_ended = f"{started}; while kill -0 $(cat {disk}/second); do sleep 0.01; done"
-    scripts = (
-        "true",
-        f"echo $$ > {disk}/second; {wait}; cat /dev/zero > {disk}/filler",
-        f"echo $$ > {disk}/third; {until_ended}; rm {disk}/filler",
-    )
-    now_ns = time.monotonic_ns()
-    starts = [
-        ops.StartProcess(ops.CommandSpec(["sh", "-c", script]), at_ns=now_ns + number * 500_000_000)
-        for number, script in enumerate(scripts)
-    ]
-    limit_ns = now_ns + 60_000_000_000
-    timetable = ops.RunTimetable([ops.ScheduledStart("load", each, limit_ns, grace_s=0.1) for each in starts])
-    ended = [each.process.ended for each in agent.request(timetable, timeout_s=60)]
-    assert [each and each.exit_code for each in ended] == [0, 1, 0]
-    before, full, after = (each and each.full_disk for each in ended)
-    assert (before, after) == (None, None)
-    assert (full or "").startswith("No space left on device: 0.0 of 4.2 MB are free, and")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        ops.MakeTemporaryFolder("trials/t1"),
-        ops.CreateCgroup("full", 0.5),
-        ops.ExpectCleanup(["true"], {}, 5, "a cleanup"),
-        ops.WriteTemporaryFile("secret", 0o600, body=b"word"),
-    ],
-    ids=lambda change: type(change).__name__,
-)
-def test_nothing_is_changed_that_cannot_be_recorded(launch: Launch, disk: Path, change: ops.Operation[object]) -> None:
-    agent = launch(workdir=disk / "work")
-    agent.hello()
-    if isinstance(change, ops.CreateCgroup) and not agent.request(ops.GatherFacts({}, [])).facts["cpu_groups"]:
-        pytest.skip("control groups with a CPU quota cannot be created here")
-    fill(disk)
-    with pytest.raises(HostStateError, match="is full"):
-        agent.request(change)
-    assert records_folder(agent) == []
-    assert not (disk / "work/trials").exists()
-    assert not (disk / "work/secret").exists()
-
-
-def test_a_setting_that_cannot_be_recorded_stays(launch: Launch, disk: Path) -> None:
-    key = "net.ipv4.tcp_fin_timeout"
-    path = Path("/proc/sys", key.replace(".", "/"))
-    with subprocess.Popen(["unshare", "--net", "sleep", "300"]) as keeper:
-        while Path(f"/proc/{keeper.pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            time.sleep(0.001)
-        inside = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
-        agent = launch(prefix=inside, workdir=disk / "work")
-        agent.hello()
-        fill(disk)
-        with pytest.raises(HostStateError, match="is full"):
-            agent.request(ops.WriteSysctls(values={key: "31"}))
-        value = subprocess.run([*inside, "cat", str(path)], capture_output=True, text=True, check=True).stdout
-        keeper.kill()
-    assert value.strip() == "60"
 
 
 def test_an_agent_that_cannot_be_stored_leaves_nothing(launch: Launch, disk: Path) -> None:
@@ -193,14 +112,3 @@ def test_an_agent_that_cannot_be_stored_leaves_nothing(launch: Launch, disk: Pat
         launch(workdir=disk / "work").hello()
     assert "make room on its disk" in str(full.value)
     assert list((disk / "work/agent").iterdir()) == []
-
-
-def test_partial_records_of_killed_writers_are_removed(tmp_path: Path) -> None:
-    records = Records(Workdir(str(tmp_path / "work")))
-    folder = records.note("folder", {"path": "x"}).parent
-    old, new = folder / ".1.json.1.1", folder / ".2.json.1.1"
-    for path in (old, new):
-        path.touch()
-    os.utime(old, (time.time() - 2 * PARTIAL_S,) * 2)
-    records.remove_partial()
-    assert (old.exists(), new.exists()) == (False, True)

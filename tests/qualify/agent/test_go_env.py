@@ -54,7 +54,7 @@ def test_settings_are_made_and_put_back_line_by_line(agent: AgentLink, go: str, 
     host = write(agent, go, VALUES)
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=mycompany.com/go", "GOPROXY=https://10.0.0.1:8443"]
     file.write_text(file.read_text() + "GOTOOLCHAIN=local\n")  # somebody else's, made meanwhile
-    assert [record.text for record in host.changes.records()] == [f"settings of {go}"] * 2
+    assert [record.text for record in host.changes.state().records] == [f"settings of {go}"] * 2
     assert not GoSettings(go, VALUES).is_applied(host), "by this connection, not by another one"
     assert agent.close(60) == []
     assert file.read_text().split() == ["GOFLAGS=-v", "GONOSUMDB=other.example", "GOTOOLCHAIN=local"]

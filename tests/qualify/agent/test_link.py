@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.server import Agent
 from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import HostError
 from benchkit.hosts import agent_link as links
@@ -28,17 +30,15 @@ def test_a_host_without_heartbeat_is_lost(launch: Launch, monkeypatch: pytest.Mo
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     monkeypatch.setattr(links, "HEARTBEAT_TIMEOUT_S", STALL_S)
     agent = launch(receive_timeout_s=0.2)
-    process = agent.request(ops.StartProcess(command=ops.CommandSpec(argv=["sleep", "60"]))).id
-    assert agent.request(ops.WaitForProcess(id=process, timeout_s=1), timeout_s=1).ended is None, (
-        "heartbeats are answered"
-    )
+    process = agent.call(ProcessTable.start, ops.ProcessSpec(argv=["sleep", "60"])).id
+    assert agent.call_within(1, ProcessTable.wait, number=process, timeout_s=1).ended is None, "heartbeats are answered"
     os.kill(agent.hello().pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(HostError, match="no heartbeat from the host"):
-        agent.request(ops.WaitForProcess(id=process, timeout_s=60), timeout_s=60)
+        agent.call_within(60, ProcessTable.wait, number=process, timeout_s=60)
     assert time.monotonic() - began < 30
     with pytest.raises(HostError, match="no heartbeat"):
-        agent.request(ops.ReadClocks())
+        agent.call(Agent.read_clocks)
     os.kill(agent.hello().pid, signal.SIGCONT)
 
 
@@ -46,7 +46,7 @@ def test_heartbeats_renew_the_lease(launch: Launch, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(links, "HEARTBEAT_S", 0.1)
     agent = launch(lease_s=STALL_S, receive_timeout_s=0.5)
     time.sleep(STALL_S + 1)
-    assert agent.request(ops.ReadClocks()).monotonic_ns
+    assert agent.call(Agent.read_clocks).monotonic_ns
 
 
 def test_an_interrupted_upload_leaves_whole_frames(launch: Launch) -> None:

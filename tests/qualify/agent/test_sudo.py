@@ -7,11 +7,15 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from benchkit.agent.facts import FactsReader
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.agent_link import AgentLink
-from benchkit.hosts.facts import facts_request
+from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import HostChanges
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan, sudo_commands
@@ -62,15 +66,16 @@ def test_all_that_runs_with_sudo_is_in_the_plan(
     launch: Callable[..., AgentLink], login: list[str], tmp_path: Path
 ) -> None:
     agent = launch(prefix=login, workdir=tmp_path / "theirs", python="/usr/bin/python3")
-    facts = agent.request(facts_request(sudo=True), timeout_s=20).facts
+    facts = agent.call(FactsReader.gather, {}, [], sudo=True).facts
     assert facts["can_sudo"] is True
     changes = HostChanges(agent, "box")
-    found = changes.read_sysctls(PROFILE)
+    host = cast("Host", SimpleNamespace(name="box", call=agent.call))
+    found = agent.call(Sysctls.read, list(PROFILE))
     planned = plan(SPEC, PROFILE, found, root=False, can_sudo=True)
-    done = apply(changes, planned)
+    done = apply(host, planned)
     assert {key: each.outcome for key, each in done.written.items()} == dict.fromkeys(PROFILE, "applied")
     assert [each.failures for each in changes.restore(own=True)] == [()]
-    assert changes.read_sysctls(PROFILE) == found
+    assert agent.call(Sysctls.read, list(PROFILE)) == found
     listed = sudo_commands([SPEC], [planned])
     assert [each.when for each in listed] == ["connecting", "tuning", "tuning", "restoring", "restoring"]
     assert (tmp_path / "called").read_text().splitlines() == [" ".join(each.argv) for each in listed]

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from tests.support.waiting import wait_until
 
@@ -31,16 +34,16 @@ def value(inside: list[str], key: str) -> str:
 
 
 def write(agent: AgentLink, values: dict[str, str], sudo: list[str] | None = None) -> dict[str, ops.SysctlOutcome]:
-    return agent.request(ops.WriteSysctls(values, sudo))
+    return agent.call(Sysctls.write, values, sudo)
 
 
 def records(agent: AgentLink) -> list[dict[str, Any]]:
-    return agent.request(ops.ListRecords()).records
+    return agent.call(Undo.traces).records
 
 
 def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
     keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
-    found = launch(prefix=inside).request(ops.ReadSysctls(keys=keys))
+    found = launch(prefix=inside).call(Sysctls.read, keys=keys)
     assert found[FIN] == ops.Sysctl("present", "60", writable=True)
     assert found["net.ipv4.tcp_tw_recycle"] == ops.Sysctl("absent", None, writable=False)
     assert found["kernel.ostype"] == ops.Sysctl("present", "Linux", writable=False)
@@ -66,7 +69,7 @@ def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
     agent = launch()
     state: str
     try:
-        state = agent.request(ops.ReadSysctls([key]))[key].state
+        state = agent.call(Sysctls.read, [key])[key].state
     except RefusedError as error:
         state = error.kind
     assert state in ("absent", "bad-request")
@@ -117,7 +120,7 @@ def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -
     before = {key: value(inside, key) for key in (FIN, PORTS, BACKLOG)}
     write(agent, {FIN: "30", PORTS: "1025 65535"})
     write(agent, {FIN: "20", BACKLOG: "1"})
-    undone = agent.request(ops.Restore())
+    undone = agent.call(Undo.restore)
     assert [each.failures for each in undone] == [[], []]
     assert {key: value(inside, key) for key in before} == before
     assert records(agent) == []
@@ -143,13 +146,11 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
 ) -> None:
     first = launch(prefix=inside)
     write(first, {FIN: "30"})
-    process = first.request(ops.StartProcess(command=ops.CommandSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"])))
-    wait_until(
-        lambda: {each.name for tree in first.request(ops.ListTrees()) for each in tree.members} == {"sh", "sleep"}
-    )
+    process = first.call(ProcessTable.start, ops.ProcessSpec(argv=["/bin/sh", "-c", "sleep 300 & wait"]))
+    wait_until(lambda: {each.name for each in first.call(ProcessTable.members, process.id)} == {"sh", "sleep"})
     other = launch(prefix=inside)
     assert {each["state"] for each in records(other)} == {"other"}
-    assert all("another run" in each.failures[0] for each in other.request(ops.Restore()))
+    assert all("another run" in each.failures[0] for each in other.call(Undo.restore))
     assert value(inside, FIN) == "30", "a live agent keeps its settings"
 
     for pid in (first.hello().watchdog, first.hello().pid):
@@ -157,16 +158,16 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
     for pid in (first.hello().watchdog, first.hello().pid):
         os.kill(pid, signal.SIGKILL)
     assert has_ended(first.hello().watchdog)
-    left = other.request(ops.ListRecords())
+    left = other.call(Undo.traces)
     assert {(each["kind"], each["state"]) for each in left.records} == {
         ("sysctl", "abandoned"),
         ("process", "abandoned"),
     }
     assert {each.name for each in left.orphans} == {"sh", "sleep"}
-    assert [failure for each in other.request(ops.Restore()) for failure in each.failures] == []
+    assert [failure for each in other.call(Undo.restore) for failure in each.failures] == []
     assert value(inside, FIN) == "60"
     assert has_ended(process.pid)
-    left = other.request(ops.ListRecords())
+    left = other.call(Undo.traces)
     assert (left.records, left.orphans) == ([], [])
 
 
@@ -176,13 +177,13 @@ def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, insid
     (record,) = Path(agent.hello().workdir, "records").iterdir()
     good = record.read_bytes()
     record.write_bytes(good.replace(value_of(good), b"9 1"))  # what no kernel takes
-    (undone,) = agent.request(ops.Restore())
+    (undone,) = agent.call(Undo.restore)
     assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone.failures[0]
     record.write_bytes(b"{")
-    (undone,) = agent.request(ops.Restore())
+    (undone,) = agent.call(Undo.restore)
     assert "cannot be read" in undone.failures[0]
     record.write_bytes(good)
-    (undone,) = agent.request(ops.Restore())
+    (undone,) = agent.call(Undo.restore)
     assert undone.failures == []
     assert value(inside, PORTS) == "32768 60999"
 
@@ -200,7 +201,7 @@ def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> No
     record.write_text(record.read_text().replace(boot_id, "another"))
     other = launch(prefix=inside)
     assert [each["state"] for each in records(other)] == ["abandoned"]
-    assert [each.failures for each in other.request(ops.Restore())] == [[]]
+    assert [each.failures for each in other.call(Undo.restore)] == [[]]
     assert (value(inside, FIN), records(other)) == ("30", [])
 
 

@@ -20,8 +20,10 @@ import psutil
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import SECOND_NS
 from benchkit.agent.server_counters import TIMEOUT_S
+from benchkit.agent.telemetry import Telemetry
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
@@ -38,13 +40,13 @@ class Watch:
         self._file = file
 
     def start(self, interval_s: float, *services: ops.SampledService) -> None:
-        self._agent.request(ops.StartTelemetry(str(self._file), interval_s, list(services)))
+        self._agent.call(Telemetry.start, str(self._file), interval_s, list(services))
 
     def look(self) -> dict[str, tuple[tuple[int, int], ...]]:
-        return self._agent.request(ops.TakeSnapshot()).processes
+        return self._agent.call(Telemetry.snapshot).processes
 
     def stop(self) -> tuple[dict[SeriesKey, SampleSeries], list[str]]:
-        summary = self._agent.request(ops.StopTelemetry())
+        summary = self._agent.call(Telemetry.stop)
         assert summary is not None
         return read_telemetry(self._file.read_bytes()), summary.unavailable
 
@@ -52,15 +54,15 @@ class Watch:
 @pytest.fixture
 def watch(agent: AgentLink, workdir: Path, request: pytest.FixtureRequest) -> Iterator[Watch]:
     yield Watch(agent, workdir / "watches" / f"{request.node.name}.jsonl")
-    agent.request(ops.StopTelemetry())
+    agent.call(Telemetry.stop)
 
 
 def start(agent: AgentLink, *argv: str) -> ops.ProcessReport:
-    return agent.request(ops.StartProcess(ops.CommandSpec(list(argv))))
+    return agent.call(ProcessTable.start, ops.ProcessSpec(list(argv)))
 
 
 def stop(agent: AgentLink, *processes: ops.ProcessReport) -> None:
-    agent.request(ops.StopProcesses([each.id for each in processes], signal.SIGTERM, 1), timeout_s=5)
+    agent.call_within(5, ProcessTable.stop, [each.id for each in processes], signal.SIGTERM, 1)
 
 
 def python(agent: AgentLink, program: str) -> ops.ProcessReport:
@@ -374,7 +376,7 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             watch.look()
             asked = time.monotonic_ns()
             instants = [asked, asked + 50_000_000, asked + 3_600_000_000_000]
-            agent.request(ops.ScheduleSamples(at_ns=instants))
+            agent.call(Telemetry.schedule_samples, at_ns=instants)
             time.sleep(wait_s)
             found, _ = watch.stop()
             series = found.get(("app", "connections_established", str(port)))
@@ -460,7 +462,7 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     process = start(agent, "/bin/sleep", "60")
     counters = ops.CounterSource("expvar", ops.SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
     watch.start(0.1, service(process, counters=counters))
-    wait_until(lambda: "requests_total" in agent.request(ops.ReadLatest()).get("app", {}))
+    wait_until(lambda: "requests_total" in agent.call(Telemetry.latest).get("app", {}))
     handler.hold.clear()
     began = time.monotonic_ns()
     watch.look()  # does not wait for what does not come
@@ -510,7 +512,7 @@ def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
     for wait_s in (0.5, 5.0, 50.0):  # nothing tells when other threads have measured them
         watch = Watch(agent, tmp_path / "workdir" / f"watch-{wait_s}.jsonl")
         watch.start(60)
-        agent.request(ops.ScheduleSamples(at_ns=[0]))
+        agent.call(Telemetry.schedule_samples, at_ns=[0])
         watch.look()
         time.sleep(wait_s)
         found, unseen = watch.stop()
@@ -552,12 +554,12 @@ def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) ->
     with pytest.raises(RefusedError, match="running already"):
         watch.start(60)
     watch.stop()
-    assert agent.request(ops.StopTelemetry()) is None
+    assert agent.call(Telemetry.stop) is None
     with pytest.raises(RefusedError, match="is not running"):
         watch.look()
     for path, interval_s in (("../out.jsonl", 1), ("fine.jsonl", 0), ("store/x.jsonl", 1)):
         with pytest.raises(RefusedError):
-            agent.request(ops.StartTelemetry(path, interval_s))
+            agent.call(Telemetry.start, path, interval_s)
     assert not (workdir / "fine.jsonl").exists()
 
 
@@ -565,4 +567,4 @@ def test_a_refused_service_leaves_no_watch_behind(agent: AgentLink, watch: Watch
     unknown = ops.SampledService("app", 999_999)
     with pytest.raises(RefusedError, match="no process 999999"):
         watch.start(60, unknown)
-    assert agent.request(ops.StopTelemetry()) is None
+    assert agent.call(Telemetry.stop) is None

@@ -14,9 +14,15 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, StopSignal, ToFile
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.records import Records
+from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.hosts.host_changes import HostChanges, HostLock, WatchdogReport
-from benchkit.hosts.processes import ProcessSpec, StopSignal
+from benchkit.hosts.host_changes import HostChanges, WatchdogReport
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -50,23 +56,20 @@ def fin(inside: list[str]) -> str:
 
 def change_host(agent: AgentLink) -> list[int]:
     """Have the agent change a setting, make a folder and start a process tree; return its pids."""
-    changes = HostChanges(agent, "here")
-    assert changes.write_sysctls({FIN: "31"})[FIN].outcome == "applied"
-    agent.request(ops.MakeTemporaryFolder(path="trials/t1"))
-    agent.request(
-        ops.StartProcess(
-            command=ops.CommandSpec(argv=[sys.executable, "-c", PROCESS_TREE]),
-            stdout=ops.StreamFile(path="trials/t1/out"),
-        )
+    assert agent.call(Sysctls.write, {FIN: "31"})[FIN].outcome == "applied"
+    agent.call(FileStore.mkdir_temporary, path="trials/t1")
+    started = agent.call(
+        ProcessTable.start,
+        ops.ProcessSpec([sys.executable, "-c", PROCESS_TREE], stdout=ops.ToFile(path="trials/t1/out")),
     )
     workdir = Path(agent.hello().workdir)
     deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
-        (tree,) = agent.request(ops.ListTrees())
-        names = sorted(member.name for member in tree.members)  # without the daemon, once its parent has ended
+        tree = agent.call(ProcessTable.members, started.id)
+        names = sorted(member.name for member in tree)  # without the daemon, once its parent has ended
         daemon = (workdir / "daemon").read_text() if (workdir / "daemon").exists() else ""
         if names == ["sh", "sleep"] and daemon and Path(f"/proc/{int(daemon)}/comm").read_text() == "sleep\n":
-            return [int(daemon), *(member.pid for member in tree.members)]
+            return [int(daemon), *(member.pid for member in tree)]
         time.sleep(0.01)
     pytest.fail("no process tree")
 
@@ -127,25 +130,25 @@ def test_everything_is_restored_however_the_agent_ends(
 
 def test_a_disconnection_without_a_goodbye_is_reported(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     polite, rude = launch(prefix=inside), launch(prefix=inside)
-    HostChanges(polite, "here").write_sysctls({FIN: "31"})
+    polite.call(Sysctls.write, {FIN: "31"})
     assert polite.close(60) == []
     assert has_ended(pids(polite)[1])
-    HostChanges(rude, "here").write_sysctls({FIN: "32"})
+    rude.call(Sysctls.write, {FIN: "32"})
     rude._stream.end_input()
     assert has_ended(pids(rude)[1])
     (report,) = reports(launch, inside)
     assert report.reason == "the controller disconnected without a goodbye"
     assert report.undone == (f"{FIN} (was 60)",)
-    reader = HostChanges(launch(prefix=inside), "here")
-    reader.delete_report(report)
-    assert reader.state().reports == ()
+    reader = launch(prefix=inside)
+    reader.call(Records.delete_report, report.name)
+    assert reader.call(Undo.traces).reports == []
 
 
 def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
     launch: Launch, inside: list[str], has_ended: HasEnded
 ) -> None:
     agent = launch(prefix=inside)
-    HostChanges(agent, "here").write_sysctls({FIN: "31"})
+    agent.call(Sysctls.write, {FIN: "31"})
     (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
     good = record.read_text()
     record.write_text(good.replace('": "60"', '": "sixty"'))
@@ -165,7 +168,7 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
 
 def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
-    agent.request(ops.MakeTemporaryFolder(path="trials/t1"))
+    agent.call(FileStore.mkdir_temporary, path="trials/t1")
     (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     record.write_text(record.read_text().replace(boot_id, "another"))
@@ -176,7 +179,7 @@ def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, insid
 
 
 def lock(agent: AgentLink, run: str, host: str = "sut") -> str | None:
-    return HostLock(agent, "here").acquire(run, host, "me@laptop").shared_with
+    return agent.call(WatchdogLink.lock, run, host, "me@laptop").shared_with
 
 
 def test_a_host_in_use_is_refused_with_its_holder_and_lease(
@@ -192,7 +195,7 @@ def test_a_host_in_use_is_refused_with_its_holder_and_lease(
         lock(second, "r2")
     assert no.value.kind == "held"
     with pytest.raises(RefusedError, match="in use: r1"):
-        HostLock(second, "here").release()
+        second.call(WatchdogLink.release)
     holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
@@ -230,7 +233,7 @@ def test_a_holder_that_does_not_answer_can_be_ended(launch: Launch, inside: list
     state = HostChanges(second, "here").state()
     assert state.holder is not None
     assert state.holder.state == "silent"
-    assert HostLock(second, "here").release() is not None
+    assert second.call(WatchdogLink.release) is not None
     assert all(has_ended(pid) for pid in [*pids(first), *tree])
     assert fin(inside) == "60"
     assert HostChanges(second, "here").state().records == ()
@@ -243,7 +246,7 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     first = launch(prefix=inside, lease_s=LEASE_S)
     tree = change_host(first)
     lock(first, "service s")
-    HostLock(first, "here").keep()
+    first.call(WatchdogLink.keep)
     assert first.close(60) == []
     assert has_ended(pids(first)[0])
     time.sleep(LEASE_S + 0.2)
@@ -251,12 +254,12 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     holder = HostChanges(second, "here").state().holder
     assert holder is not None
     assert (holder.state, holder.run) == ("kept", "service s")
-    assert {each.state for each in HostChanges(second, "here").records()} == {"other"}
+    assert {each.state for each in HostChanges(second, "here").state().records} == {"other"}
     assert all(Path(f"/proc/{pid}").exists() for pid in tree)
     assert fin(inside) == "31"
     with pytest.raises(RefusedError, match="until it is released"):
         lock(second, "r2")
-    assert HostLock(second, "here").release() is not None
+    assert second.call(WatchdogLink.release) is not None
     assert all(has_ended(pid) for pid in tree)
     assert fin(inside) == "60"
     assert lock(second, "r2") is None
@@ -265,7 +268,7 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
 def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
     agent = launch(prefix=inside)
     tree = change_host(agent)
-    HostLock(agent, "here").keep(0.5)
+    agent.call(WatchdogLink.keep, 0.5)
     assert agent.close(60) == []
     assert all(has_ended(pid) for pid in [*pids(agent), *tree])
     assert fin(inside) == "60"
@@ -357,8 +360,8 @@ def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
 ) -> None:
     agent = launch(prefix=inside)
     changes = HostChanges(agent, "here")
-    changes.write_sysctls({FIN: "31"})
-    changes.write_sysctls({FIN: "32"})
+    agent.call(Sysctls.write, {FIN: "31"})
+    agent.call(Sysctls.write, {FIN: "32"})
     set_fin(inside, "45")
     if ending == "goodbye":
         assert agent.close(60) == []
@@ -383,7 +386,7 @@ def test_what_cannot_be_undone_at_once_is_tried_again_at_the_goodbye(
     agent = launch()
     tried = tmp_path / "tried"
     undo = f"echo >>{tried}; test $(wc -l <{tried}) -gt {refusals}"
-    HostChanges(agent, "here").expect_cleanup(["sh", "-c", undo], {}, 10, "a trial")
+    agent.call(Undo.expect_cleanup, ["sh", "-c", undo], {}, 10, "a trial")
     assert len(agent.close(60)) == failures
     assert len(tried.read_text()) >= 2
 
@@ -401,10 +404,10 @@ def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_kil
     assert has_ended(pids(agent)[1])
     assert all(Path(f"/proc/{pid}").exists() for pid in tree), "nothing has ended them"
     changes = HostChanges(launch(prefix=inside), "here")
-    assert "process" in {each.kind for each in changes.records()}
+    assert "process" in {each.kind for each in changes.state().records}
     assert [each.failures for each in changes.restore() if each.failures] == []
     assert all(has_ended(pid) for pid in tree)
-    assert changes.records() == ()
+    assert changes.state().records == ()
 
 
 OWN_WAY = """
@@ -434,7 +437,7 @@ def kill_both(agent: AgentLink) -> None:
 
 def keep_and_leave(agent: AgentLink) -> None:
     lock(agent, "service s")
-    HostLock(agent, "here").keep(0.5)
+    agent.call(WatchdogLink.keep, 0.5)
     agent.close(60)
 
 
@@ -453,8 +456,13 @@ def test_a_process_is_ended_in_its_own_way_by(
 ) -> None:
     agent = launch(prefix=inside)
     workdir = Path(agent.hello().workdir)
-    spec = ProcessSpec([sys.executable, "-c", OWN_WAY], stop=StopSignal(signal.SIGINT, 30))
-    pid = agent.request(ops.StartProcess(spec.command(), ops.StreamFile("trials/out"), merge_stderr=True)).pid
+    spec = ProcessSpec(
+        [sys.executable, "-c", OWN_WAY],
+        stdout=ToFile("trials/out"),
+        stderr="stdout",
+        stop=StopSignal(signal.SIGINT, 30),
+    )
+    pid = agent.call(ProcessTable.start, spec).pid
     while not (workdir / "trials" / "out").read_text():
         time.sleep(0.01)
     end(agent)

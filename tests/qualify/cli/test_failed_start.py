@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
@@ -34,7 +35,7 @@ def failing_node(lab: Lab) -> Iterator[str]:
         hosts["sut"].files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
     yield str(path)
     with connect_all(lab.inventory()) as hosts:
-        hosts["sut"].files.remove(path.parent)
+        hosts["sut"].call(FileStore.remove, path.parent)
 
 
 @pytest.fixture

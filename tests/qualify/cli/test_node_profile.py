@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import benchkit
+from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import connect
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
@@ -30,7 +31,7 @@ def failing_node(lab: Lab) -> Iterator[str]:
         path = sut.workdir / "failing" / "node"
         sut.files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
         yield str(path)
-        sut.files.remove(path.parent)
+        sut.call(FileStore.remove, path.parent)
 
 
 def test_the_profile_of_node_names_its_functions_and_leaves_no_map(

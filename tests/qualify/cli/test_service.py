@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchkit.agent.settings import Sysctls
 from benchkit.files import shipped
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
@@ -19,7 +20,7 @@ SOMAXCONN = "net.core.somaxconn"
 
 def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Callable[..., Path], lab: Lab) -> None:
     with connect_all(lab.inventory()) as hosts:
-        before = hosts["sut"].changes.read_sysctls([SOMAXCONN])[SOMAXCONN].value
+        before = hosts["sut"].call(Sysctls.read, [SOMAXCONN])[SOMAXCONN].value
     command = ("quickstart", "-i", inventory(), "--json")
     result = cli("service", "up", *command, "--cell", "stack=nginx-go")
     assert result.code == 0, result.err
@@ -34,14 +35,14 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
             address, _, port = services[1]["listens_on"].partition(":")
             answer = hosts["load"].sockets.get_http(Tcp(address, int(port)))
             assert (answer.status, answer.body) == (200, b"Hello World\n")
-            assert hosts["sut"].changes.read_sysctls([SOMAXCONN])[SOMAXCONN].value == "65535" != before
+            assert hosts["sut"].call(Sysctls.read, [SOMAXCONN])[SOMAXCONN].value == "65535" != before
         error = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke")
         assert error.code == 1
         assert "in use: service quickstart of " in error.err
     finally:
         assert cli("service", "down", *command).document()["hosts"] == ["sut"]
     with connect_all(lab.inventory()) as hosts:
-        assert hosts["sut"].changes.read_sysctls([SOMAXCONN])[SOMAXCONN].value == before
+        assert hosts["sut"].call(Sysctls.read, [SOMAXCONN])[SOMAXCONN].value == before
         records = [record.text for record in hosts["sut"].changes.state().records]
         # Tests of SSH keep servers of their own up for the whole session.
         assert [text for text in records if "(/usr/sbin/sshd)" not in text] == []

@@ -6,11 +6,13 @@ import time
 
 import pytest
 
+from benchkit.agent.cgroups import Cgroups
+from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import ProcessSpec
 
 FOLDERS = ("sh", "-c", "ls -d /sys/fs/cgroup/cpu/benchkit-* /sys/fs/cgroup/benchkit-* 2>/dev/null || true")
 """Command that lists the groups of agents on a lab host."""
@@ -30,18 +32,18 @@ def groups_on(host: Host) -> list[str]:
 
 
 def test_a_group_limits_a_whole_process_tree_to_its_quota(quotas: Host) -> None:
-    quotas.changes.create_cgroup("sut", 0.3)
+    quotas.call(Cgroups.create, "sut", 0.3)
     (folder,) = groups_on(quotas)
     assert folder.endswith("-sut")
     busy = quotas.processes.start(ProcessSpec(BUSY, group="sut"))
     try:
-        began, before = time.monotonic(), quotas.processes.cpu_times([busy])[busy.id].total_s
+        began, before = time.monotonic(), quotas.call(ProcessTable.cpu_times, [busy.id])[busy.id].total_s
         used = 0.0
         while used < 0.3:  # a second, unless the machine is busy with something else
             assert busy.wait(0.1) is None
-            used = quotas.processes.cpu_times([busy])[busy.id].total_s - before
+            used = quotas.call(ProcessTable.cpu_times, [busy.id])[busy.id].total_s - before
         share = used / (time.monotonic() - began)
-        quotas.changes.create_cgroup("sut", 0.2)  # a new quota for its running processes
+        quotas.call(Cgroups.create, "sut", 0.2)  # a new quota for its running processes
     finally:
         quotas.processes.stop([busy])
     assert share < 0.4
@@ -49,14 +51,14 @@ def test_a_group_limits_a_whole_process_tree_to_its_quota(quotas: Host) -> None:
     assert [each.text for each in undone] == [f"control group {folder}"]
     assert [each.failures for each in undone] == [()]
     assert groups_on(quotas) == []
-    quotas.changes.create_cgroup("sut", 0.3)  # created again after it was removed
+    quotas.call(Cgroups.create, "sut", 0.3)  # created again after it was removed
     assert len(groups_on(quotas)) == 1
     quotas.changes.restore(own=True)
 
 
 def test_a_group_is_removed_after_its_agent_was_killed(quotas: Host, inventory: Inventory) -> None:
     other = connect(inventory.named("sut"))
-    other.changes.create_cgroup("sut", 0.5)
+    other.call(Cgroups.create, "sut", 0.5)
     other.processes.start(ProcessSpec(BUSY, group="sut"))
     agent = other.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
     assert len(groups_on(quotas)) == 1
@@ -71,7 +73,7 @@ def test_a_group_is_removed_after_its_agent_was_killed(quotas: Host, inventory: 
 @pytest.mark.parametrize(("name", "cpus"), [("../x", 0.5), ("", 0.5), ("sut", 0.01), ("sut", -1)])
 def test_an_invalid_group_is_refused(quotas: Host, name: str, cpus: float) -> None:
     with pytest.raises(HostError, match="a group"):
-        quotas.changes.create_cgroup(name, cpus)
+        quotas.call(Cgroups.create, name, cpus)
     with pytest.raises(HostError, match="no group 'other' was created by this agent"):
         quotas.processes.start(ProcessSpec(("true",), group="other"))
 
@@ -80,5 +82,5 @@ def test_a_group_with_the_agent_in_it_is_refused(sut: Host) -> None:
     """Whatever is left in a group is killed with its process: in the group of all, that is the host."""
     process = sut.processes.start(ProcessSpec(("sleep", "60")))
     with pytest.raises(HostError, match="control group /: it also contains the agent of this host"):
-        sut.processes.count_by_cgroup(process, "/")
+        sut.call(ProcessTable.count_by_cgroup, process.id, "/")
     sut.processes.stop([process])

@@ -17,13 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.agent.operations import ScheduledProcess, ScheduledStart
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledStart, ToFile
+from benchkit.agent.records import Records
+from benchkit.agent.settings import Sysctls
+from benchkit.agent.sockets import SocketProbes
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
 from tests.support.needs import kernel_settings, separate_hosts
@@ -34,16 +37,16 @@ FIN = "net.ipv4.tcp_fin_timeout"
 @pytest.fixture
 def folder(sut: Host) -> Iterator[str]:
     """A folder on the host, removed after the test."""
-    sut.files.mkdir("test")
+    sut.call(FileStore.mkdir, "test")
     yield "test"
-    sut.files.remove("test")
+    sut.call(FileStore.remove, "test")
 
 
 def test_variable_facts_include_the_settings_that_a_run_tunes(sut: Host) -> None:
     key = "net.ipv4.tcp_syn_retries"
     usual = sut.variable_facts().sysctls
     assert key not in usual
-    assert {**usual, key: sut.changes.read_sysctls([key])[key].value} == sut.variable_facts([key]).sysctls
+    assert {**usual, key: sut.call(Sysctls.read, [key])[key].value} == sut.variable_facts([key]).sysctls
 
 
 def test_a_host_whose_key_is_gone_cannot_be_reconnected(inventory: Inventory, tmp_path: Path) -> None:
@@ -94,14 +97,14 @@ def test_files_are_sent_once_and_come_back(sut: Host, folder: str, tmp_path: Pat
     )
     second = sut.files.place(wanted)
     assert (second.changed, second.sent_bytes) == ((), 0)
-    assert sut.files.list(folder) == {"big": len(content), "small": 1, "e": 0}
+    assert sut.call(FileStore.list_folder, folder) == {"big": len(content), "small": 1, "e": 0}
     assert sut.files.read(f"{folder}/big") == content
     assert sut.files.read(f"{folder}/e") == b""
     assert sut.files.read(sut.workdir / folder / "big") == content
     mode = sut.processes.run(["stat", "-c", "%a", f"{folder}/big", f"{folder}/small"]).stdout
     assert mode == b"755\n644\n"
-    assert sut.files.remove(f"{folder}/big")
-    assert not sut.files.remove(f"{folder}/big")
+    assert sut.call(FileStore.remove, f"{folder}/big")
+    assert not sut.call(FileStore.remove, f"{folder}/big")
     with pytest.raises(HostError, match="there is no"):
         sut.files.read(f"{folder}/big")
 
@@ -111,7 +114,7 @@ def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None
 
     def run(host: Host) -> list[ScheduledProcess]:
         at_ns, limit_ns = host.clock.to_host_ns(at_s), host.clock.to_host_ns(at_s + 1)
-        start = ScheduledStart("sleeper", ProcessSpec(["sleep", "60"]).start(at_ns), limit_ns, grace_s=5)
+        start = ScheduledStart("sleeper", ProcessSpec(["sleep", "60"]), at_ns, limit_ns, grace_s=5)
         return host.processes.run_timetable([start] * 3)
 
     ended = hosts.map(run)
@@ -201,14 +204,14 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
 def test_a_port_that_connects_to_itself_has_no_listener(sut: Host, inventory: Inventory) -> None:
     """Leave the kernel two local ports, so that it soon chooses the port itself as source."""
     at = Tcp(inventory.named("sut").address, 40080)
-    (ports,) = sut.changes.read_sysctls(["net.ipv4.ip_local_port_range"]).values()
-    sut.changes.write_sysctls({"net.ipv4.ip_local_port_range": "40080 40081"})
+    (ports,) = sut.call(Sysctls.read, ["net.ipv4.ip_local_port_range"]).values()
+    sut.call(Sysctls.write, {"net.ipv4.ip_local_port_range": "40080 40081"})
     try:
         with pytest.raises(HostError, match="cannot connect to"):
             sut.sockets.wait_open(at, 1)
         sut.sockets.require_free([at.port])
     finally:
-        sut.changes.write_sysctls({"net.ipv4.ip_local_port_range": str(ports.value)})
+        sut.call(Sysctls.write, {"net.ipv4.ip_local_port_range": str(ports.value)})
 
 
 def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
@@ -225,14 +228,14 @@ def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
 def test_tuning_is_applied_verified_and_restored_at_the_end(hosts: Hosts, inventory: Inventory) -> None:
     spec = inventory.named("sut").model_copy(update={"workdir": f"{hosts['sut'].facts.workdir}-tuning"})
     profile = {FIN: 30, "net.ipv4.tcp_tw_recycle": 1, "net.ipv4.tcp_syncookies": 1, "vm.swappiness": 1}
-    watcher = hosts["sut"].changes
-    before = watcher.read_sysctls(profile)
+    watcher = hosts["sut"]
+    before = watcher.call(Sysctls.read, list(profile))
     with connect(spec) as host:
         facts = host.facts
         planned = plan(
             spec,
             profile,
-            host.changes.read_sysctls(profile),
+            host.call(Sysctls.read, list(profile)),
             root=facts.root,
             can_sudo=facts.can_sudo,
             not_isolated=inventory.not_isolated,
@@ -243,22 +246,23 @@ def test_tuning_is_applied_verified_and_restored_at_the_end(hosts: Hosts, invent
             for each in planned.sentences()
         )
         assert any("not isolated, not applied" in each and "vm.swappiness = 1" in each for each in planned.sentences())
-        tuned = apply(host.changes, planned)
+        tuned = apply(host, planned)
         assert tuned.sentences == ()
-        assert tuned.written[FIN].value == watcher.read_sysctls([FIN])[FIN].value == "30"
-        (record,) = host.changes.records()
+        assert tuned.written[FIN].value == watcher.call(Sysctls.read, [FIN])[FIN].value == "30"
+        (record,) = host.changes.state().records
         assert (record.kind, record.state, record.text) == ("sysctl", "mine", f"{FIN} (was {before[FIN].value})")
-    assert watcher.read_sysctls(profile) == before
+    assert watcher.call(Sysctls.read, list(profile)) == before
 
 
 CONTROLLER = """
 import sys, time
+from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.processes import ProcessSpec
 host = connect(HostSpec.model_validate_json(sys.argv[1]))
 host.processes.start(ProcessSpec(["/bin/sh", "-c", "trap '' TERM; sleep 62 & sleep 63; sleep 64"]))
-print(host.changes.write_sysctls({sys.argv[2]: "33"})[sys.argv[2]].outcome, flush=True)
+print(host.call(Sysctls.write, {sys.argv[2]: "33"})[sys.argv[2]].outcome, flush=True)
 time.sleep(60)
 """
 
@@ -267,20 +271,20 @@ time.sleep(60)
 def test_a_controller_that_is_killed_leaves_nothing_on_the_host(sut: Host, inventory: Inventory) -> None:
     workdir = f"{sut.facts.workdir}-killed"
     spec = inventory.named("sut").model_copy(update={"workdir": workdir})
-    former = sut.changes.read_sysctls([FIN])
+    former = sut.call(Sysctls.read, [FIN])
     mine = ["/bin/sh", "-c", f"ps -eo args | grep -e '[s]leep 6[234]' -e '[e]xec.*{workdir}'"]
     with subprocess.Popen(
         [sys.executable, "-c", CONTROLLER, spec.model_dump_json(), FIN], stdout=subprocess.PIPE
     ) as controller:
         assert controller.stdout is not None
         assert controller.stdout.readline() == b"applied\n"
-        assert sut.changes.read_sysctls([FIN])[FIN].value == "33"
+        assert sut.call(Sysctls.read, [FIN])[FIN].value == "33"
         deadline = time.monotonic() + 50
         while len(sut.processes.run(mine).stdout.splitlines()) < 3:
             assert time.monotonic() < deadline
         controller.kill()
     killed = time.monotonic()
-    while sut.processes.run(mine).stdout or sut.changes.read_sysctls([FIN]) != former:
+    while sut.processes.run(mine).stdout or sut.call(Sysctls.read, [FIN]) != former:
         assert time.monotonic() - killed < 60, sut.processes.run(mine).stdout
         time.sleep(0.05)
 
@@ -297,13 +301,13 @@ def test_a_host_whose_agent_is_killed_is_named_and_restored(hosts: Hosts, invent
         host.compare_clocks()
     assert any("shutdown not confirmed" in failure for failure in host.close())
     with connect(spec) as after:
-        after.lock.acquire("a run", spec.name, "a test")  # waits until everything is restored
+        after.lock_for("a run", "a test")  # waits until everything is restored
         state = after.changes.state()
         assert state.records == ()
         (report,) = state.reports
         assert report.reason == "its agent was killed"
         assert f"process sleep ({process.pid})" in report.undone
-        after.changes.delete_report(report)
+        after.call(Records.delete_report, report.name)
 
 
 def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inventory, sut: Host) -> None:
@@ -318,22 +322,22 @@ def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inv
 def test_an_interrupted_upload_restores_the_hosts_at_once(hosts: Hosts, inventory: Inventory) -> None:
     """Interrupt an upload of tens of MB at random moments, as Ctrl-C and SIGTERM do."""
     key = "net.ipv4.tcp_fin_timeout"
-    former = hosts["sut"].changes.read_sysctls([key])[key].value
+    former = hosts["sut"].call(Sysctls.read, [key])[key].value
     content = os.urandom(40_000_000)
     for number in range(5):
         timer = threading.Timer(random.uniform(0.0, 0.4), os.kill, [os.getpid(), signal.SIGINT])  # noqa: S311 - no secret
         with pytest.raises(KeyboardInterrupt):
             _upload_until_interrupted(inventory, timer, {key: "31"}, number.to_bytes(8, "big") + content)
-        assert hosts["sut"].changes.read_sysctls([key])[key].value == former
+        assert hosts["sut"].call(Sysctls.read, [key])[key].value == former
         assert _partial_files(hosts["sut"]) == []
-    hosts["sut"].files.remove("large")
+    hosts["sut"].call(FileStore.remove, "large")
 
 
 def _partial_files(host: Host) -> list[str]:
     """Return the partial files that stay in the store: an agent needs a moment to remove its own."""
     deadline = time.monotonic() + CLOSE_TIMEOUT_S
     while True:
-        partial = [each for each in host.files.list("store") if each.startswith(".part-")]
+        partial = [each for each in host.call(FileStore.list_folder, "store") if each.startswith(".part-")]
         if not partial or time.monotonic() > deadline:
             return partial
         time.sleep(0.05)
@@ -345,7 +349,7 @@ def _upload_until_interrupted(
     closing_at = 0.0
     try:
         with connect(inventory.named("sut")) as host:
-            assert all(each.outcome == "applied" for each in host.changes.write_sysctls(sysctls).values())
+            assert all(each.outcome == "applied" for each in host.call(Sysctls.write, sysctls).values())
             try:
                 timer.start()
                 for attempt in itertools.count():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
@@ -12,7 +13,7 @@ FIN = "net.ipv4.tcp_fin_timeout"
 
 
 def test_changes_through_both_hosts_are_restored_in_reverse_order(inventory: Inventory, sut: Host) -> None:
-    before = sut.changes.read_sysctls([FIN])[FIN]
+    before = sut.call(Sysctls.read, [FIN])[FIN]
     if not before.writable:
         pytest.skip("this user's lab has no settings of its own")
     spec = inventory.named("sut")
@@ -22,8 +23,8 @@ def test_changes_through_both_hosts_are_restored_in_reverse_order(inventory: Inv
         (owner,) = {hosts.kernel_host(name).name for name in "ab"}
         assert {host.shared_with for host in hosts} == {None, owner}
         for name, value in (("a", "30"), ("b", "20")):
-            assert hosts.kernel_host(name).changes.write_sysctls({FIN: value})[FIN].outcome == "applied"
-        assert {len(host.changes.records()) for host in hosts} == {0, 2}
+            assert hosts.kernel_host(name).call(Sysctls.write, {FIN: value})[FIN].outcome == "applied"
+        assert {len(host.changes.state().records) for host in hosts} == {0, 2}
         undone = [each for host in hosts for each in host.changes.restore(own=True)]
         assert [each.text for each in undone] == [f"{FIN} (was 30)", f"{FIN} (was {before.value})"]
-        assert sut.changes.read_sysctls([FIN])[FIN] == before
+        assert sut.call(Sysctls.read, [FIN])[FIN] == before

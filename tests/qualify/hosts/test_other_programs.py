@@ -10,12 +10,12 @@ import time
 
 import psutil
 
+from benchkit.agent.operations import ProcessSpec
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.other_programs import (
     take_snapshot,
     wait_until_idle,
 )
-from benchkit.hosts.processes import ProcessSpec
 from benchkit.lab.lab import Lab
 
 LOOP = "while True: pass"

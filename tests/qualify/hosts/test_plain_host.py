@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.host import Host
 from tests.support.commands import Done, command
@@ -30,7 +31,7 @@ def inventory_file(odd_server: OddServer, hosts: Hosts, tmp_path: Path) -> Itera
     path = tmp_path / "inventory.yaml"
     path.write_text(json.dumps({"hosts": fields}))  # JSON is YAML
     yield path
-    hosts["sut"].files.remove("odd/installed")
+    hosts["sut"].call(FileStore.remove, "odd/installed")
 
 
 def benchkit(*arguments: str | Path) -> Done:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchkit.agent.files import FileStore
 from benchkit.hosts import agent_link, files, ssh
 from benchkit.hosts.connections import connect
 from benchkit.hosts.files import PlacedFile
@@ -90,6 +91,6 @@ def test_files_arrive_over_a_slow_link(
             time.sleep(2 / TIMES_FASTER)
             assert host.processes.run(["true"]).ok, "it waits behind the upload"
             uploading.join()
-            assert host.files.list("store")
-            host.files.remove("large")
+            assert host.call(FileStore.list_folder, "store")
+            host.call(FileStore.remove, "large")
     assert [message for message in caplog.messages if "sut: uploading large: " in message]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
@@ -21,8 +22,8 @@ def test_a_tuned_range_of_ports_reserves_those_of_the_services(lab: Lab) -> None
         assert values[PORT_RANGE] == "1025 65535"
         assert "8080" in values[RESERVED_PORTS]
         for each in tuned:
-            hosts["sut"].changes.write_sysctls(each.values)
-        read = hosts["sut"].changes.read_sysctls([RESERVED_PORTS])
+            hosts["sut"].call(Sysctls.write, each.values)
+        read = hosts["sut"].call(Sysctls.read, [RESERVED_PORTS])
         assert read[RESERVED_PORTS].value == values[RESERVED_PORTS], "written as the kernel prints it"
         assert not [change.failures for change in hosts["sut"].changes.restore(own=True) if change.failures]
-        assert hosts["sut"].changes.read_sysctls([RESERVED_PORTS])[RESERVED_PORTS].value == ""
+        assert hosts["sut"].call(Sysctls.read, [RESERVED_PORTS])[RESERVED_PORTS].value == ""

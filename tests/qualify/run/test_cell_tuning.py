@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import BenchkitError, HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
@@ -57,7 +58,7 @@ def opened(experiment: Experiment, lab: Lab, folder: Path) -> Iterator[OpenedRun
 
 def settings(hosts: Hosts) -> dict[str, str | None]:
     """Read the settings of the server's host."""
-    return {key: sysctl.value for key, sysctl in hosts["sut"].changes.read_sysctls([SOMAXCONN, BACKLOG]).items()}
+    return {key: sysctl.value for key, sysctl in hosts["sut"].call(Sysctls.read, [SOMAXCONN, BACKLOG]).items()}
 
 
 def switches(run: OpenedRun) -> list[JournalEvent]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import benchkit
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect, connect_all
 from benchkit.hosts.host import Host
@@ -129,7 +130,7 @@ def test_an_interrupted_hook_is_killed_and_cleaned_up(lab: Lab, sut: Host, log: 
 
 def test_a_host_cleans_up_when_its_controller_is_lost(lab: Lab, sut: Host, log: str) -> None:
     other = connect(lab.inventory().named("sut"))
-    other.changes.expect_cleanup(["sh", "-c", f"echo $WHO >>{log}"], {"WHO": "watchdog"}, 10, "cleanup of a trial")
+    other.call(Undo.expect_cleanup, ["sh", "-c", f"echo $WHO >>{log}"], {"WHO": "watchdog"}, 10, "cleanup of a trial")
     agent = other.processes.run(("sh", "-c", "echo $PPID")).stdout.decode().strip()
     assert sut.processes.run(("kill", "-9", agent)).ok
     wait_until(lambda: sut.processes.run(("cat", log)).stdout == b"watchdog\n")
@@ -138,9 +139,9 @@ def test_a_host_cleans_up_when_its_controller_is_lost(lab: Lab, sut: Host, log: 
 
 
 def test_a_cleanup_that_fails_is_an_error_and_stays_on_record(sut: Host, log: str) -> None:
-    sut.changes.expect_cleanup(["sh", "-c", f"test -e {log} || {{ echo not there; exit 7; }}"], {}, 10, "cleanup 1")
+    sut.call(Undo.expect_cleanup, ["sh", "-c", f"test -e {log} || {{ echo not there; exit 7; }}"], {}, 10, "cleanup 1")
     with pytest.raises(HostError, match="exit code 7: not there"):
         sut.changes.run_cleanup("cleanup 1", 20)
     sut.processes.run(("touch", log))
     sut.changes.run_cleanup("cleanup 1", 20)
-    assert not [each for each in sut.changes.records() if each.kind == "cleanup"]
+    assert not [each for each in sut.changes.state().records if each.kind == "cleanup"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
@@ -23,24 +24,24 @@ def two_stacks(**fields: object) -> Experiment:
 def test_up_tunes_hosts_that_another_run_had_tuned_while_planning(lab: Lab) -> None:
     tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
     with connect_all(lab.inventory()) as hosts:
-        before = hosts["sut"].changes.read_sysctls([key])[key].value
+        before = hosts["sut"].call(Sysctls.read, [key])[key].value
         with connect_all(lab.inventory()) as others:
             others.lock("r1")
-            others["sut"].changes.write_sysctls({key: "65535"})
+            others["sut"].call(Sysctls.write, {key: "65535"})
             planned = make_plan(tuned, hosts)
-        assert hosts["sut"].changes.read_sysctls([key])[key].value == before != "65535"
+        assert hosts["sut"].call(Sysctls.read, [key])[key].value == before != "65535"
         up(planned, select_cell(planned), hosts, lambda _: None)
     with connect_all(lab.inventory()) as hosts:
-        while_up = hosts["sut"].changes.read_sysctls([key])[key].value
+        while_up = hosts["sut"].call(Sysctls.read, [key])[key].value
         assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
-        assert (while_up, hosts["sut"].changes.read_sysctls([key])[key].value) == ("65535", before)
+        assert (while_up, hosts["sut"].call(Sysctls.read, [key])[key].value) == ("65535", before)
 
 
 @separate_hosts
 def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
     tuned, key = two_stacks(tuning=[{"profile": "nginx-vs-go", "roles": ["sut"]}]), "net.core.somaxconn"
     with connect_all(lab.inventory()) as hosts:
-        before = hosts["sut"].changes.read_sysctls([key])[key].value
+        before = hosts["sut"].call(Sysctls.read, [key])[key].value
         planned = make_plan(tuned, hosts)
         cell = select_cell(planned)
         up(planned, cell, hosts, lambda _: None)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import benchkit
+from benchkit.agent.files import FileStore
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.inventory import Inventory
@@ -93,4 +94,4 @@ def test_a_load_host_that_dies_is_named_and_the_others_are_stopped(hosts: Hosts)
     hosts.drop("load2")
     for host in (each for each in hosts if "load" in each.spec.roles):
         assert b"sleep" not in host.processes.run(["ps", "-eo", "comm="]).stdout.split(), host.name
-        host.files.remove("killed")
+        host.call(FileStore.remove, "killed")

@@ -7,6 +7,7 @@ import os
 import signal
 from dataclasses import replace
 
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect_all
 from tests.qualify.chaos.kit import SCENARIO, Bench, wait_for
 from tests.support.needs import kernel_settings
@@ -54,9 +55,9 @@ def test_hosts_that_are_still_tuned_are_restored_before_a_run_is_resumed(bench: 
     wait_until(lambda: nobody_holds(bench))
     with connect_all(bench.lab.inventory()) as left_alone:
         left_alone.lock(bench.folder().name)
-        sut = left_alone["sut"].changes
+        sut = left_alone["sut"]
         (tuned,) = _events_of_tuning(bench)
-        sut.write_sysctls({KEY: "65535"})
+        sut.call(Sysctls.write, {KEY: "65535"}, scope="run")
         resumed = bench.run("--resume", "latest")
         for host in tuple(left_alone):
             left_alone.drop(host.name)

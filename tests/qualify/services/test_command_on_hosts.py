@@ -9,10 +9,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.agent.operations import ListTrees
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.processes import HostProcess, ProcessSpec
+from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import PortTakenError, Tcp, Udp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import draft_plan, make_plan
@@ -47,7 +49,7 @@ def start(hosts: Hosts, folder: Path, fault: str, address: str = "{host}", **opt
     host = hosts[service.host]
     deploy.deploy(host, [service])
     logs = PurePosixPath("trials") / f"command-{os.getpid()}"
-    host.files.mkdir_temporary(logs)
+    host.call(FileStore.mkdir_temporary, logs)
     return deploy.start(host, service, logs)
 
 
@@ -56,9 +58,9 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
     """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
     yield
     host = hosts["sut"]
-    left = host.link.request(ListTrees())
+    left = [record["pid"] for record in host.call(Undo.traces).records if record["kind"] == "process"]
     if left:
-        host.processes.run(["kill", "-KILL", *(str(each.pid) for tree in left for each in tree.members)])
+        host.processes.run(["kill", "-KILL", *map(str, left)])
     assert left == []
     host.sockets.require_free([PORT, PORT + 1])
 
@@ -66,9 +68,9 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
 def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts, tmp_path: Path) -> None:
     service = plan_service(hosts, tmp_path, run="python3 -m http.server --bind {host} {port}")
     host = hosts[service.host]
-    host.files.remove(service.folder)
+    host.call(FileStore.remove, service.folder)
     deploy.deploy(host, [service])
-    logs = host.files.mkdir_temporary(PurePosixPath("trials") / f"command-{os.getpid()}")
+    logs = host.call(FileStore.mkdir_temporary, PurePosixPath("trials") / f"command-{os.getpid()}")
     deploy.stop(host, [deploy.start(host, service, logs)])
 
 
@@ -197,7 +199,7 @@ def test_a_build_runs_on_the_host_or_fails_in_the_plan(hosts: Hosts, tmp_path: P
     host = hosts[service.host]
     deploy.deploy(host, [service])
     logs = PurePosixPath("trials") / f"command-{os.getpid()}"
-    host.files.mkdir_temporary(logs)
+    host.call(FileStore.mkdir_temporary, logs)
     deploy.stop(host, [deploy.start(host, service, logs)])
     with pytest.raises(InputError, match=r"small.yaml:4: .*app.build: .*exit code 1:\n    undefined: main"):
         plan_service(hosts, tmp_path, run="./app", build={"run": "sh -c 'echo undefined: main; exit 1'"})

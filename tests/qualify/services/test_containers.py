@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, HostStateError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
@@ -110,7 +112,7 @@ class Bench:
         """Deploy and start a service."""
         deploy.deploy(self.host, [service])
         logs = PurePosixPath("trials") / f"container-{os.getpid()}"
-        self.host.files.mkdir_temporary(logs)
+        self.host.call(FileStore.mkdir_temporary, logs)
         return deploy.start(self.host, service, logs)
 
 
@@ -126,11 +128,11 @@ def test_a_container_answers_and_is_counted_as_its_control_group(bench: Bench, c
     service = bench.service(build={"context": str(context)}, environment={"WHO": "me"}, **limits, **options)
     running, host = bench.start(service), bench.host
     assert fetch(host, running.service) == (200, b"Hello World me\n")
-    used = host.processes.cpu_times([running.process])[running.process.id]
+    used = host.call(ProcessTable.cpu_times, [running.process.id])[running.process.id]
     assert used.processes == 2  # the client of the engine, whose CPU time is not counted, and the server
     for _ in range(200):
         fetch(host, running.service)
-    grown = host.processes.cpu_times([running.process])[running.process.id]
+    grown = host.call(ProcessTable.cpu_times, [running.process.id])[running.process.id]
     assert grown.user_s + grown.system_s > used.user_s + used.system_s
     assert deploy.stop(host, [running]) == ()
     assert host.files.read(running.log).startswith(b"listening on")
@@ -314,7 +316,7 @@ def test_each_service_of_a_compose_file_is_measured_on_its_own(bench: Bench, con
     assert [service.name for service in services] == ["app-db", "app"]
     running = [bench.start(service) for service in services]
     assert fetch(host, services[1], "/peer?db:5432/state") == (200, b"")
-    used = host.processes.cpu_times([each.process for each in running])
+    used = host.call(ProcessTable.cpu_times, [each.id for each in [each.process for each in running]])
     assert all(0 < each.total_s < 5 for each in used.values())
     deploy.stop(host, running)
     host.sockets.require_free([PORT])

@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.lab.lab import Lab
@@ -39,7 +41,7 @@ def running(hosts: Hosts, tmp_path: Path) -> Iterator[list[RunningService]]:
     assert cell.unsupported is None
     deploy.deploy(host, cell.services)
     logs = PurePosixPath("trials") / f"database-{os.getpid()}"
-    host.files.mkdir_temporary(logs)
+    host.call(FileStore.mkdir_temporary, logs)
     started: list[RunningService] = []
     try:
         started.extend(deploy.start(host, service, logs) for service in cell.services)
@@ -76,7 +78,7 @@ def test_rows_and_answers_are_those_of_the_table(hosts: Hosts, running: list[Run
         status, body = fetch(host, running, "/update")
         assert (status, json.loads(body)["updates"]) == (200, 1)
     assert query(host, "SELECT min(updates), max(updates) FROM world") == "1|1"
-    used = host.processes.cpu_times([each.process for each in running])
+    used = host.call(ProcessTable.cpu_times, [each.id for each in [each.process for each in running]])
     assert all(used[each.process.id].total_s > 0 for each in running)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.files import FileStore
 from benchkit.errors import InputError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
@@ -32,7 +33,7 @@ def test_a_node_for_another_architecture_is_refused_before_anything_is_deployed(
     with connect_all(inventory.model_copy(update={"hosts": others})) as hosts:
         with pytest.raises(InputError) as caught:
             make_plan(experiment, hosts)
-        hosts[sut.name].files.remove(program.parent)
+        hosts[sut.name].call(FileStore.remove, program.parent)
     assert f"small.yaml:4: stacks.one.services.app.backend: {program} on sut" in str(caught.value)
     assert "is it built for this host's architecture?" in str(caught.value)
     assert "hosts.sut.programs.node" in str(caught.value)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
@@ -31,7 +32,7 @@ def tuned_settings(inventory: Inventory, name: str) -> Mapping[str, str | None]:
     """Return the kernel settings of the sut that the tuning of a scenario changes."""
     keys = [key for used in read_experiment(name, "smoke").tuning for key in used.settings.sysctl]
     with connect(inventory.named("sut")) as host:
-        return {key: found.value for key, found in host.changes.read_sysctls(keys).items()}
+        return {key: found.value for key, found in host.call(Sysctls.read, keys).items()}
 
 
 def test_nginx_vs_go_sends_equal_answers_and_restores_the_settings(lab: Lab, run_study: RunStudy) -> None:

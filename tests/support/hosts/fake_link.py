@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 from benchkit.agent import operations as ops
 from benchkit.agent.frames import FrameReader, pack
+from benchkit.agent.server import Agent
 from benchkit.errors import LostError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 HOST = "fake"
 
-OperationT = TypeVar("OperationT", bound=ops.Operation[Any])
-
 NO_ANSWER = object()
 """Entry of a script for a request that hangs."""
 
-Script = Mapping[type[ops.Operation[Any]], object]
-"""The answer to each operation: its result, an error, `NO_ANSWER`, or a function of the operation that returns one."""
+Script = Mapping[Callable[..., Any], object]
+"""The answer to each operation: its result, an error, `NO_ANSWER`, or a function of the arguments that returns one."""
 
 
 def refusal(kind: str, what: str, why: str | None = None) -> RefusedError:
@@ -28,21 +28,22 @@ def refusal(kind: str, what: str, why: str | None = None) -> RefusedError:
 
 
 class ScriptedAgent:
-    """Answers requests from a script, and records them."""
+    """Answers requests from a script, and records their arguments."""
 
     def __init__(self, script: Script) -> None:
-        self.requests: list[ops.Operation[Any]] = []
-        self._script: Script = {ops.ReadClocks: ops.Clocks(1_000_000_000, 2_000_000_000), **script}
+        self.requests: list[tuple[str, SimpleNamespace]] = []
+        clocks = ops.Clocks(1_000_000_000, 2_000_000_000)
+        self._script = {method.__qualname__: entry for method, entry in {Agent.read_clocks: clocks, **script}.items()}
 
-    def answer(self, operation: ops.Operation[Any]) -> object:
+    def answer(self, name: str, arguments: SimpleNamespace) -> object:
         """Record a request and return its answer."""
-        self.requests.append(operation)
-        entry = self._script[type(operation)]
-        return entry(operation) if callable(entry) else entry
+        self.requests.append((name, arguments))
+        entry = self._script[name]
+        return entry(arguments) if callable(entry) else entry
 
-    def requested(self, kind: type[OperationT]) -> list[OperationT]:
-        """Return all requests of an operation."""
-        return [request for request in self.requests if isinstance(request, kind)]
+    def requested(self, method: Callable[..., Any]) -> list[SimpleNamespace]:
+        """Return the arguments of all requests of an operation, as in JSON."""
+        return [arguments for name, arguments in self.requests if name == method.__qualname__]
 
 
 class FakeStream:
@@ -62,11 +63,10 @@ class FakeStream:
         frame = FrameReader(lambda _: next(parts)).next()
         assert frame is not None
         header, body = frame
-        operation = ops.decode_operation(header["op"], header["args"], body)
-        if isinstance(operation, ops.Goodbye):
+        if header["op"] == Agent.goodbye.__qualname__:
             self._output.put(pack({"id": header["id"], "ok": None}))
             return
-        answer = self._agent.answer(operation)
+        answer = self._agent.answer(header["op"], SimpleNamespace(**header["args"], **({"body": body} if body else {})))
         if answer is NO_ANSWER:
             return
         if isinstance(answer, LostError):

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
-from benchkit.hosts.processes import ProcessSpec
 from benchkit.hosts.sockets import Tcp
 from benchkit.hosts.ssh import CONNECT_S
 from benchkit.lab.lab import Lab
@@ -93,7 +94,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     new_key(folder / "identity")
     # Below the ports that outgoing connections of the host are given.
     ports = {oddity: 20022 + number for number, oddity in enumerate(ODDITIES)}
-    there = host.files.mkdir("odd")
+    there = host.call(FileStore.mkdir, "odd")
     lines = [f"Port {port}" for port in ports.values()]
     lines += [
         f"HostKey {there}/host_key",
@@ -139,7 +140,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     }
     yield OddServer(spec.model_copy(update=update), host_key, ports)
     host.processes.stop([process])
-    host.files.remove("odd")
+    host.call(FileStore.remove, "odd")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError
 from benchkit.agent.files import FileStore
+from benchkit.agent.records import Records
 from benchkit.agent.workdir import Workdir
 
 CONTENT = b"some bytes\n"
@@ -19,7 +20,8 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @pytest.fixture
 def files(tmp_path: Path) -> FileStore:
-    return FileStore(Workdir(str(tmp_path / "workdir")))
+    workdir = Workdir(str(tmp_path / "workdir"))
+    return FileStore(workdir, Records(workdir))
 
 
 @pytest.fixture
@@ -29,23 +31,23 @@ def root(tmp_path: Path) -> Path:
 
 def upload(files: FileStore, content: bytes = CONTENT, mode: int = 0o644, token: str = "t1") -> bool:  # noqa: S107
     sha256 = hashlib.sha256(content).hexdigest()
-    return files.upload(ops.UploadChunk(token, sha256, mode, len(content), 0, content))
+    return files.upload(token, sha256, mode, len(content), offset=0, body=content)
 
 
 def test_what_was_uploaded_is_there_and_is_placed(files: FileStore, root: Path) -> None:
-    assert files.missing(ops.MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
+    assert files.missing([(SHA256, 0o644)]) == [(SHA256, 0o644)]
     assert upload(files)
-    assert files.missing(ops.MissingFiles([(SHA256, 0o644), (SHA256, 0o755)])) == [(SHA256, 0o755)]
-    assert files.place(ops.PlaceFiles([("conf/a", SHA256, 0o644)])) == ["conf/a"]
+    assert files.missing([(SHA256, 0o644), (SHA256, 0o755)]) == [(SHA256, 0o755)]
+    assert files.place([("conf/a", SHA256, 0o644)]) == ["conf/a"]
     assert (root / "conf/a").read_bytes() == CONTENT
     assert (root / "conf/a").stat().st_mode & 0o777 == 0o644
 
 
 def test_placing_is_idempotent(files: FileStore, root: Path) -> None:
     upload(files)
-    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
+    files.place([("a", SHA256, 0o644)])
     before = (root / "a").stat()
-    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == []
+    assert files.place([("a", SHA256, 0o644)]) == []
     after = (root / "a").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
@@ -54,9 +56,9 @@ def test_an_equal_file_that_came_otherwise_stays_too(files: FileStore, root: Pat
     upload(files)
     (root / "a").write_bytes(CONTENT)
     (root / "a").chmod(0o644)
-    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == []
+    assert files.place([("a", SHA256, 0o644)]) == []
     (root / "a").chmod(0o600)
-    assert files.place(ops.PlaceFiles([("a", SHA256, 0o644)])) == ["a"]
+    assert files.place([("a", SHA256, 0o644)]) == ["a"]
 
 
 def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
@@ -64,34 +66,34 @@ def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
     sha256 = hashlib.sha256(content).hexdigest()
     for offset in (600, 0, 300):
         piece = content[offset : offset + (300 if offset < 600 else 400)]
-        is_stored = files.upload(ops.UploadChunk("p", sha256, 0o600, 1000, offset, piece))
+        is_stored = files.upload("p", sha256, 0o600, 1000, offset=offset, body=piece)
     assert is_stored
-    files.place(ops.PlaceFiles([("x", sha256, 0o600)]))
+    files.place([("x", sha256, 0o600)])
     assert (root / "x").read_bytes() == content
 
 
 def test_an_empty_file_is_a_file(files: FileStore, root: Path) -> None:
     upload(files, b"")
-    files.place(ops.PlaceFiles([("empty", hashlib.sha256(b"").hexdigest(), 0o644)]))
+    files.place([("empty", hashlib.sha256(b"").hexdigest(), 0o644)])
     assert (root / "empty").stat().st_size == 0
 
 
 def test_what_arrives_damaged_is_not_kept(files: FileStore, root: Path) -> None:
     with pytest.raises(OperationError, match="arrived with the hash"):
-        files.upload(ops.UploadChunk("t", SHA256, 0o644, 3, 0, b"xyz"))
+        files.upload("t", SHA256, 0o644, 3, offset=0, body=b"xyz")
     assert list((root / "store").iterdir()) == []
 
 
 def test_a_placed_file_that_was_written_to_does_not_spoil_the_store(files: FileStore, root: Path) -> None:
     upload(files)
-    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
+    files.place([("a", SHA256, 0o644)])
     with (root / "a").open("ab") as file:  # in place: the stored file is the same one
         file.write(b"and more")
-    assert files.missing(ops.MissingFiles([(SHA256, 0o644)])) == [(SHA256, 0o644)]
+    assert files.missing([(SHA256, 0o644)]) == [(SHA256, 0o644)]
     with pytest.raises(OperationError, match="nothing with the hash"):
-        files.place(ops.PlaceFiles([("b", SHA256, 0o644)]))
+        files.place([("b", SHA256, 0o644)])
     upload(files)
-    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
+    files.place([("a", SHA256, 0o644)])
     assert (root / "a").read_bytes() == CONTENT
 
 
@@ -99,7 +101,7 @@ def test_a_placed_file_that_was_written_to_does_not_spoil_the_store(files: FileS
 def test_nothing_is_placed_made_or_removed_elsewhere(files: FileStore, path: str) -> None:
     upload(files)
     with pytest.raises(OperationError, match="not below the work directory"):
-        files.place(ops.PlaceFiles([(path, SHA256, 0o644)]))
+        files.place([(path, SHA256, 0o644)])
     with pytest.raises(OperationError, match="not below the work directory"):
         files.mkdir(path)
     with pytest.raises(OperationError, match="not below the work directory"):
@@ -111,7 +113,7 @@ def test_a_link_at_the_place_is_replaced_and_not_followed(files: FileStore, root
     outside.write_text("precious")
     (root / "a").symlink_to(outside)
     upload(files)
-    files.place(ops.PlaceFiles([("a", SHA256, 0o644)]))
+    files.place([("a", SHA256, 0o644)])
     assert outside.read_text() == "precious"
     assert not (root / "a").is_symlink()
 
@@ -132,29 +134,29 @@ def test_an_archive_has_the_files_of_its_folder_that_it_was_asked_for(files: Fil
     large = os.urandom(100_000)
     for name, content in {"a": b"x", "b.txt": large, "empty": b"", "other": b"y"}.items():
         (root / "folder" / name).write_bytes(content)
-    files.archive(ops.ArchiveFiles("folder/some.tar", ["b.txt", "a", "empty"]))
+    files.archive("folder/some.tar", ["b.txt", "a", "empty"])
     with tarfile.open(root / "folder/some.tar") as archive:
         contents = [(member.name, file.read()) for member in archive if (file := archive.extractfile(member))]
     assert contents == [("b.txt", large), ("a", b"x"), ("empty", b"")]
-    files.archive(ops.ArchiveFiles("folder/none.tar", []))
+    files.archive("folder/none.tar", [])
     with tarfile.open(root / "folder/none.tar") as archive:
         assert archive.getnames() == []
     for name, reason in {"nothing": "there is no", "inner": "not a regular file", "../../x": "not below"}.items():
         with pytest.raises(OperationError, match=reason):
-            files.archive(ops.ArchiveFiles(f"folder/of-{Path(name).name}.tar", [name]))
+            files.archive(f"folder/of-{Path(name).name}.tar", [name])
 
 
 def test_reading_in_pieces_and_listing(files: FileStore, root: Path) -> None:
     (root / "log").write_bytes(b"0123456789")
-    assert files.read(ops.ReadChunk("log", 4, 3)) == ops.FileChunk(10, b"456")
-    assert files.read(ops.ReadChunk("log", 20, 3)) == ops.FileChunk(10)
+    assert files.read("log", 4, 3) == ops.FileChunk(10, b"456")
+    assert files.read("log", 20, 3) == ops.FileChunk(10)
     files.mkdir("folder/inner")
     (root / "folder/f").write_bytes(b"xx")
-    assert files.list(ops.ListFolder("folder")) == {"f": 2, "inner": None}
+    assert files.list_folder("folder") == {"f": 2, "inner": None}
     with pytest.raises(OperationError, match="there is no"):
-        files.read(ops.ReadChunk("nothing", 0, 1))
+        files.read("nothing", 0, 1)
     with pytest.raises(OperationError, match="is not a regular file"):
-        files.read(ops.ReadChunk("folder", 0, 1))
+        files.read("folder", 0, 1)
 
 
 def test_what_was_not_used_for_long_makes_room(files: FileStore, root: Path) -> None:
@@ -169,7 +171,7 @@ def test_what_was_not_used_for_long_makes_room(files: FileStore, root: Path) -> 
 @pytest.mark.parametrize(("sha256", "mode"), [("../../x", 0o644), ("A" * 64, 0o644), (SHA256, 0o4755), (SHA256, -1)])
 def test_hashes_and_modes_are_what_they_say(files: FileStore, sha256: str, mode: int) -> None:
     with pytest.raises(OperationError, match=r"is not a SHA-256|mode"):
-        files.missing(ops.MissingFiles([(sha256, mode)]))
+        files.missing([(sha256, mode)])
 
 
 def test_a_token_is_no_path(files: FileStore) -> None:

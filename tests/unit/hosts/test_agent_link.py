@@ -6,10 +6,14 @@ import logging
 import re
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
 from benchkit.hosts.agent_link import AgentLink, RefusedError
@@ -17,8 +21,7 @@ from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedA
 from tests.support.waiting import wait_until
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
-CHUNK = ops.UploadChunk("t", "0" * 64, 0o644, 100, 0, bytes(10))
-RUNNING = ops.ProcessReport(id=1, pid=40, start=0, started_ns=1)
+ENDED = ops.ExitStatus(at_ns=7, exit_code=0, signal=None, user_s=0.1, system_s=0.2)
 CLOSE_S = 20.0
 """Time to close a link: more than a busy machine keeps a thread waiting. No link here takes it."""
 
@@ -33,18 +36,23 @@ def link_to(agent: ScriptedAgent, *, exit_code: int = 0, stderr: str = "") -> Ag
     return AgentLink(HOST, stream, stream.receive)
 
 
+def upload(link: AgentLink) -> Future[bool]:
+    """Submit a chunk of a file."""
+    return link.submit(FileStore.upload, "t", "0" * 64, 0o644, 100, offset=0, body=bytes(10))
+
+
 def test_each_request_is_logged_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
     link = link_to(
-        ScriptedAgent(
-            {ops.RunCommand: ops.CompletedCommand(RUNNING, timed_out=False, stdout_size=0, body=SECRET.encode())}
-        )
+        ScriptedAgent({ProcessTable.run: ops.Completed(ENDED, timed_out=False, stdout_size=0, body=SECRET.encode())})
     )
-    link.request(ops.RunCommand(ops.CommandSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode()))
+    link.call(ProcessTable.run, ops.ProcessSpec(["login", SECRET], {"TOKEN": SECRET}), 1, 99, SECRET.encode())
     link.close(CLOSE_S)
     size = len(SECRET)
-    assert f"{HOST}: request 1 RunCommand: started, body of {size} bytes" in caplog.messages
-    (answered,) = [message for message in caplog.messages if "RunCommand: answered" in message]
-    assert re.fullmatch(rf"{HOST}: request 1 RunCommand: answered after \d+\.\d{{6}} s, body of {size} bytes", answered)
+    assert f"{HOST}: request 1 ProcessTable.run: started, body of {size} bytes" in caplog.messages
+    (answered,) = [message for message in caplog.messages if "ProcessTable.run: answered" in message]
+    assert re.fullmatch(
+        rf"{HOST}: request 1 ProcessTable.run: answered after \d+\.\d{{6}} s, body of {size} bytes", answered
+    )
     assert SECRET not in caplog.text
 
 
@@ -52,32 +60,34 @@ def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
-    link = link_to(ScriptedAgent({ops.ListTrees: NO_ANSWER}))
+    link = link_to(ScriptedAgent({ProcessTable.members: NO_ANSWER}))
     with pytest.raises(LostError, match=f"{HOST}: no answer from the agent: waited"):
-        link.request(ops.ListTrees())
-    assert f"{HOST}: request 1 ListTrees: started, body of 0 bytes" in caplog.messages
-    assert not [message for message in caplog.messages if "ListTrees: answered" in message]
+        link.call(ProcessTable.members, 1)
+    assert f"{HOST}: request 1 ProcessTable.members: started, body of 0 bytes" in caplog.messages
+    assert not [message for message in caplog.messages if "ProcessTable.members: answered" in message]
     (unanswered,) = [message for message in caplog.messages if "requests without an answer" in message]
-    assert re.search(r"1 ListTrees after \d+\.\d{3} s$", unanswered)
+    assert re.search(r"1 ProcessTable.members after \d+\.\d{3} s$", unanswered)
     assert f"{HOST}: link lost: no answer from the agent: waited 0 s" in caplog.messages
     with pytest.raises(LostError):
-        link.request(ops.ListTrees())
+        link.call(ProcessTable.members, 1)
     link.close(CLOSE_S)
 
 
 def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    link = link_to(ScriptedAgent({ops.MakeFolder: refusal("bad-path", "'..' is not below the work directory")}))
+    link = link_to(ScriptedAgent({FileStore.mkdir: refusal("bad-path", "'..' is not below the work directory")}))
     with pytest.raises(RefusedError, match="not below"):
-        link.request(ops.MakeFolder(".."))
+        link.call(FileStore.mkdir, "..")
     link.close(CLOSE_S)
-    assert [message for message in caplog.messages if "MakeFolder: refused after" in message and "bad-path" in message]
+    assert [
+        message for message in caplog.messages if "FileStore.mkdir: refused after" in message and "bad-path" in message
+    ]
 
 
 def test_an_agent_that_ends_fails_all_requests() -> None:
-    agent = ScriptedAgent({ops.WaitForProcess: NO_ANSWER, ops.StopProcesses: LostError("it ends", where=HOST)})
+    agent = ScriptedAgent({ProcessTable.wait: NO_ANSWER, ProcessTable.stop: LostError("it ends", where=HOST)})
     link = link_to(agent, exit_code=1, stderr="killed")
-    waiting = [link.submit(ops.WaitForProcess(number, 1)) for number in range(3)]
-    link.submit(ops.StopProcesses([], 15, 1))
+    waiting = [link.submit(ProcessTable.wait, number, 1) for number in range(3)]
+    link.submit(ProcessTable.stop, [], 15, 1)
     for future in waiting:
         with pytest.raises(LostError, match=f"{HOST}: the agent ended: killed"):
             link.result(future, 1)
@@ -86,10 +96,10 @@ def test_an_agent_that_ends_fails_all_requests() -> None:
 
 
 def test_an_answer_of_another_form_fails_its_request_alone() -> None:
-    link = link_to(ScriptedAgent({ops.ListTrees: [{"no": "such field"}], ops.ListFolder: {"a": 1}}))
-    with pytest.raises(HostError, match=f"{HOST}: the answer to ListTrees cannot be read"):
-        link.request(ops.ListTrees())
-    assert link.request(ops.ListFolder("x")) == {"a": 1}
+    link = link_to(ScriptedAgent({ProcessTable.members: [{"no": "such field"}], FileStore.list_folder: {"a": 1}}))
+    with pytest.raises(HostError, match=f"{HOST}: the answer to ProcessTable.members cannot be read"):
+        link.call(ProcessTable.members, 1)
+    assert link.call(FileStore.list_folder, "x") == {"a": 1}
     assert link.close(CLOSE_S) == []
 
 
@@ -122,9 +132,9 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", 0.1)
-    stream = StuckStream(ScriptedAgent({ops.UploadChunk: False}))
+    stream = StuckStream(ScriptedAgent({FileStore.upload: False}))
     link = AgentLink(HOST, stream, stream.receive)
-    uploads = [link.submit(CHUNK) for _ in range(3)]
+    uploads = [upload(link) for _ in range(3)]
     assert link.result(uploads[0], 1) is False
     (failure,) = link.close(20)
     assert "the link was closed, and its watchdog restores it" in failure
@@ -146,10 +156,10 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet(monkeypatch
             gate.wait(30)
             super().send(content)
 
-    stream = SlowStream(ScriptedAgent({ops.UploadChunk: False}))
+    stream = SlowStream(ScriptedAgent({FileStore.upload: False}))
     link = AgentLink(HOST, stream, stream.receive)
     for _ in range(5):
-        link.submit(CHUNK)
+        upload(link)
     wait_until(lambda: bool(received))
 
     def accept_once_the_goodbye_waits() -> None:
@@ -160,7 +170,7 @@ def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet(monkeypatch
     host.start()
     assert link.close(CLOSE_S) == []
     host.join()
-    assert received == ["UploadChunk", "Goodbye"]
+    assert received == ["FileStore.upload", "Agent.goodbye"]
 
 
 def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,17 +180,19 @@ def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.M
     assert pieces * piece_s > patience_s
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", patience_s)
 
-    def arrive(_: ops.UploadChunk) -> bool:
+    def arrive(_: object) -> bool:
         time.sleep(piece_s)
         return False
 
-    link = link_to(ScriptedAgent({ops.UploadChunk: arrive, ops.ListFolder: {"a": 1}, ops.ReadClocks: NO_ANSWER}))
+    link = link_to(
+        ScriptedAgent({FileStore.upload: arrive, FileStore.list_folder: {"a": 1}, Agent.read_clocks: NO_ANSWER})
+    )
     for _ in range(pieces):
-        link.submit(CHUNK)
-    assert link.request(ops.ListFolder("x")) == {"a": 1}
+        upload(link)
+    assert link.call(FileStore.list_folder, "x") == {"a": 1}
     monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
     with pytest.raises(LostError, match="no answer from the agent"):
-        link.request(ops.ReadClocks())
+        link.call(Agent.read_clocks)
     link.close(CLOSE_S)
 
 
@@ -193,9 +205,9 @@ def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
             senders.append(threading.current_thread())
             super().send(content)
 
-    stream = WatchedStream(ScriptedAgent({ops.UploadChunk: False}))
+    stream = WatchedStream(ScriptedAgent({FileStore.upload: False}))
     link = AgentLink(HOST, stream, stream.receive)
-    link.request(CHUNK)
+    link.result(upload(link), 1)
     assert link.close(CLOSE_S) == []
     assert len(senders) == 2
     assert threading.main_thread() not in senders
@@ -236,7 +248,7 @@ class BusyHost(FakeStream):
 def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
     stream = BusyHost(ScriptedAgent({}))
     link = AgentLink(HOST, stream, stream.receive)
-    link.request(ops.ReadClocks())
+    link.call(Agent.read_clocks)
     assert link.close(2 * BusyHost.EXIT_S) == []
     assert link.shutdown_confirmed
 

@@ -13,6 +13,9 @@ from typing import Any, cast
 import pytest
 
 from benchkit.agent import operations as ops
+from benchkit.agent.files import FileStore
+from benchkit.agent.processes import ProcessTable
+from benchkit.agent.timetable import Timetable
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
@@ -47,7 +50,7 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
     outputs = [f"{name}.1.{suffix}" for name in names for suffix in ("txt", "json")]
     archives: list[bytes] = []
 
-    def archive(wanted: ops.ArchiveFiles) -> None:
+    def archive(wanted: SimpleNamespace) -> None:
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as packed:
             for name in wanted.names:
@@ -56,20 +59,20 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
                 packed.addfile(member, io.BytesIO(name.encode()))
         archives.append(stream.getvalue())
 
-    def read(wanted: ops.ReadChunk) -> ops.FileChunk:
+    def read(wanted: SimpleNamespace) -> ops.FileChunk:
         content = archives[-1] if wanted.path.endswith(".tar") else b"x"
         return ops.FileChunk(len(content), content[wanted.offset : wanted.offset + wanted.limit])
 
     reducer = ops.ProcessReport(1, 2, 0, started_ns=3)
     return FakeLink(
         {
-            ops.RunTimetable: reports,
-            ops.StopTimetable: None,
-            ops.StartProcess: reducer,
-            ops.WaitForProcess: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
-            ops.ListFolder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
-            ops.ArchiveFiles: archive,
-            ops.ReadChunk: read,
+            Timetable.run: reports,
+            Timetable.stop: None,
+            ProcessTable.start: reducer,
+            ProcessTable.wait: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
+            FileStore.list_folder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
+            FileStore.archive: archive,
+            FileStore.read: read,
         }
     )
 
@@ -83,7 +86,11 @@ def run_on(link: FakeLink, load: Load, count: int) -> list[tuple[GeneratorRun, O
     """Run this number of slices of a load on the host of an agent, and fetch their outputs."""
     clock = Clock(0, 0.0, 0.001)
     host = SimpleNamespace(
-        name="load", clock=clock, files=Files(link, "load"), processes=Processes(link, "load", lambda: clock)
+        name="load",
+        clock=clock,
+        files=Files(link, "load"),
+        call=link.call,
+        processes=Processes(link, "load", lambda: clock),
     )
     hosts = cast("Hosts", {"load": host})
     generators = plan_generators(load, Target("10.0.0.2:8080"), [place("load")])
@@ -100,10 +107,10 @@ def run_with(*ends: dict[str, Any]) -> list[GeneratorRun]:
 def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archive() -> None:
     link = agent_of({"exit_code": 0}, {"exit_code": 1}, {"exit_code": 0})
     runs = run_on(link, ROWS, 3)
-    (start,) = link.agent.requested(ops.StartProcess)
-    assert start.command.argv == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
-    assert start.command.cwd == "/w/block"
-    (archive,) = link.agent.requested(ops.ArchiveFiles)
+    (start,) = link.agent.requested(ProcessTable.start)
+    assert start.spec["argv"] == ["/w/tools/reduce", "-tool", "h2load", "cell1.1.1", "cell1.3.1"]
+    assert start.spec["cwd"] == "/w/block"
+    (archive,) = link.agent.requested(FileStore.archive)
     assert archive.path == "/w/block/outputs.tar"
     assert [output for _, output in runs] == [
         {"stdout": f"{name}.1.txt".encode(), "reduction": f"{name}.1.json".encode()} for name in names_of(3)
@@ -132,9 +139,9 @@ def test_a_tool_that_was_ended_at_its_limit_has_not_failed_and_its_rows_are_redu
     link = agent_of({"exit_code": 0}, {"exit_code": None, "signal": 2})
     runs = run_on(link, ROWS, 2)
     assert [(run.failure, run.overran) for run, _ in runs] == [(None, False), (None, True)]
-    (reducer,) = link.agent.requested(ops.StartProcess)
-    assert reducer.command.argv[-2:] == ["cell1.1.1", "cell1.2.1"]
-    (timetable,) = link.agent.requested(ops.RunTimetable)
+    (reducer,) = link.agent.requested(ProcessTable.start)
+    assert reducer.spec["argv"][-2:] == ["cell1.1.1", "cell1.2.1"]
+    (timetable,) = link.agent.requested(Timetable.run)
     window_ns, limit_ns = 10**9, 2 * 10**9
-    spans_ns = [each.limit_ns - (each.start.at_ns or 0) for each in timetable.starts]
+    spans_ns = [each["limit_ns"] - each["at_ns"] for each in timetable.starts]
     assert all(limit_ns <= span_ns < limit_ns + window_ns for span_ns in spans_ns)

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.agent.operations import StopSignal
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.hosts.processes import StopSignal
 from benchkit.plan.records import cell_record
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.controller_files import LocalFile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path, PurePosixPath
 
+from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
@@ -67,7 +68,7 @@ def test_a_truncated_zip_reaches_neither_cache_nor_developer(cli: Cli, hosts_fil
             assert "perks" not in cached.stdout.decode()
             assert developer.pull("alice", "mycompany.com/go/module2@v1.0.0").ok
             developer.remove_folders()
-            hosts["dev"].files.remove("people")
+            hosts["dev"].call(FileStore.remove, "people")
     finally:
         cli("service", "down", *command)
     assert read_go_settings(inventory) == ["GOPROXY=https://before.example"]

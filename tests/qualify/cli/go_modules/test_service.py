@@ -6,10 +6,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import ProcessSpec, ToFile
 from tests.support.cli.fixtures import Cli, CommandResult
 from tests.support.cli.go_modules.hosts import (
     Developer,
@@ -87,7 +88,7 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
             ended = [process.wait(90) for process in began]
             output = "".join(hosts["dev"].files.read(log).decode() for log in logs)
             assert [end.exit_code for end in ended if end is not None] == [0] * PULLS, output
-            hosts["dev"].files.remove("people")
+            hosts["dev"].call(FileStore.remove, "people")
             developer.remove_folders()
             running = "".join(host.processes.run(["ps", "axeww", "-o", "args="]).stdout.decode() for host in hosts)
             assert "goproxyio -listen" in running

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from benchkit.agent.files import FileStore
+from benchkit.agent.operations import Completed, ProcessSpec
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.processes import Completed, ProcessSpec
 from tests.support.cli.fixtures import CommandResult
 
 SETTINGS = "own/settings"
@@ -65,7 +66,7 @@ def list_leftovers(inventory: Inventory) -> list[dict[str, Any]]:
                     if not re.search(r"ps -eo|python|sshd: |/sshd_config|benchkit-", line)
                 ),
                 "ports": host.processes.run(["ss", "-Hlnt"]).stdout.decode().split(),
-                "records": [record.text for record in host.changes.records() if record.state != "mine"],
+                "records": [record.text for record in host.changes.state().records if record.state != "mine"],
                 "holder": host.changes.state().holder,
                 "caches": host.processes.run(["find", ".", "-name", "cache", "-o", "-name", "scratch"]).stdout,
                 "logs": host.processes.run(["find", ".", "-name", "*.log"]).stdout,
@@ -87,7 +88,7 @@ class Developer:
         """Prepare a `go get` with an empty module cache, and return the process to start."""
         dev = self.hosts["dev"]
         self.pulls += 1
-        folder = dev.files.mkdir_temporary(f"people/{self.pulls}")
+        folder = dev.call(FileStore.mkdir_temporary, f"people/{self.pulls}")
         self.folders.append(folder)
         files = [PlacedFile(folder / "go.mod", b"module example.com/x\n\ngo 1.20\n")]
         certificate = self.guidance["certificate to trust (SSL_CERT_FILE, or the system's store)"]
@@ -112,7 +113,7 @@ class Developer:
     def remove_folders(self) -> None:
         """Remove the folders of all pulls."""
         for folder in self.folders:
-            self.hosts["dev"].files.remove(folder)
+            self.hosts["dev"].call(FileStore.remove, folder)
 
 
 def guidance_of(result: CommandResult) -> dict[str, str]:
