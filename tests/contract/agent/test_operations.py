@@ -21,7 +21,6 @@ from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.common import poll_until
 from benchkit.agent.containers import Containers
-from benchkit.agent.datagrams import DatagramSessions
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
@@ -95,10 +94,10 @@ def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
     path = workdir / "server.sock"
     at = ops.SocketAddress(unix=str(path))
     with server_at(path):
-        assert ask(link, ops.ProbePort(at, 5)).reached
-        found = ask(link, ops.GetHttp(at, 5))
+        assert ask(link, SocketProbes.probe_port, at, 5).reached
+        found = ask(link, SocketProbes.get_http, at, 5)
     assert (found.status, found.body) == (200, b"hi")
-    assert ask(link, ops.FindPortOwners([1])) == {1: []}
+    assert ask(link, SocketProbes.port_owners, [1]) == {1: []}
 
 
 def use_processes(ask: Asker, link: AgentLink, workdir: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.agent.datagrams import DatagramSessions
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.sockets import SocketProbes
 from benchkit.hosts.agent_link import AgentLink, RefusedError
@@ -145,7 +144,7 @@ def serve(listener: socket.socket) -> Iterator[Serve]:
 
 
 def http(agent: AgentLink, port: int, timeout_s: float = 5) -> ops.HttpPage:
-    return agent.request(ops.GetHttp(local(port), timeout_s, max_bytes=12), timeout_s=timeout_s)
+    return agent.call_within(timeout_s, SocketProbes.get_http, local(port), timeout_s, max_bytes=12)
 
 
 @pytest.mark.parametrize(

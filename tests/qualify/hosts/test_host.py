@@ -193,7 +193,7 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
     assert hosts["load"].sockets.wait_open(at, 60) < 60, "over the network"
     answer = hosts["load"].sockets.get_http(at, "/x?y=1")
     assert (answer.status, answer.body) == (200, b"hi\n")
-    (owner,) = sut.sockets.owners([at.port])[at.port]
+    (owner,) = sut.call(SocketProbes.port_owners, [at.port])[at.port]
     assert (owner.pid, owner.address) == (server.pid, at.address)
     with pytest.raises(HostError, match=rf"sut: a port is taken: port 40080 by python3?\S* \(pid {server.pid}\)"):
         sut.sockets.require_free([at.port])

@@ -56,6 +56,6 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
         assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
         with pytest.raises(HostError):
             sut.sockets.get_http(address)
-        assert sut.changes.read_sysctls([key])[key].value == before != "65535"
-        assert [record.text for record in sut.changes.records() if record.state == "abandoned"] == []
+        assert sut.call(Sysctls.read, [key])[key].value == before != "65535"
+        assert [record.text for record in sut.changes.state().records if record.state == "abandoned"] == []
         assert take_down(holder_name(tuned.scenario.name), hosts) == ()
