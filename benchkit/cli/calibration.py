@@ -29,8 +29,7 @@ from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.versus import ServerComparison, calibration_fields, options_of
 from benchkit.scenario.versus_times import slice_for
 from benchkit.services.external import EXTERNAL
-from benchkit.store.journal import FailureCause
-from benchkit.store.progress import read_progress
+from benchkit.store.journal import FailureCause, read_progress
 from benchkit.store.store import Store
 from benchkit.store.tables import load_columns
 

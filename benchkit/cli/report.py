@@ -70,7 +70,7 @@ def notebook(
         options, run = [run, *options], None
     where = open_store(store)
     named = where.run(run).run_id if run is not None else None
-    location = where.files.absolute_location
+    location = where.absolute_location
     del where  # removes the local copies of a store below a URL
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.exists():

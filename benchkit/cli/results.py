@@ -17,9 +17,8 @@ from benchkit.errors import ExitCode, InputError
 from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
-    from benchkit.store.progress import RunProgress
+    from benchkit.store.journal import RunProgress
     from benchkit.store.run_folder import RunFolder
-    from benchkit.store.store import Store
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -79,7 +78,7 @@ def trials(
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
     from benchkit.judge.verdicts.summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
-    from benchkit.store.progress import read_progress
+    from benchkit.store.journal import read_progress
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
 
@@ -181,64 +180,18 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
 
 
 @app.command()
-def reparse(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]",
-            help="A run's id, its beginning, or `latest`.",
-            show_default=False,
-            autocompletion=complete_run,
-        ),
-    ] = None,
-    *,
-    every: Annotated[bool, typer.Option("--all", help="All runs of the store.")] = False,
-    store: StoreFolder = None,
-    json: Json = False,
-) -> None:
-    """Rebuild the tables of a run from its raw outputs alone, and judge its trials again.
+def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
+    """Build the tables of a run from its raw outputs, and judge its trials again."""
+    from benchkit.run.rebuild import reparse_run
+    from benchkit.store.store import Store, store_path
 
-    With --all, rebuild every run. Runs that are damaged or in use are named and skipped; the exit code is then 1.
-    """
-    from benchkit.run.rebuild import rebuild_run
-    from benchkit.store.store import Store, existing_store, store_path
-
-    if (run is not None) == every:
-        why = "both a run and --all are given" if every else "no run is given"
-        raise InputError("name a run, or give --all", why=why)
-    if run is None:
-        _reparse_all(Store(existing_store(store)), json=json)
-        return
     where = Store(store_path(store))
     found = where.run(run)
-    number = rebuild_run(where, found)
+    number = reparse_run(where, found)
     if json:
         print_json({"run_id": found.run_id, "trials": number})
     else:
-        say(f"{found.run_id}: {counted(number, 'trial')} rebuilt")
-
-
-def _reparse_all(store: Store, *, json: bool) -> None:
-    from benchkit.run.rebuild import rebuild_run
-
-    found, unreadable = store.survey()
-    problems = {run_id: str(error) for run_id, error in unreadable.items()}
-    trials: dict[str, int] = {}
-    for run, _ in found:
-        try:
-            trials[run.run_id] = rebuild_run(store, run)
-        except InputError as error:
-            problems[run.run_id] = str(error)
-    if json:
-        every = [*trials, *problems]
-        print_json(
-            {"runs": [{"run_id": each, "trials": trials.get(each), "problem": problems.get(each)} for each in every]}
-        )
-    for run_id, problem in problems.items():
-        say(f"{run_id} stays as it was: {problem}")
-    say(f"{counted(sum(trials.values()), 'trial')} of {counted(len(trials), 'run')} rebuilt")
-    if problems:
-        raise typer.Exit(ExitCode.FAILED)
+        say(f"{found.run_id}: {counted(number, 'trial')} parsed")
 
 
 @app.command()
@@ -253,67 +206,27 @@ def check(
         ),
     ] = None,
     *,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild what the raw files can give: the journal and the tables.")
-    ] = False,
-    store: StoreToRead = None,
+    store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Verify the files of stored runs: their checksums, and that they can be read and fit together.
+    """Verify the checksums of stored runs, and that their files can be read. Exit code 1: a file is damaged."""
+    from benchkit.store.store import Store, existing_store
+    from benchkit.store.verification import check_store
 
-    With --repair, damaged tables and journals are rebuilt from the raw files. Rows of a trial whose raw files are
-    damaged stay as they are. Exit code 1: something is damaged, and is not repaired.
-    """
-    from benchkit.run.check import check_store
-    from benchkit.store.remote_copy import push_advice
-    from benchkit.store.remote_files import is_url
-    from benchkit.store.store import open_store, store_path
-
-    if repair:
-        store_path(store)  # raises for a URL, which cannot be repaired
-    where = open_store(store, must_exist=True)
-    results = check_store(where, run, repair=repair)
+    results = check_store(Store(existing_store(store)), run)
     if json:
         print_json([asdict(result) for result in results])
     else:
         for result in results:
             print(f"{result.run_id}: {result.summary}")
             for damage in result.damages:
-                advice = damage.advice
-                if is_url(where.location):
-                    advice = push_advice(result.run_id, where.location)
-                elif damage.is_repairable:
-                    advice = f"`benchkit results check {result.run_id} --repair` rebuilds it"
-                print(f"  {damage.file}: {damage.what}\n    → {advice}")
+                print(f"  {damage.file}: {damage.what}")
     damaged = [result for result in results if result.damages]
     if damaged:
-        say(f"{counted(len(damaged), 'run')} damaged")
-        raise typer.Exit(ExitCode.FAILED)
-
-
-@app.command()
-def compact(store: StoreFolder = None, json: Json = False) -> None:
-    """Complete the tables of interrupted runs, and copy the small tables of all runs into one file each.
-
-    Many runs are then read as fast as one; no row is lost.
-    """
-    from benchkit.store.store import Store, store_path
-    from benchkit.store.tables import compact as copy_together
-    from benchkit.store.tables import merge_killed_runs
-
-    where = Store(store_path(store))
-    joined, unmerged = merge_killed_runs(where)
-    done = copy_together(where)
-    damaged = list(dict.fromkeys(map(str, (*unmerged.values(), *done.damaged))))
-    for error in damaged:
-        say(f"omitted: {error}")
-    if json:
-        print_json({"runs": done.runs, "joined": joined})
-    else:
-        if joined:
-            say(f"tables of {counted(joined, 'interrupted run')} completed")
-        say(f"{counted(done.runs['trials'], 'run')} in one file for each of {counted(len(done.runs), 'table')}")
-    if damaged:
+        say(
+            f"{counted(len(damaged), 'run')} damaged: restore the files from a backup; `benchkit results reparse RUN` builds "
+            "tables from raw files that are intact"
+        )
         raise typer.Exit(ExitCode.FAILED)
 
 

@@ -107,7 +107,7 @@ def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
 
 def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
     """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
-    from benchkit.store.progress import read_progress
+    from benchkit.store.journal import read_progress
 
     progress = read_progress(outcome.run.history())
     resume = f"benchkit run --resume {outcome.run.run_id}"
@@ -140,7 +140,7 @@ def _failed(blocks: list[int]) -> str:
 
 def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
     """Return the blocks in which trials failed or were skipped, by cell."""
-    from benchkit.store.progress import read_progress
+    from benchkit.store.journal import read_progress
 
     progress = read_progress(outcome.run.history())
     found: dict[str, list[int]] = {}

@@ -37,16 +37,16 @@ def push(
     """Publish runs that have ended to a store below a URL, for others to read.
 
     The manifest comes last, so that nobody sees half a run. An interrupted push continues where it stopped. A run whose
-    id the store has with other content is refused; nothing is deleted. If you name a run that is there already, its
-    damaged files are replaced. Credentials come from the environment and the service's config files.
+    id the store has with other content is refused; nothing is deleted. Credentials come from the environment and the
+    service's config files.
     """
-    from benchkit.store.remote_files import RemoteFiles
+    from benchkit.store.remote_store import RemoteStore
     from benchkit.store.store import Store, existing_store
     from benchkit.store.transfer import UNFINISHED
     from benchkit.store.transfer import push as publish
 
     names, url = _split(arguments, every=every)
-    where, remote = Store(existing_store(store)), RemoteFiles(url)
+    where, remote = Store(existing_store(store)), RemoteStore(url)
     if every:
         found, unreadable = where.survey()
         runs = [run for run, manifest in found if manifest.status not in UNFINISHED]
@@ -57,9 +57,7 @@ def push(
             say(f"skipped: {error}")
     else:
         runs = list({run.run_id: run for run in map(where.run, names)}.values())
-    _transfer(
-        (partial(publish, where, run, remote, only_new=every) for run in runs), "published", every=every, json=json
-    )
+    _transfer((partial(publish, where, run, remote) for run in runs), "published", every=every, json=json)
 
 
 def pull(
@@ -77,15 +75,14 @@ def pull(
 ) -> None:
     """Fetch published runs into a folder, every file verified against its checksum.
 
-    The manifest comes last, and an interrupted pull continues where it stopped. A run whose id the folder has with
-    other content is refused.
+    The manifest comes last. A run whose id the folder has with other content is refused.
     """
-    from benchkit.store.remote_copy import RemoteCopy
+    from benchkit.store.remote_store import RemoteStore
     from benchkit.store.store import Store, store_path
     from benchkit.store.transfer import pull as fetch
 
     names, url = _split(arguments, every=every)
-    where, remote = Store(store_path(store)), RemoteCopy(url)
+    where, remote = Store(store_path(store)), RemoteStore(url)
     source = Store(remote)
     runs = source.runs() if every else [source.run(name) for name in names]
     ids = dict.fromkeys(run.run_id for run in runs)
@@ -94,7 +91,7 @@ def pull(
 
 def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
     """Return the names of runs and the URL. Raises InputError where either is missing."""
-    from benchkit.store.remote_files import is_url
+    from benchkit.store.remote_store import is_url
 
     *names, url = arguments
     if not is_url(url):
@@ -122,8 +119,7 @@ def _transfer(transfers: Iterable[Callable[[], Transfer]], done: str, *, every: 
             say(f"refused: {error}")
             continue
         results.append(result)
-        is_complete = not result.is_new and not result.files
-        copied = "already there" if is_complete else f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}"
+        copied = f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}" if result.is_new else "already there"
         say(f"{result.run_id}: {copied}")
     if json:
         print_json({"runs": [asdict(result) for result in results], "refused": refused})

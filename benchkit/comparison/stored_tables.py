@@ -38,10 +38,10 @@ class Selection:
     trials: Mapping[str, Sequence[str]] | None
     """Ids of trials by run; None: all rows."""
 
-    def parts(self) -> dict[Partition, tuple[Path, ...]]:
-        """Return the files by run; runs without a selected trial are omitted."""
+    def parts(self) -> list[Partition]:
+        """Return scenario and run of each part; runs without a selected trial are omitted."""
         runs = self.runs if self.trials is None else self.trials.keys()
-        return self.store.parts(self.table, runs=runs, scenario=self.scenario)
+        return self.store.partitions(self.table, runs, self.scenario)
 
     def factors(self) -> pd.DataFrame | None:
         """Return the levels of all cells, with one read; None for a table without cells."""
@@ -162,7 +162,7 @@ def _selected_run(
     what = " and ".join(
         f"{name} {value!r}" for name, value in (("scenario", scenario), ("scale", scale)) if value is not None
     )
-    if not runs and not (scale is None and scenario in store.files.table_scenarios()):
+    if not runs and not (scale is None and store.partitions("trials", None, scenario)):
         hint = "`benchkit.runs()` returns the runs of the store with their scenarios and scales"
         raise InputError(f"no run of {what}", where=f"store {store.location}", hint=hint)
     if run == "latest":

@@ -32,12 +32,12 @@ def dask_frame(selection: Selection) -> dd.DataFrame:
             "Dask is not installed", where='engine="dask"', why=str(error), hint="pip install 'benchkit[dask]'"
         ) from None
     empty = _as_pandas(empty_rows(selection.table))
-    parts = list(selection.parts())
+    parts = selection.parts()
     if not parts:
         frame: dd.DataFrame = dd.from_pandas(empty, npartitions=1)
     else:
         trials = [None if selection.trials is None else selection.trials[run_id] for _, run_id in parts]
-        location = selection.store.files.absolute_location
+        location = selection.store.absolute_location
         frame = dd.from_map(_read_part, parts, trials, location=location, table=selection.table, meta=empty)
     factors = selection.factors()
     return frame if factors is None else frame.merge(factors, on=CELL_KEYS, how="left")

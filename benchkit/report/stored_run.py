@@ -23,8 +23,8 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_table, run_data_from_tables
 from benchkit.models.run import Manifest
 from benchkit.report.metric_values import MetricValues, metric_values
+from benchkit.store.journal import RunProgress, read_progress
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load, load_trials

@@ -29,7 +29,6 @@ from benchkit.run.retries import Retry
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.checksums import remove_checksums, write_checksums
 from benchkit.store.journal import (
     BlockAdded,
     BlockInterrupted,
@@ -37,20 +36,22 @@ from benchkit.store.journal import (
     HostFactsRead,
     Journal,
     RunEnded,
+    RunProgress,
     RunResumed,
     RunStarted,
     TrialEnded,
     TrialFailed,
     TrialSkipped,
     TrialStarted,
+    read_progress,
 )
-from benchkit.store.progress import RunProgress, read_progress
 from benchkit.store.row_builders import factor_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.run_log import run_log
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from benchkit.store.trial_tables import RawFile, TrialOutput, TrialTables, build_trial_tables
+from benchkit.store.verification import remove_checksums, write_checksums
 from benchkit.units import counted
 
 logger = logging.getLogger(__name__)

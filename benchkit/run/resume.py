@@ -24,8 +24,7 @@ from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.journal import BlockInterrupted, TrialEnded, TrialFailed
-from benchkit.store.progress import RunProgress, read_progress
+from benchkit.store.journal import BlockInterrupted, RunProgress, TrialEnded, TrialFailed, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.trial_tables import read_output
 from benchkit.units import counted

@@ -143,7 +143,7 @@ def history(
     (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
     """
     where = open_store(store, must_exist=True)
-    known = sorted(where.files.table_scenarios())
+    known = sorted({name for name, _ in where.partitions("trials", None, None)})
     if not is_valid_name(scenario, Name) or scenario not in known:
         raise InputError(
             f"the store has no run of scenario {scenario!r} with a finished trial",

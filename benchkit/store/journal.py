@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -213,36 +214,13 @@ def read_journal(path: Path) -> Iterator[JournalEvent]:
 
     Raises InputError for a damaged line, and where the file cannot be read.
     """
-    for number, line in enumerate(io.BytesIO(journal_content(path)), 1):
+    try:
+        content = read_regular(path)
+    except OSError as error:
+        raise InputError("cannot read the journal of the run", where=str(path), why=error.strerror) from None
+    for number, line in enumerate(io.BytesIO(content), 1):
         if line.endswith(_END):
             yield _event(line, path, number)
-
-
-def journal_content(path: Path) -> bytes:
-    """Return the content of a journal. Raises InputError where it cannot be read."""
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise InputError(
-            "cannot read the journal of the run",
-            where=str(path),
-            why=error.strerror,
-            hint="move the file away; `benchkit results check --repair` then restores what the raw files can give",
-        ) from None
-
-
-def read_undamaged_lines(content: bytes) -> bytes:
-    """Return the lines of a journal that are complete events, as they are."""
-    path = Path("journal")
-    undamaged = []
-    for number, line in enumerate(io.BytesIO(content), 1):
-        try:
-            _event(line, path, number)
-        except InputError:
-            continue
-        if line.endswith(_END):
-            undamaged.append(line)
-    return b"".join(undamaged)
 
 
 def _event(line: bytes, path: Path, number: int) -> JournalEvent:
@@ -263,7 +241,7 @@ def _damaged(path: Path, number: int, why: str) -> InputError:
         "the journal is damaged",
         where=f"{path}:{number}",
         why=why,
-        hint=f"`benchkit results check {path.parent.name} --repair` restores what the raw files can give",
+        hint="restore the file from a backup, or remove this line",
     )
 
 
@@ -276,3 +254,73 @@ def _complete_size(file: int) -> int:
             return start + found + 1
         size = start
     return 0
+
+
+@dataclass
+class RunProgress:
+    """The state of the trials of a run so far, by their ids."""
+
+    positions: dict[str, TrialPlaced] = field(default_factory=dict)
+    """Block, round, position and cell of each trial, as its last event has them."""
+    ended: dict[str, float] = field(default_factory=dict)
+    """Duration in seconds of each trial that ended."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Reason of each final failure."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Reason for each trial that was skipped; it may still run."""
+    retries: dict[str, list[str]] = field(default_factory=dict)
+    """Reasons of all retries of a trial."""
+    interrupted: set[str] = field(default_factory=set)
+    """Trials whose block was interrupted by a pause and repeated: stored, and in no ratio."""
+    rounds: dict[int, int] = field(default_factory=dict)
+    """The latest round of each block that was repeated."""
+    added: dict[int, int] = field(default_factory=dict)
+    """Blocks that were added, each with the lost one that it repeats."""
+    order_hash: str | None = None
+    """Hash of the planned order of trials."""
+    status: str | None = None
+    """Final status of the run; None while it runs, or if it was killed."""
+    known_hosts: set[str] = field(default_factory=set)
+    """Hosts whose facts at the start are recorded."""
+
+    @property
+    def unresolved(self) -> set[str]:
+        """Trials that started and have no recorded end."""
+        return self.positions.keys() - self.ended.keys() - self.failed.keys() - self.skipped.keys()
+
+    def apply(self, event: JournalEvent) -> None:  # noqa: C901 - one case for each kind of event
+        """Apply one event of the journal."""
+        match event:
+            case RunStarted():
+                self.order_hash = event.order
+            case RunResumed():
+                self.status = None
+            case RunEnded():
+                self.status = event.status
+            case HostFactsRead(stage="start"):
+                self.known_hosts.add(event.host)
+            case TrialStarted():
+                self.positions[event.trial_id] = event
+                self.skipped.pop(event.trial_id, None)
+            case TrialEnded():
+                self.ended[event.trial_id] = event.wall_s
+            case TrialFailed(will_retry=True):
+                self.retries.setdefault(event.trial_id, []).append(event.why)
+            case TrialFailed():
+                self.failed[event.trial_id] = event.why
+            case TrialSkipped():
+                self.positions[event.trial_id] = event
+                self.skipped[event.trial_id] = event.why
+            case BlockAdded():
+                self.added[event.block] = event.lost
+            case BlockInterrupted():
+                self.interrupted.update(event.trials)
+                self.rounds[event.block] = event.round
+
+
+def read_progress(history: Iterable[JournalEvent]) -> RunProgress:
+    """Return the progress that the events of a journal describe."""
+    progress = RunProgress()
+    for event in history:
+        progress.apply(event)
+    return progress

@@ -1,35 +1,31 @@
-"""The files of a run, as paths from the folder of the store, and the list of their checksums.
+"""The layout of a store: the files of a run, as paths from the folder of the store, and the list of their checksums.
 
-Only these files are checksummed, published and fetched. A run has no symbolic links: one that leads elsewhere would
-publish the file that it names.
+Only these files are checksummed, published and fetched.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from benchkit.errors import InputError
 from benchkit.models.base import Name
 from benchkit.models.rows import TABLES
-from benchkit.models.run import RunId, TrialId
+from benchkit.models.run import RawFileName, RunId, TrialId
 from benchkit.validation import is_valid_name
 
 Partition = tuple[str, str]
 """A run's part of a table: (scenario, run_id)."""
 
+Checksums = Mapping[str, str]
+"""SHA-256 of files by their path from the folder of the store."""
+
 MANIFEST, JOURNAL, LOG, LOCK, REPORT = "manifest.json", "journal.jsonl", "run.log", ".lock", "report"
 CHECKSUMS = "checksums.sha256"
 
-_RAW = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}\.(txt|log|json|jsonl|tar|gz)(\.zst)?")
-"""Names of raw files: outputs of tools, logs, records, telemetry, slices and profiles."""
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-
-Checksums = Mapping[str, str]
-"""SHA-256 of files by their path from the folder of the store."""
 
 
 def manifest_path(run_id: str) -> str:
@@ -37,9 +33,9 @@ def manifest_path(run_id: str) -> str:
     return f"runs/{run_id}/{MANIFEST}"
 
 
-def table_path(table: str, scenario: str | None) -> str:
-    """Return the prefix of a table's paths from the folder of the store, for one scenario or for all (None)."""
-    return f"tables/{table}/" + (f"scenario={scenario}/" if scenario is not None else "")
+def checksums_path(run_id: str) -> str:
+    """Return the path of a run's checksums from the folder of the store."""
+    return f"runs/{run_id}/{CHECKSUMS}"
 
 
 def part_of(path: str) -> Partition:
@@ -54,80 +50,70 @@ def is_file_of_run(path: str, run_id: str) -> bool:
         case ["runs", name, file]:
             return name == run_id and file in {MANIFEST, JOURNAL}
         case ["runs", name, "raw", trial_id, file]:
-            return name == run_id and is_valid_name(trial_id, TrialId) and _RAW.fullmatch(file) is not None
+            return name == run_id and is_valid_name(trial_id, TrialId) and is_valid_name(file, RawFileName)
         case ["tables", table, scenario, name, file]:
             is_partition = name == f"run_id={run_id}" and scenario.startswith("scenario=")
-            has_names = is_valid_name(scenario.removeprefix("scenario="), Name) and is_valid_name(
-                file.removesuffix(".parquet"), TrialId
-            )
-            return table in TABLES and is_partition and has_names and file.endswith(".parquet")
+            is_named = is_valid_name(scenario.removeprefix("scenario="), Name) and is_valid_name(file, TrialId)
+            return table in TABLES and is_partition and is_named and file.endswith(".parquet")
     return False
 
 
 def files_of_run(store: Path, run_id: str) -> list[str]:
-    """Return the paths of the files that a run has, sorted."""
-    found = (path.relative_to(store).as_posix() for path in _entries(store, run_id) if _is_regular(path))
-    return sorted(path for path in found if is_file_of_run(path, run_id))
+    """Return the paths of the files that a run has, sorted; symbolic links, which may lead anywhere, are omitted."""
+    patterns = (f"runs/{run_id}/*", f"runs/{run_id}/raw/*/*", f"tables/*/scenario=*/run_id={run_id}/*")
+    files = (path for pattern in patterns for path in store.glob(pattern))
+    own = (path for path in files if not (path.is_symlink() or path.parent.is_symlink()))
+    return sorted(name for path in own if is_file_of_run(name := path.relative_to(store).as_posix(), run_id))
 
 
-def irregular_entries(store: Path, run_id: str) -> list[str]:
-    """Return the paths of what is neither a file nor a folder within a run: symbolic links, FIFOs, devices."""
-    return sorted(
-        path.relative_to(store).as_posix()
-        for path in _entries(store, run_id)
-        if not _is_regular(path) and (path.is_symlink() or not path.is_dir())
-    )
+def table_files(
+    store: Path, table: str, runs: Collection[str] | None, scenario: str | None
+) -> dict[Partition, tuple[Path, ...]]:
+    """Return the files of a table by run, sorted by path: of these runs or all, of that scenario or any (None).
+
+    Runs without files are omitted.
+    """
+    found: dict[Partition, tuple[Path, ...]] = {}
+    folder = store / "tables" / table
+    for of_scenario in _partitions(folder, "scenario", None if scenario is None else [scenario]):
+        for of_run in _partitions(of_scenario, "run_id", runs):
+            files = sorted(of_run.glob("*.parquet"))
+            merged = of_run / f"{table}.parquet"
+            if merged not in files and merged.exists():
+                files = sorted(of_run.glob("*.parquet"))  # it was merged while it was listed
+            if files:
+                part = _partition(of_scenario, "scenario", Name), _partition(of_run, "run_id", RunId)
+                found[part] = tuple(files)
+    return found
 
 
-def table_folders(store: Path, table: str, run_id: str) -> list[Path]:
-    """Return the folders with a run's rows of a table: one, as a run belongs to one scenario."""
-    return (
-        sorted((store / "tables" / table).glob(f"scenario=*/run_id={run_id}")) if is_valid_name(run_id, RunId) else []
-    )
+def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Path]:
+    """Return the folders of a partition key for these values, or for all (None), sorted."""
+    folders = path.glob(f"{key}=*") if values is None else (path / f"{key}={value}" for value in values)
+    return sorted(folder for folder in folders if folder.is_dir())
 
 
-def _entries(store: Path, run_id: str) -> Iterator[Path]:
-    """Yield the folders of a run and all that is in them, except its report. Links are not followed."""
-    run = store / "runs" / run_id
-    yield run
-    yield from _below(run)
-    for table in TABLES:
-        for folder in table_folders(store, table, run_id):
-            yield folder.parent
-            yield folder
-            yield from _below(folder)
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == REPORT and folder.parent.name == "runs":
-                continue
-            yield Path(entry.path)
-            if entry.is_dir(follow_symlinks=False):
-                yield from _below(Path(entry.path))
-
-
-def _is_regular(path: Path) -> bool:
-    return stat.S_ISREG(path.lstat().st_mode)
-
-
-def checksums_path(run_id: str) -> str:
-    """Return the path of a run's checksums from the folder of the store."""
-    return f"runs/{run_id}/{CHECKSUMS}"
+def _partition(folder: Path, key: str, kind: Any) -> str:  # noqa: ANN401 - an annotated type
+    """Return the value of a partition key in the name of a folder. Raises InputError for an invalid name."""
+    value = folder.name.removeprefix(f"{key}=")
+    if not is_valid_name(value, kind):
+        raise InputError(
+            f"invalid {key} {value!r} in the name of a table's folder",
+            where=str(folder),
+            hint="remove the folder from the store, or give it its name back",
+        )
+    return value
 
 
 def checksums_text(checksums: Checksums) -> bytes:
-    """Return the content of the file with these checksums."""
+    """Return the content of the file with these checksums: lines of `sha256sum`."""
     return "".join(f"{checksum}  {path}\n" for path, checksum in sorted(checksums.items())).encode()
 
 
-def parse_checksums(store: str, run_id: str, text: str) -> Checksums:
+def parse_checksums(store: str, run_id: str, content: bytes) -> Checksums:
     """Return the checksums in the file of a run. Raises InputError for a damaged file, of the store at `store`."""
     checksums = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         parts = _LINE.fullmatch(line)
         if parts is None or not is_file_of_run(parts[2], run_id):
             raise InputError(

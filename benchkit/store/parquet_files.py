@@ -150,16 +150,14 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, ValueError) as error:
         is_of_disk = isinstance(error, OSError) and error.errno is not None
         what = "cannot read the table file" if is_of_disk else "the table file is damaged"
-        raise InputError(what, where=str(path), why=_reason(error), hint=_mending(path)) from None
+        raise InputError(
+            what,
+            where=str(path),
+            why=_reason(error),
+            hint="restore it from a backup; `benchkit results reparse RUN` builds the tables of a run from its raw files",
+        ) from None
 
 
 def _reason(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text.strip().partition("\n")[0].rstrip(".")
-
-
-def _mending(path: Path) -> str:
-    key, _, run_id = path.parent.name.partition("=")
-    if key == "run_id":
-        return f"`benchkit results check {run_id} --repair` rebuilds it from the raw files of the run"
-    return "`benchkit results compact` writes it again"

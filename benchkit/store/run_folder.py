@@ -28,14 +28,10 @@ from benchkit.store.durable_files import (
     write_synced,
 )
 from benchkit.store.journal import Journal, JournalEvent, TrialEnded, read_journal
-from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST
-from benchkit.store.local_files import LocalFiles
+from benchkit.store.layout import JOURNAL, LOCK, LOG, MANIFEST, REPORT
 from benchkit.store.parquet_files import refuse_newer
-from benchkit.store.remote_copy import RemoteCopy
+from benchkit.store.remote_store import RemoteStore
 from benchkit.validation import first_fault
-
-StoreFiles = LocalFiles | RemoteCopy
-"""The files of a store, wherever it is."""
 
 LARGE_BYTES = 64 << 10
 """Size above which raw files are compressed."""
@@ -57,40 +53,27 @@ class _Versioned(BaseModel):
 class RunFolder:
     """The folder of one run: its manifest, its journal and the raw files of its trials."""
 
-    def __init__(self, files: StoreFiles, run_id: str) -> None:
+    def __init__(self, where: Path | RemoteStore, run_id: str) -> None:
+        """Use the run of this id, of a store that is a folder or below a URL."""
+        self._remote = where if isinstance(where, RemoteStore) else None
         self.run_id = run_id
         """Id of the run."""
-        self.path = files.path / "runs" / run_id
-        self._files = files
-
-    @property
-    def location(self) -> str:
+        self.path = (where if isinstance(where, Path) else where.copy) / "runs" / run_id
+        """Its folder; of a store below a URL, in the local copy."""
+        self.location = str(self.path) if self._remote is None else f"{self._remote.url}/runs/{run_id}"
         """Folder or URL of the run, as messages name it."""
-        return self._files.locate(self.path)
-
-    @property
-    def report(self) -> Path:
+        self.report = self.path / REPORT if self._remote is None else Path(f"report-{run_id}")
         """Default folder of the report of the run; of a run below a URL, one in the working directory."""
-        return self._files.report(self.run_id)
-
-    @property
-    def manifest_file(self) -> Path:
-        """File with the manifest."""
-        return self.path / MANIFEST
-
-    @property
-    def journal_file(self) -> Path:
+        self.manifest_file = self.path / MANIFEST
+        self.journal_file = self.path / JOURNAL
         """File with the journal, which is missing before the first step."""
-        return self.path / JOURNAL
-
-    @property
-    def log(self) -> Path:
+        self.log = self.path / LOG
         """Log file of the run, which may be missing."""
-        return self.path / LOG
 
     def manifest(self) -> Manifest:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
-        self._files.fetch_manifests([self.run_id])
+        if self._remote is not None:
+            self._remote.fetch_manifests([self.run_id])
         path = f"{self.location}/{MANIFEST}"
         try:
             text = read_regular(self.manifest_file)
@@ -214,7 +197,7 @@ class RunFolder:
 
     def complete_trials(self) -> list[str]:
         """Return the ids of the trials with complete raw files, sorted."""
-        self._fetch_records()
+        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
         return sorted(record.parent.name for record in (self.path / "raw").glob(f"[!.]*/{RECORD}"))
 
     def record(self, trial_id: str) -> TrialRecord:
@@ -246,7 +229,9 @@ class RunFolder:
 
     def raw_file_names(self, trial_id: str) -> list[str]:
         """Return the names of a trial's raw files as they are stored; none where it has no folder."""
-        return self._files.raw_file_names(self.run_id, trial_id)
+        self._fetch(lambda name: name.startswith(f"raw/{trial_id}/"))
+        folder = self.raw(trial_id)
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def raw_file(self, trial_id: str, name: str) -> bytes:
         """Read one of a trial's raw files. Raises InputError if it is missing or cannot be read."""
@@ -259,20 +244,18 @@ class RunFolder:
 
     def records(self) -> Iterator[TrialRecord]:
         """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
-        self._fetch_records()
+        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
         for event in self.history():
             if isinstance(event, TrialEnded):
                 yield self.record(event.trial_id)
 
-    def _fetch_records(self) -> None:
-        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
-
     def _fetch(self, is_wanted: Callable[[str], bool]) -> None:
         """Fetch the wanted files of the run that are missing locally; `is_wanted` gets paths from `path`."""
-        beginning = f"runs/{self.run_id}/"
-        self._files.fetch(
-            [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))
-        )
+        if self._remote is not None:
+            beginning = f"runs/{self.run_id}/"
+            self._remote.fetch(
+                [self.run_id], lambda path: path.startswith(beginning) and is_wanted(path.removeprefix(beginning))
+            )
 
 
 def _unreadable_raw_file(where: str, error: OSError) -> InputError:

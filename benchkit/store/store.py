@@ -2,7 +2,6 @@
 
     runs/<run_id>/manifest.json, journal.jsonl, run.log, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
-    compact/<table>.parquet                                copies, see `benchkit.store.tables`
     compact/history/<scenario>/<metric>.jsonl              estimates of runs, see `benchkit.run_history.estimates`
 
 A file or a trial's folder appears complete or not at all: it is written under another name, synced, then renamed.
@@ -12,18 +11,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
 from benchkit.store.durable_files import PARTIAL, fsync, make_folders
-from benchkit.store.layout import MANIFEST, Partition, table_folders, table_path
-from benchkit.store.local_files import LocalFiles
-from benchkit.store.remote_copy import RemoteCopy
-from benchkit.store.remote_files import is_url
-from benchkit.store.run_folder import RunFolder, StoreFiles
+from benchkit.store.layout import MANIFEST, Partition, part_of, table_files
+from benchkit.store.remote_store import RemoteStore, is_url
+from benchkit.store.run_folder import RunFolder
 from benchkit.validation import is_valid_name
 
 ENVIRONMENT = "BENCHKIT_STORE"
@@ -63,20 +60,22 @@ def existing_store(option: str | Path | None = None) -> Path:
 
 
 class Store:
-    """A folder of runs and tables."""
+    """A folder of runs and tables, or the local copy of one below a URL."""
 
-    def __init__(self, where: Path | RemoteCopy) -> None:
-        """Use a folder, which need not exist yet, or the copy of a store below a URL."""
-        self.files: StoreFiles = LocalFiles(where) if isinstance(where, Path) else where
-        """The place of its files: it lists them, and fetches them before they are read."""
-        self.path = self.files.path
+    def __init__(self, where: Path | RemoteStore) -> None:
+        """Use a folder, which need not exist yet, or a store below a URL, which is only read."""
+        self._where = where
+        self._remote = where if isinstance(where, RemoteStore) else None
+        self.path = where if isinstance(where, Path) else where.copy
         """Folder from which files are read."""
-        self.location = self.files.location
+        self.location = str(where) if isinstance(where, Path) else where.url
         """Folder or URL of the store, as messages name it."""
+        self.absolute_location = str(where.resolve()) if isinstance(where, Path) else where.url
+        """The same location for a process in another folder."""
 
     def folder(self, run_id: str) -> RunFolder:
         """Return the run of exactly this id, which must be there."""
-        return RunFolder(self.files, run_id)
+        return RunFolder(self._where, run_id)
 
     def create(self, manifest: Manifest) -> RunFolder:
         """Create the folder of a new run, with its manifest.
@@ -147,7 +146,8 @@ class Store:
         return run
 
     def _names(self, beginning: str = "") -> list[str]:
-        self.files.fetch_listed_manifests(beginning)
+        if self._remote is not None:
+            self._remote.fetch_manifests(self._remote.run_ids(beginning))
         names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"[!.]*/{MANIFEST}"))
         return sorted(name for name in names if name.startswith(beginning))
 
@@ -158,7 +158,8 @@ class Store:
 
     def has(self, run_id: str) -> bool:
         """Return True if the store has a run of exactly this id."""
-        self.files.fetch_manifests([run_id])
+        if self._remote is not None:
+            self._remote.fetch_manifests([run_id])
         return self.folder(run_id).manifest_file.is_file()
 
     def knows(self, run_id: str) -> bool:
@@ -173,9 +174,8 @@ class Store:
         Raises InputError where another process writes to it.
         """
         with run.locked():
-            for table in (self.path / "tables").glob("*"):
-                for folder in table_folders(self.path, table.name, run.run_id):
-                    shutil.rmtree(folder)
+            for folder in (self.path / "tables").glob(f"*/scenario=*/run_id={run.run_id}"):
+                shutil.rmtree(folder)
             removed = run.path.with_name(f".{run.run_id}{PARTIAL}")  # nobody writes a report into it any more
             if removed.exists():  # left by a process that was killed
                 shutil.rmtree(removed)
@@ -198,6 +198,14 @@ class Store:
                 )
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
+    def partitions(self, table: str, runs: Collection[str] | None, scenario: str | None) -> list[Partition]:
+        """Return scenario and run of the parts of a table: of these runs or all, of that scenario or any (None)."""
+        if self._remote is None:
+            return list(table_files(self.path, table, runs, scenario))
+        beginning = f"tables/{table}/" + ("" if scenario is None else f"scenario={scenario}/")
+        checksums = self._remote.checksums(self._remote.run_ids() if runs is None else runs)
+        return sorted({part_of(path) for paths in checksums.values() for path in paths if path.startswith(beginning)})
+
     def parts(
         self, table: str, *, runs: Collection[str] | None = None, scenario: str | None = None
     ) -> dict[Partition, tuple[Path, ...]]:
@@ -205,17 +213,10 @@ class Store:
 
         `runs` and `scenario` select these runs or that scenario only.
         """
-        found = self.files.table_files(table, runs, scenario)
-        self._fetch_parts(table, found)
-        return found
-
-    def _fetch_parts(self, table: str, parts: Iterable[Partition]) -> None:
-        beginning = table_path(table, None)
-        self.files.fetch((run_id for _, run_id in parts), lambda path: path.startswith(beginning))
-
-    def compact_file(self, table: str) -> Path:
-        """Return the file with a copy of the rows of all runs."""
-        return self.path / "compact" / f"{table}.parquet"
+        if self._remote is not None:
+            wanted = [run_id for _, run_id in self.partitions(table, runs, scenario)]
+            self._remote.fetch(wanted, lambda path: path.startswith(f"tables/{table}/"))
+        return table_files(self.path, table, runs, scenario)
 
     def history_file(self, scenario: str, metric: str) -> Path:
         """Return the file with the estimates of a metric of all runs of a scenario."""
@@ -232,7 +233,7 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
         return option
     text = str(option) if option is not None else os.environ.get(ENVIRONMENT, "")
     if is_url(text):
-        return Store(RemoteCopy(text))
+        return Store(RemoteStore(text))
     return Store(existing_store(option) if must_exist else store_path(option))
 
 

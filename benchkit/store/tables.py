@@ -6,40 +6,31 @@ The end of a run then does not read all raw files again.
 Every file is written under another name, synced and renamed. The merged file names the files whose rows it contains
 (`benchkit.replaces` in its metadata), and these are deleted after it has its name. A crash between these steps loses no
 row: benchkit's readers skip the files that are replaced, and the next merge, resume or `reparse` deletes them.
-
-The small tables of all runs can be copied into one compact file each, so that a thousand runs are read as fast as one.
-The runs' own files stay for every reader that knows hive partitions. A compact file has the partition keys as columns,
-and names the files that it copies. A run whose files were written or removed since then is read from its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic_core import from_json
 
 from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Name
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
-from benchkit.models.run import SCHEMA_VERSION, Manifest
-from benchkit.store.checksums import update_checksums
-from benchkit.store.durable_files import PARTIAL, file_states, fsync, make_folders
+from benchkit.models.run import Manifest
+from benchkit.store.durable_files import PARTIAL, fsync, make_folders
 from benchkit.store.layout import Partition
 from benchkit.store.parquet_files import (
     REPLACES_KEY,
-    VERSION_KEY,
     Rows,
     arrow_schema,
     arrow_table,
     concat_rows,
     current_files,
-    read_file_schema,
     read_parquet,
     rows_from_arrow,
     write_parquet,
@@ -56,93 +47,12 @@ if TYPE_CHECKING:
 
 
 PARTITION_KEYS = ("scenario", "run_id")
-_COPIED_KEY = b"benchkit.compact"
-
-FileStates = Mapping[Partition, str]
-"""Names, sizes and times of the files of each part, as text to compare."""
-
 
 MAX_READS = 5
 """Attempts to read files of runs that are merged or removed meanwhile."""
 
 CELL_KEYS = ["run_id", "cell_id"]
 """Columns that name a cell of a run."""
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """The result of copying: the number of runs in each table, and the damaged files whose runs are omitted."""
-
-    runs: Mapping[str, int]
-    damaged: tuple[InputError, ...] = ()
-
-
-def compact(store: Store) -> Compaction:
-    """Copy the small tables of all runs into one file each; a run with a damaged file is omitted from the copy."""
-    counts, damaged = {}, []
-    for table, row in TABLES.items():
-        if row.IS_LARGE:  # read run by run: a copy would cost more than it saves
-            continue
-        copied = [empty_rows(table)]
-        states = []
-        for part in store.parts(table):
-            try:
-                content, state = _read_part(store, table, part)
-            except InputError as error:
-                damaged.append(error)
-                continue
-            if state is not None:
-                copied.append(content)
-                states.append([*part, state])
-        metadata = {VERSION_KEY: str(SCHEMA_VERSION).encode(), _COPIED_KEY: json.dumps(states).encode()}
-        path = store.compact_file(table)
-        make_folders(path.parent)
-        write_parquet(path, pa.concat_tables(copied).replace_schema_metadata(metadata))
-        counts[table] = len(states)
-    return Compaction(counts, tuple(damaged))
-
-
-def read_compact(store: Store, table: str, states: FileStates) -> tuple[pa.Table | None, frozenset[Partition]]:
-    """Return the rows of a compact file of the runs that have not changed since, and these runs.
-
-    The rows are None where there is no compact file, or one of another version.
-    """
-    path = store.compact_file(table)
-    if TABLES[table].IS_LARGE or not path.is_file():
-        return None, frozenset()
-    try:
-        stored, schema = read_file_schema(path), empty_rows(table).schema
-        metadata = stored.metadata or {}
-        if metadata.get(VERSION_KEY) != str(SCHEMA_VERSION).encode() or set(stored.names) != set(schema.names):
-            return None, frozenset()
-        content = read_parquet(path, schema)
-    except FileNotFoundError:  # removed meanwhile
-        return None, frozenset()
-    copied = {(scenario, run_id): state for scenario, run_id, state in from_json(metadata[_COPIED_KEY])}
-    unchanged = frozenset(part for part, state in copied.items() if states.get(part) == state)
-    if len(unchanged) < len(copied):
-        runs = pa.array([run_id for _, run_id in unchanged], pa.string())
-        content = content.filter(pc.is_in(content["run_id"], value_set=runs))
-    return content.replace_schema_metadata(None), unchanged
-
-
-def _read_part(store: Store, table: str, part: Partition) -> tuple[pa.Table, str | None]:
-    """Return the rows of a run with the state of their files; None as state where the run was removed meanwhile."""
-    schema = arrow_schema(table)
-    for attempt in range(1, MAX_READS + 1):
-        scenario, run_id = part
-        files = store.parts(table, scenario=scenario, runs=[run_id]).get(part, ())
-        if not files:
-            break
-        try:
-            state = file_states(files)
-            rows = pa.concat_tables([read_parquet(file, schema) for file in current_files(table, files)])
-        except FileNotFoundError:
-            if attempt == MAX_READS:
-                raise
-        else:
-            return with_keys(rows, part), state
-    return with_keys(schema.empty_table(), part), None
 
 
 def empty_rows(table: str) -> pa.Table:
@@ -229,27 +139,6 @@ def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
     for path in files:
         path.unlink()
     fsync(folder)
-
-
-def merge_killed_runs(store: Store) -> tuple[int, dict[str, InputError]]:
-    """Merge the files of runs that were killed before they did it themselves.
-
-    Return the number of these runs, and the errors of those with damaged files, by run id. A run that another process
-    works on, or removes, is skipped.
-    """
-    merged, damaged = 0, {}
-    for run, manifest in store.survey()[0]:
-        try:
-            with run.try_lock() as is_ours:
-                if is_ours and RunTables(store, manifest.scenario_name, run.run_id).merge():
-                    merged += 1
-                    update_checksums(store, run)
-        except InputError as error:
-            damaged[run.run_id] = error
-        except FileNotFoundError:
-            if run.manifest_file.exists():
-                raise
-    return merged, damaged
 
 
 def load(
@@ -356,19 +245,10 @@ def _read_once(
     store: Store, table: str, runs: Collection[str] | None, scenario: str | None, columns: Sequence[str] | None
 ) -> pa.Table:
     schema = arrow_schema(table)
-    parts = store.parts(table, runs=runs, scenario=scenario)
-    copy: pa.Table | None = None
-    copied: frozenset[tuple[str, str]] = frozenset()
-    if runs is None:  # some runs are read from their own files
-        copy, copied = read_compact(store, table, {part: file_states(files) for part, files in parts.items()})
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name not in PARTITION_KEYS])
     rows = [with_keys(schema.empty_table(), ("", ""))]
-    rows += [] if copy is None else [copy.select(rows[0].schema.names).cast(rows[0].schema)]
-    for part, files in parts.items():
-        if part not in copied:
-            rows += [with_keys(read_parquet(file, schema), part) for file in current_files(table, files)]
+    for part, files in store.parts(table, runs=runs, scenario=scenario).items():
+        rows += [with_keys(read_parquet(file, schema), part) for file in current_files(table, files)]
     content = pa.concat_tables(rows)
-    is_sorted = copy is None or len(copied) == len(parts)
-    content = content if is_sorted else content.sort_by([(key, "ascending") for key in PARTITION_KEYS])
     return content if columns is None else content.select(columns)

@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 PACKAGE = ROOT / "benchkit"
 
 LAYOUT = re.compile(r"manifest\.json|journal\.jsonl|(scenario|run_id)=")
-LAYOUT_OWNERS = {"store/store.py", "store/local_files.py", "store/run_folder.py", "store/layout.py"}
+LAYOUT_OWNERS = {"store/store.py", "store/run_folder.py", "store/layout.py"}
 
 LINUX = frozenset({"lab", "agent"})
 LINUX_MODULES = frozenset({"hosts/cpu_affinity.py"})

@@ -20,10 +20,10 @@ from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.checksums import write_checksums
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load
+from benchkit.store.verification import write_checksums
 from tests.support.run.opening import open_run
 
 BASE: Mapping[str, Any] = {

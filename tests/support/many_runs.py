@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchkit.store.checksums import write_checksums
 from benchkit.store.store import Store
+from benchkit.store.verification import write_checksums
 
 
 def copy_run(store: Store, run_id: str, other_id: str) -> None:

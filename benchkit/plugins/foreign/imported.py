@@ -28,13 +28,15 @@ from benchkit.models.trial import ImportedOutput, TrialRecord
 from benchkit.plugins.foreign.checks import WRK2
 from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.run.manifest import new_run_id
+from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.state import trial_id_of
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.checksums import read_all_but_raw, restore_all_but_raw
+from benchkit.store.durable_files import write_atomically
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.trial_tables import read_output as read_trial_output
+from benchkit.store.verification import write_checksums
 from benchkit.units import counted
 from benchkit.validation import first_fault
 from benchkit.version import __version__
@@ -214,7 +216,7 @@ def import_into(store: Store, folder: RunFolder, scenario: str | None, cells: Se
         manifest = folder.manifest()
         for cell in cells:
             _require_place(manifest, scenario, cell)
-        trials, before = folder.complete_trials(), read_all_but_raw(store, folder)
+        trials, journal = folder.complete_trials(), folder.journal_file.read_bytes()
         extended = reduce(_with_cell, cells, manifest)
         try:
             folder.write_manifest(extended)
@@ -222,7 +224,10 @@ def import_into(store: Store, folder: RunFolder, scenario: str | None, cells: Se
         except (OSError, BenchkitError) as error:
             for trial_id in set(folder.complete_trials()) - set(trials):
                 shutil.rmtree(folder.raw(trial_id))
-            restore_all_but_raw(store, folder, before)
+            write_atomically(folder.journal_file, journal)
+            folder.write_manifest(manifest)
+            rebuild_tables(store, folder)
+            write_checksums(store, folder)
             raise _not_imported(error, f"the run {folder.run_id} is as it was") from error
 
 

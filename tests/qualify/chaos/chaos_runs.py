@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.store.progress import RunProgress
+from benchkit.store.journal import RunProgress
 from tests.qualify.chaos.kit import (
     SCENARIO,
     SHORT_TIMEOUTS,

@@ -20,7 +20,7 @@ import benchkit
 from benchkit.lab.lab import Lab
 from benchkit.lab.processes import find_init_processes
 from benchkit.models.rows import TABLES
-from benchkit.store.progress import RunProgress, read_progress
+from benchkit.store.journal import RunProgress, read_progress
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.lab.lab import Lab
-from benchkit.store.checksums import write_checksums
 from benchkit.store.durable_files import decompress
 from benchkit.store.store import Store
+from benchkit.store.verification import write_checksums
 from tests.qualify.chaos.interference import HeldLoadTool
 from tests.qualify.chaos.kit import SCENARIO, Bench, on_host
 

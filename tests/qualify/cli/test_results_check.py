@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.store.checksums import write_checksums
 from benchkit.store.store import Store
+from benchkit.store.verification import write_checksums
 from tests.support.cli.fixtures import Cli
 from tests.unit.store.test_store import stored
 
 
-def test_damage_is_named_repaired_and_then_gone(cli: Cli, tmp_path: Path) -> None:
+def test_damage_is_named_and_reparse_builds_the_tables(cli: Cli, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     for run_id in ("r1", "r2"):
         run = stored(store, run_id, "small", [{"stack": "go"}])
@@ -24,21 +24,20 @@ def test_damage_is_named_repaired_and_then_gone(cli: Cli, tmp_path: Path) -> Non
     file = store.table_folder("trials", "small", "r1") / "trials.parquet"
     file.write_bytes(file.read_bytes()[:50])
     name = str(file.relative_to(store.path))
-    for arguments in (("trials", "r1"), ("compact",), ("export", "r1")):
-        failed = cli("results", *arguments, *options)
-        assert failed.code in (1, 2)
-        assert name in failed.err
-        assert "`benchkit results check r1 --repair`" in failed.err
-        assert "Traceback" not in failed.err
-    damaged = cli("results", "check", *options)
+    failed = cli("results", "trials", "r1", *options)
+    assert failed.code == 2
+    assert name in failed.err
+    assert "`benchkit results reparse RUN`" in failed.err
+    assert "Traceback" not in failed.err
+    damaged = cli("results", "check", "--json", *options)
     assert damaged.code == 1
-    assert f"  {name}: differs from its checksum" in damaged.out
-    repaired = cli("results", "check", "--repair", "--json", *options)
-    assert repaired.code == 0
-    statuses = {
-        run["run_id"]: (run["status"], [each["file"] for each in run["repaired"]]) for run in json.loads(repaired.out)
+    assert {run["run_id"]: [each["file"] for each in run["damages"]] for run in json.loads(damaged.out)} == {
+        "r1": [name],
+        "r2": [],
     }
-    assert statuses == {"r1": ("repaired", [name]), "r2": ("intact", [])}
+    assert f"  {name}: differs from its checksum" in cli("results", "check", *options).out
+    assert cli("results", "reparse", "r1", *options).code == 0
+    assert cli("results", "check", *options).code == 0
     assert cli("results", "trials", "r1", *options).code == 0
 
 

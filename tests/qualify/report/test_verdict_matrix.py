@@ -16,7 +16,7 @@ from benchkit.report.rendering import render
 from benchkit.report.sections.validity import build_verdicts
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.trial_matrix import TrialOutcome, trial_matrix
-from benchkit.store.progress import RunProgress, read_progress
+from benchkit.store.journal import RunProgress, read_progress
 from tests.support.report.reading import built, cells, drawn_texts
 from tests.support.report.variants import ids, judged, trial
 

@@ -11,8 +11,7 @@ import pytest
 
 from benchkit.errors import BenchkitError
 from benchkit.store.layout import checksums_path
-from benchkit.store.remote_copy import RemoteCopy
-from benchkit.store.remote_files import RemoteFiles
+from benchkit.store.remote_store import RemoteStore
 from benchkit.store.store import Store
 from benchkit.store.transfer import pull, push
 from tests.qualify.store.test_mounted_stores import fill
@@ -37,25 +36,25 @@ def test_a_push_on_a_full_disk_can_be_repeated_and_claims_nothing(disk: Path, tm
     store, other = ended(tmp_path / "store"), ended(tmp_path / "other", seed=8)
     url = f"file://{disk}/shared"
     filler = fill(disk, free_bytes)
-    with pytest.raises(BenchkitError, match="cannot write files: No space left") as refused:
-        push(store, store.run("r1"), RemoteFiles(url))
+    with pytest.raises(BenchkitError, match="No space left") as refused:
+        push(store, store.run("r1"), RemoteStore(url))
     assert refused.value.where == url
     filler.unlink()
-    assert push(other, other.run("r1"), RemoteFiles(url)).is_new
-    pull(RemoteCopy(url), "r1", Store(tmp_path / "target"))
+    assert push(other, other.run("r1"), RemoteStore(url)).is_new
+    pull(RemoteStore(url), "r1", Store(tmp_path / "target"))
     assert (disk / "shared" / checksums_path("r1")).read_bytes() == (other.path / checksums_path("r1")).read_bytes()
 
 
 def test_a_pull_to_a_full_disk_names_the_disk_and_can_be_repeated(disk: Path, tmp_path: Path) -> None:
     store = ended(tmp_path / "store")
     url = f"file://{tmp_path}/shared"
-    push(store, store.run("r1"), RemoteFiles(url))
+    push(store, store.run("r1"), RemoteStore(url))
     filler = fill(disk, 16384)
-    with pytest.raises(BenchkitError, match="cannot write files: No space left") as refused:
-        pull(RemoteCopy(url), "r1", Store(disk / "store"))
+    with pytest.raises(BenchkitError, match="No space left") as refused:
+        pull(RemoteStore(url), "r1", Store(disk / "store"))
     assert str(refused.value.where).startswith(str(disk))
     filler.unlink()
-    assert pull(RemoteCopy(url), "r1", Store(disk / "store")).is_new
+    assert pull(RemoteStore(url), "r1", Store(disk / "store")).is_new
 
 
 @pytest.mark.parametrize("free_bytes", [4096, 16384, 32768])

@@ -176,7 +176,7 @@ def test_every_service_has_shares_that_add_up_to_one_with_few_others(ran: Ran, p
 def test_the_same_rows_are_rebuilt_from_raw_files(ran: Ran) -> None:
     store, outcome = ran
     before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
-    assert rebuild_tables(store, outcome.run).trials == 3
+    assert rebuild_tables(store, outcome.run) == 3
     for name, rows in before.items():
         keys = list(rows.columns)
         rebuilt = table(store, name)

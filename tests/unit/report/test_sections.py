@@ -25,9 +25,8 @@ from benchkit.report.stored_run import StoredRun
 from benchkit.report.summary import describe_cell, summarise
 from benchkit.report.tables import ColumnGroup, Entry, Table, TableColumn, number
 from benchkit.safe_text import clean, legible
-from benchkit.store.journal import BlockInterrupted, JournalEvent
+from benchkit.store.journal import BlockInterrupted, JournalEvent, RunProgress, read_progress
 from benchkit.store.parquet_files import empty_frame
-from benchkit.store.progress import RunProgress, read_progress
 from benchkit.units import ABSENT
 from tests.support.report.reading import built, cells, records
 from tests.support.report.variants import ids, judged, trial, with_profiles

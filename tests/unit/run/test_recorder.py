@@ -9,14 +9,12 @@ import pytest
 
 import benchkit
 from benchkit.errors import BenchkitError
-from benchkit.run.check import check_store
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
 from benchkit.run.retries import Retry
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.checksums import read_checksums
-from benchkit.store.journal import RunEnded
-from benchkit.store.progress import read_progress
+from benchkit.store.journal import RunEnded, read_progress
 from benchkit.store.trial_tables import read_output
+from benchkit.store.verification import check_store, read_checksums
 from tests.support.run.fixtures import CELL, OpenRecorder
 from tests.unit.store.test_store import WRK, record
 
@@ -107,7 +105,7 @@ def test_raw_files_of_a_run_whose_folder_is_gone_are_stored_nowhere(
 def test_a_run_that_ends_has_checksums_and_a_resumed_one_has_none(open_recorder: OpenRecorder) -> None:
     with open_recorder() as recorder:
         end_trial(recorder, PlannedTrial(1, 1, "only"))
-    (checked,) = check_store(recorder.store, "r1", repair=False)
+    (checked,) = check_store(recorder.store, "r1")
     assert (checked.status, checked.damages) == ("intact", ())
     assert (checked.checksums or 0) > 4
     with recorder.run.locked(), recording(recorder.run, recorder.store):

@@ -19,8 +19,8 @@ from benchkit.store.journal import (
     TrialFailed,
     TrialSkipped,
     TrialStarted,
+    read_progress,
 )
-from benchkit.store.progress import read_progress
 
 CELLS = ("a", "b", "c")
 ORDER = planned_trials("blocks", CELLS, 3, 1)

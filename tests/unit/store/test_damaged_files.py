@@ -7,7 +7,6 @@ import random
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import benchkit
@@ -15,9 +14,8 @@ from benchkit.errors import InputError
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import compress, decompress
 from benchkit.store.journal import read_journal
-from benchkit.store.parquet_files import read_parquet
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables, compact
+from benchkit.store.tables import RunTables
 from tests.unit.store.test_store import stored
 
 
@@ -48,17 +46,17 @@ def overwrite_inside(path: Path, seed: int) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("size", [0, 3, 50, 700])
-def test_a_truncated_table_is_named_with_the_command_that_rebuilds_it(store: Store, size: int) -> None:
+@pytest.mark.parametrize("size", [0, 700])
+def test_a_truncated_table_is_named(store: Store, size: int) -> None:
     path = table_file(store)
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InputError) as caught:
         benchkit.load("trials", store=store.path)
     assert str(path) in str(caught.value)
-    assert "`benchkit results check r1 --repair`" in str(caught.value)
+    assert "`benchkit results reparse RUN`" in str(caught.value)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_overwritten_bytes_inside_a_table_are_noticed(store: Store, seed: int) -> None:
     path = table_file(store)
     before = benchkit.load("trials", store=store.path, run_id="r1")
@@ -69,34 +67,6 @@ def test_overwritten_bytes_inside_a_table_are_noticed(store: Store, seed: int) -
         assert str(path) in str(error)  # noqa: PT017 - bytes that no reader needs may change unnoticed
     else:
         assert after.equals(before)
-
-
-def test_compact_omits_a_damaged_run_and_names_its_file(store: Store) -> None:
-    path = table_file(store)
-    path.write_bytes(b"PAR1")
-    done = compact(store)
-    assert (done.runs["trials"], done.runs["factors"]) == (1, 2)
-    assert [str(path) in str(error) for error in done.damaged] == [True]
-
-
-def test_compact_replaces_a_damaged_copy(store: Store) -> None:
-    compact(store)
-    store.compact_file("trials").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="`benchkit results compact` writes it again"):
-        benchkit.load("trials", store=store.path)
-    compact(store)
-    assert len(benchkit.load("trials", store=store.path)) == 4
-
-
-def test_compact_skips_a_run_that_is_removed_meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def remove_and_read(path: Path, schema: pa.Schema) -> pa.Table:
-        if "r1" in path.parent.name:
-            shutil.rmtree(path.parent)
-        return read_parquet(path, schema)
-
-    monkeypatch.setattr("benchkit.store.tables.read_parquet", remove_and_read)
-    done = compact(store)
-    assert (done.runs["trials"], done.damaged) == (1, ())
 
 
 def test_a_small_file_that_expands_to_too_much_is_refused(tmp_path: Path) -> None:

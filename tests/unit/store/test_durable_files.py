@@ -15,7 +15,7 @@ from benchkit.services.controller_files import get_or_create
 from benchkit.store.durable_files import make_folders
 from benchkit.store.journal import Journal, OtherEvent, read_journal
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables, compact
+from benchkit.store.tables import RunTables
 from tests.unit.store.test_store import manifest, stored
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ def test_files_that_a_crash_left_beside_the_merged_one_are_not_read_and_then_rem
         path.write_bytes(content)
     tables.add("notes", "c", [note("c")])
     (folder / ".c.parquet.77.partial").write_bytes(b"PAR1")
-    assert sorted(benchkit.load("notes", store=tmp_path)["trial_id"]) == ["a", "b", "c"]
-    compact(store)
     assert sorted(benchkit.load("notes", store=tmp_path)["trial_id"]) == ["a", "b", "c"]
     assert tables.merge()
     assert [path.name for path in folder.iterdir()] == ["notes.parquet"]

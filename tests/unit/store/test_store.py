@@ -17,7 +17,6 @@ from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
 from benchkit.report.pages.report_files import make_folder
-from benchkit.run.check import check_store
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import write_atomically
 from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
@@ -358,12 +357,3 @@ def test_a_removed_run_is_not_created_again_by_a_report(tmp_path: Path) -> None:
     with pytest.raises(BenchkitError, match="cannot write the report"):
         make_folder(run.report)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == []
-
-
-def test_a_folder_without_a_manifest_is_found_by_a_check(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    stored(store, "r1", "small", [{"stack": "go"}])
-    store.run("r1").manifest_file.unlink()
-    (tmp_path / "runs" / ".r2.partial").mkdir()
-    checked = check_store(store, None, repair=False)
-    assert [(each.run_id, each.status) for each in checked] == [(".r2.partial", "damaged"), ("r1", "damaged")]
