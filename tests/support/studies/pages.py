@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +16,9 @@ from benchkit.models.base import Level
 from benchkit.models.claims import Published, published_of
 from benchkit.models.metrics import metric_named
 from tests.support.paths import ROOT
-from tests.support.studies.study import CHINESE, FOLDER, RecordedStudy, Sentence, read_studies, with_interval
+from tests.support.studies.study import CHINESE, FOLDER, RecordedStudy, Sentence, Study, read_studies, with_interval
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RESULTS_PAGE = ROOT / "scenarios" / "RESULTS.md"
@@ -28,13 +28,15 @@ OWN = "our-own-questions"
 
 RESULTS = {
     "holds": "**holds**",
-    "refuted": "**does not hold here**",
+    "refuted": "**refuted**",
     "undecided": "undecided",
     "not testable here": "not testable here",
 }
-_OWN = {"holds": "holds", "refuted": "does not", "undecided": "undecided"}
+_OWN = {"holds": "holds", "refuted": "refuted", "undecided": "undecided"}
 """Of several ratios: what the interval of each says by itself."""
 _ALONE = re.compile(r"(?:within|outside) [^:;]+ by itself, not as one of \d+ claims \(p [^)]+\)")
+_BLANK = re.compile(r"(?<=[。；，：、）（])\s+|\s+(?=[（，。；：])")
+"""Blanks that the folding of YAML leaves beside Chinese punctuation."""
 MADE = "<!-- Made from the recorded runs: `make studies` writes this page again, after runs are recorded or words changed. -->"
 
 
@@ -58,9 +60,12 @@ def _head(recorded: RecordedStudy) -> Iterator[str]:
     yield f"**Answer.** {recorded.filled(study.answer)}"
     yield ""
     yield from (f"- {line}" for line in study.setup)
-    yield from ("", f"![Claims with their intervals]({recorded.name}.png)", "")
-    yield "*Points are measured ratios with 95 % intervals, bands what a claim allows, diamonds the published ratios.*"
+    yield from ("", f"![Published and measured ratios]({recorded.name}.png)", "")
+    yield "*Points are measured ratios with 95 % intervals, diamonds the published ratios.*"
     yield from ("", recorded.filled(study.found), "")
+    if study.table:
+        yield from (recorded.filled(study.table, as_lines=True), "")
+    yield from (f"Quality: {'; '.join(recorded.quality())}.", "")
 
 
 def _sentences(recorded: RecordedStudy) -> Iterator[str]:
@@ -76,27 +81,32 @@ def _sentences(recorded: RecordedStudy) -> Iterator[str]:
             f"{_metric(claim)} {_measured(claim)}".lstrip() + (f" → {RESULTS[claim.state]}" if differ else "")
             for claim in tested
         ]
-        yield f"| {sentence.says} | {'; '.join(filter(None, found))} | {_state(sentence, claims)} |"
+        says = sentence.says + (f" ({sentence.kind})" if sentence.kind else "")
+        yield f"| {says} | {'; '.join(filter(None, found))} | {_state(sentence, claims)} |"
     yield ""
 
 
 def _state(sentence: Sentence, claims: Sequence[ClaimResult]) -> str:
+    states = _states(sentence, claims)
+    if states == ["not testable here"] and claims and len(claims[0].reason) < 60 and sentence.result is None:
+        return claims[0].reason
+    return " · ".join(RESULTS[state] for state in states)
+
+
+def _states(sentence: Sentence, claims: Sequence[ClaimResult]) -> list[str]:
+    """Return the results of a sentence: its own, or those of its claims, of which tested ones count first."""
     if sentence.result is not None:
-        return RESULTS[sentence.result]
-    if not claims:
-        return "" if sentence.found else "not measured yet"
-    tested = [claim for claim in claims if claim.state != "not testable here"]
-    if not tested:
-        return claims[0].reason if len(claims[0].reason) < 60 else RESULTS["not testable here"]
-    return " · ".join(dict.fromkeys(RESULTS[claim.state] for claim in tested))
+        return [sentence.result]
+    states: list[str] = [claim.state for claim in claims]
+    return list(dict.fromkeys([state for state in states if state != "not testable here"] or states))
 
 
 def _impossible(recorded: RecordedStudy) -> Iterator[str]:
     found = list(recorded.impossible())
     if found:
         yield from ("## Published figures that contradict each other", "")
-        yield "`benchkit audit` finds in the published table:"
-        yield from ("", *(f"- {text}" for text in found), "")
+        yield from (*(f"- {text}" for text in found), "")
+        yield from (recorded.study.contradictions, "")
 
 
 def _profiles(recorded: RecordedStudy) -> Iterator[str]:
@@ -141,8 +151,8 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
     yield from ("## Every claim", "")
     yield (
         "Ratios are of requests per second unless another figure is named, within blocks, with 95 % intervals and the number "
-        "of blocks used (n). Results are adjusted for the number of claims of their scenario (Holm). Where the ratios of a claim "
-        "differ in what they say, each has its own result, by its interval alone."
+        "of blocks used (n). Results are adjusted for the number of claims of their scenario (Holm), and intervals are not. Where "
+        "the ratios of a claim differ in what they say, each has its own result, by its interval alone."
     )
     yield from ("", "| scenario | whose | claim | published | measured | result |", "|---|---|---|---|---|---|")
     last = ""
@@ -155,6 +165,19 @@ def _rows(recorded: RecordedStudy) -> Iterator[str]:
         measured = _measured(claim) or claim.reason
         yield f"| {name} | {claim.whose} | {text}{metric} | {published} | {measured} | {_result(claim)} |"
     yield ""
+    widened = [each for _, claim in recorded.claims for each in claim.ratios if each.bias and each.low is not None]
+    if widened:
+        yield (
+            "Some intervals are wider than Student's t, by an allowance for disturbances that left one cell more CPU time than "
+            f"the other: {'; '.join(map(_narrower, widened))}."
+        )
+        yield ""
+
+
+def _narrower(ratio: Ratio) -> str:
+    """Return a ratio with its interval, and with that of Student's t alone."""
+    low, high = (ratio.low or 0) * math.exp(ratio.bias), (ratio.high or 0) * math.exp(-ratio.bias)
+    return f"{with_interval(ratio)} for [{low:.2f}, {high:.2f}]"
 
 
 def _result(claim: ClaimResult) -> str:
@@ -190,18 +213,25 @@ def _ratio(ratio: Ratio) -> str:
 
 
 def _foot(recorded: RecordedStudy) -> Iterator[str]:
-    runs = [f"benchkit run {name}" for name in recorded.study.scenarios]
-    yield from ("## Again", "", "```sh", "benchkit lab up", *runs, "```", "")
+    yield from ("## Again", "", "```sh", *commands(recorded.study), "```", "")
     names = ", ".join(f"`{run.manifest.run_id}` ({name})" for name, run in recorded.runs.items())
     yield f"Recorded runs: {names}; `benchkit report RUN --store notebooks/recorded` shows one."
-    yield from ("", "## 摘要", "", recorded.filled(recorded.study.chinese), "")
-    counted = dict.fromkeys(CHINESE, 0)
-    for _, claim in recorded.claims:
-        counted[claim.state] += claim.whose == "author"
-    shown = "，".join(f"{CHINESE[state]} {number} 条" for state, number in counted.items() if number)
+    yield from ("", "## 摘要", "", _BLANK.sub("", recorded.filled(recorded.study.chinese)), "")
+    states = [_states(each, recorded.claims_named(each.claims)) for each in recorded.study.sentences]
+    counted = {name: sum(state == [name] for state in states) for name in CHINESE}
+    counted["mixed"] = sum(len(state) > 1 for state in states)
+    shown = "，".join(f"{(CHINESE | _MIXED)[state]} {number} 条" for state, number in counted.items() if number)
     if shown:
-        yield f"作者的论断：{shown}（95 % 置信区间，按论断数目以 Holm 法校正）。"
+        yield f"作者的话：{shown}（检验按论断数目以 Holm 法校正，95 % 区间未校正）。"
         yield ""
+
+
+_MIXED = {"mixed": "部分成立"}
+
+
+def commands(study: Study) -> tuple[str, ...]:
+    """Return the commands that run the scenarios of a study again, in a fresh checkout."""
+    return study.commands or ("benchkit lab up", *(f"benchkit run {name}" for name in study.scenarios))
 
 
 def summary_table(studies: Sequence[RecordedStudy]) -> str:
@@ -223,63 +253,40 @@ def not_recorded(studies: Sequence[RecordedStudy]) -> str:
 
 
 def draw(recorded: RecordedStudy) -> Figure:
-    """Draw the claims of the author that were tested, or those that the study names, from the top down."""
+    """Draw the ratios of the answer beside the published ones, from the top down."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow, and the pages alone need it
 
-    study = recorded.study
-    claims = (
-        recorded.claims_named(study.drawn)
-        if study.drawn
-        else [claim for _, claim in recorded.claims if claim.whose == "author"]
-    )
     rows = [
-        (claim, ratio, label)
-        for claim in claims
+        (f"{drawn.label} {label}".rstrip(": "), claim.metric, ratio, drawn.published)
+        for drawn in recorded.study.drawn
+        for claim in [recorded.figure(drawn.figure)]
         for ratio, label in zip(claim.ratios, labels(claim), strict=True)
-        if ratio.low is not None
+        if ratio.ratio is not None
     ]
-    figure = Figure(figsize=(9, 0.8 + 0.62 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(9, 1 + 0.42 * len(rows)), layout="constrained", dpi=150)
     axes = figure.subplots()
-    for y, (claim, ratio, label) in enumerate(rows):
-        _draw_row(axes, y, claim, ratio, label)
-    axes.set_xscale("log")
-    ticks = [
-        tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]
-    ]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_ylim(len(rows) - 0.4, -0.75)
-    axes.set_yticks([])
+    for y, (_, _, ratio, published) in enumerate(rows):
+        if ratio.low is not None and ratio.high is not None:
+            axes.plot([ratio.low, ratio.high], [y, y], color="#2b5d8a", linewidth=2.5, solid_capstyle="butt")
+        axes.plot([ratio.ratio or 1.0], [y], "o", color="#2b5d8a", label="measured, with its 95 % interval" if y == 0 else "")
+        if published is not None:
+            axes.plot([published], [y], "D", color="#b3402e", fillstyle="none")
+    axes.plot([], [], "D", color="#b3402e", fillstyle="none", label="published")
     axes.axvline(1, color="0.7", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=9)
+    axes.minorticks_off()
+    axes.set_yticks(range(len(rows)), [label for label, *_ in rows], fontsize=9)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.spines[["left", "top", "right"]].set_visible(False)
-    axes.set_xlabel("ratio (logarithmic)")
-    return figure
-
-
-def _draw_row(axes: Axes, y: int, claim: ClaimResult, ratio: Ratio, *label: str) -> None:
-    colour = {"holds": "#2a7f62", "refuted": "#b3402e"}.get(claim.state, "0.35")
-    low, high = claim.expected
-    axes.barh(y, (high or 60) - (low or 0.02), left=low or 0.02, height=0.34, color="0.92", zorder=0)
-    axes.plot([ratio.low or 1.0, ratio.high or 1.0], [y, y], color=colour, linewidth=2.5, solid_capstyle="butt")
-    axes.plot([ratio.ratio or 1.0], [y], "o", color=colour, markersize=6)
-    if claim.published is not None:
-        axes.plot([claim.published], [y], "D", color="0.1", markersize=5, fillstyle="none")
-    text = " ".join(claim.text.split())
-    text = "".join((*label, text))
-    short = text if len(text) <= _MOST else text[: _MOST - 1] + "…"
-    axes.annotate(
-        f"{short}: {claim.state}",
-        (0.0, y),
-        xycoords=("axes fraction", "data"),
-        xytext=(2, 9),
-        textcoords="offset points",
-        fontsize=8,
-        color=colour,
+    metrics = {metric for _, metric, *_ in rows}
+    axes.set_xlabel(
+        f"ratio of {metric_named(*metrics).title if len(metrics) == 1 else 'the figure named'} (log scale)", fontsize=9
     )
-
-
-_MOST = 110
-"""Characters of a claim in the figure."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.18), ncols=2, frameon=False, fontsize=9)
+    return figure
 
 
 def write(folder: Path = FOLDER, results_page: Path = RESULTS_PAGE) -> None:
@@ -287,7 +294,7 @@ def write(folder: Path = FOLDER, results_page: Path = RESULTS_PAGE) -> None:
     studies = read_studies()
     for name, recorded in studies.items():
         (folder / f"{name}.md").write_text(page(recorded) + "\n", encoding="utf-8")
-        draw(recorded).savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
+        draw(recorded).savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
     text = results_page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

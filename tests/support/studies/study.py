@@ -7,8 +7,9 @@ number is typed. Each is a ratio of cells of a recorded run.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import jinja2
@@ -25,10 +26,8 @@ from benchkit.document import parse_document
 from benchkit.models.base import Frozen
 from benchkit.models.claims import CellPair, Claim, published_of
 from benchkit.models.metrics import metric_named
-from benchkit.plugins.foreign.checks import AuditContext
-from benchkit.plugins.foreign.published import PublishedResult
-from benchkit.plugins.foreign.table_checks import run_checks
 from benchkit.report.stored_run import StoredRun, read_run
+from benchkit.scenario.read import read_experiment
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import geometric_mean, take_samples
 from benchkit.store.store import Store, open_store
@@ -45,9 +44,11 @@ PROXY = "front"
 
 
 class Sentence(Frozen):
-    """A sentence of the author, with the claims that test it, or what was found instead."""
+    """A sentence of the author, paraphrased, with the claims that test it, or what was found instead."""
 
     says: str
+    kind: str = ""
+    """What kind of sentence it is, where it is no measured figure: advice, a conjecture, somebody else's."""
     claims: tuple[str, ...] = ()
     """Beginnings of the texts of claims."""
     found: str = ""
@@ -64,6 +65,15 @@ class RatioOf(CellPair):
     relative_to: CellPair | None = None
 
 
+class DrawnRatio(Frozen):
+    """A row of the figure of a page."""
+
+    figure: str
+    """Name of the ratio; of several cells each has a row."""
+    label: str
+    published: float | None = None
+
+
 class Study(Frozen):
     """One source and what is shown on its page."""
 
@@ -74,14 +84,20 @@ class Study(Frozen):
     setup: tuple[str, ...] = Field(max_length=6)
     scenarios: tuple[str, ...]
     connections: int | None = None
-    """Connections of the published figures, against which their latencies are audited."""
+    """Connections of the published figures, against which their latencies are held."""
+    contradictions: str = ""
+    """What explains latencies that need more requests in flight."""
     sentences: tuple[Sentence, ...] = ()
     figures: Mapping[str, RatioOf] = Field(default_factory=dict)
     answer: str
     found: str
+    table: str = ""
+    """Figures beyond six, as a template of Markdown tables."""
     chinese: str
-    drawn: tuple[str, ...] = ()
-    """Beginnings of the texts of the claims that the figure shows; empty: the author's claims."""
+    drawn: tuple[DrawnRatio, ...]
+    """Ratios of the answer, with the published ones beside them."""
+    commands: tuple[str, ...] = ()
+    """Commands that run the scenarios again; empty: a lab, and `benchkit run` of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +110,9 @@ class RecordedStudy:
 
     @cached_property
     def runs(self) -> dict[str, StoredRun]:
-        """The recorded run of each of its scenarios that has one, in their order."""
+        """The recorded run of each of its scenarios that has one, with the claims that these have now."""
         found = {run.manifest().scenario_name: run for run in self.store.runs()}
-        return {name: read_run(self.store, found[name]) for name in self.study.scenarios if name in found}
+        return {name: _with_claims(read_run(self.store, found[name])) for name in self.study.scenarios if name in found}
 
     @cached_property
     def claims(self) -> list[tuple[str, ClaimResult]]:
@@ -125,10 +141,11 @@ class RecordedStudy:
         )
         return judge_claim(claim, self.runs[wanted.scenario].data)
 
-    def filled(self, text: str) -> str:
-        """Return a template with its figures filled in."""
+    def filled(self, text: str, *, as_lines: bool = False) -> str:
+        """Return a template with its figures filled in, on one line unless it is a table."""
         environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - Markdown
-        return " ".join(environment.from_string(text).render(self.functions).split())
+        rendered = environment.from_string(text).render(self.functions)
+        return rendered.strip() if as_lines else " ".join(rendered.split())
 
     @property
     def functions(self) -> Mapping[str, Callable[..., str | bool]]:
@@ -141,6 +158,8 @@ class RecordedStudy:
             "measured": self._measured,
             "share": self._share,
             "cost": self._cost,
+            "part": self._part,
+            "wire": self._wire,
             "connection": self._connection,
             "heap": self._heap,
             "state": self._state,
@@ -150,23 +169,29 @@ class RecordedStudy:
         }
 
     def impossible(self) -> Iterator[str]:
-        """Yield what an audit finds in the published figures: latencies that need more requests than connections."""
-        if self.study.connections is None:
-            return
-        for run in self.runs.values():
-            results = [
-                PublishedResult(
-                    name=", ".join(f"{name} {level}" for name, level in entry.cell.items()),
-                    connections=self.study.connections,
-                    streams=1,  # wrk and ab have one request in flight on a connection
-                    rps=entry.figures.get("rps"),
-                    mean_s=entry.figures.get("latency_mean_s"),
+        """Yield the published latencies that need more requests in flight than there are connections (Little's law)."""
+        for entry in (each for run in self.runs.values() for each in published_of(run.manifest.scenario)):
+            rps, mean_s = (entry.figures.get(name) for name in ("rps", "latency_mean_s"))
+            if self.study.connections and rps and mean_s and rps * mean_s > _TOLERANCE * self.study.connections:
+                cell = ", ".join(f"{name} {level}" for name, level in entry.cell.items())
+                yield (
+                    f"{cell}: {rps:,.0f} requests/s with a mean of {units.seconds(mean_s)} are {rps * mean_s:,.0f} requests "
+                    f"in flight on {self.study.connections:,} connections"
                 )
-                for entry in published_of(run.manifest.scenario)
-            ]
-            findings, _ = run_checks(results, AuditContext())
-            yield from (
-                f"{finding.results[0]}: {finding.text}" for finding in findings if finding.check == "littles-law"
+
+    def quality(self) -> Iterator[str]:
+        """Yield for each run how many of its trials are not valid, with the checks that say so most often."""
+        for name, run in self.runs.items():
+            counted = run.trials[run.trials["kind"].isin(["measure", "control"])]
+            reasons = run.verdicts[run.verdicts["trial_id"].isin(counted["trial_id"])]
+            checks = reasons.groupby("check")["trial_id"].nunique().sort_values(ascending=False)
+            others = sorted(set(re.findall(r"busiest of them was (\S+) \(pid", " ".join(reasons["text"]))))
+            beside = f", beside {' and '.join(others)}" if others else ""
+            shown = ", ".join(f"`{check}` {number}" for check, number in checks.head(3).items())
+            of = counted["verdict"].value_counts()
+            yield (
+                f"`{name}`: {of.get('suspect', 0)} of {len(counted)} trials suspect, {of.get('invalid', 0)} invalid"
+                + (f" ({shown}{beside})" if shown else "")
             )
 
     def _ratio(self, name: str) -> str:
@@ -202,6 +227,27 @@ class RecordedStudy:
         rows = rows[(rows["cell_id"] == self._cell(run, levels)) & (rows["level"] == "mode")]
         values = rows[rows["component"] == component]["value"]
         return units.seconds(values.sum()) if len(values) else NOTHING
+
+    def _part(self, scenario: str, service: str, *components: str, level: str = "category", **levels: object) -> str:
+        """Return the CPU time per request of parts of a service, by the stored components."""
+        rows = self.runs[scenario].table("components")
+        rows = rows[(rows["cell_id"] == self._cell(self.runs[scenario], levels)) & (rows["level"] == level)]
+        rows = rows[(rows["service"] == service) & rows["component"].isin(components)]
+        return units.seconds(rows["value"].sum()) if len(rows) else NOTHING
+
+    def _wire(self, scenario: str, metric: str, **levels: object) -> str:
+        """Return the bytes per request on the server's link, the median of the trials, by its telemetry."""
+        run = self.runs[scenario]
+        cell = self._cell(run, levels)
+        rows = run.telemetry_of(cell)
+        rows = rows[(rows["metric"] == metric) & (rows["host"] == "sut") & (rows["instance"] != "lo")]
+        inside = rows[
+            (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(run.measured.set_index("trial_id")["duration_s"]))
+        ]
+        ends = inside.sort_values("t_s").groupby(["trial_id", "instance"])[["t_s", "value"]].agg(["first", "last"])
+        rates = (ends["value"]["last"] - ends["value"]["first"]) / (ends["t_s"]["last"] - ends["t_s"]["first"])
+        per_request = rates.groupby("trial_id").max() / run.trials_of(cell).set_index("trial_id")["rps"]
+        return f"{per_request.median():.0f} B"
 
     def _profile(self, scenario: str, levels: Mapping[str, object]) -> ServiceProfile:
         """Return the profile of a cell's server, without a proxy in front of it."""
@@ -289,6 +335,15 @@ def _number(value: float) -> str:
 
 _SMALL, _LARGE = 0.1, 10
 """Ratios between them have two decimals, all others some digits."""
+_TOLERANCE = 1.2
+"""Rounding and the edges of a run explain less (as in the check `littles-law`)."""
+
+
+def _with_claims(run: StoredRun) -> StoredRun:
+    """Return a recorded run with the claims and published figures that its scenario has now."""
+    now = read_experiment(run.manifest.scenario_name, "lab").document.data
+    scenario = {**run.manifest.scenario, **{name: now[name] for name in ("claims", "published") if name in now}}
+    return replace(run, manifest=run.manifest.model_copy(update={"scenario": scenario}))
 
 
 def _formatted(metric: str, logs: NDArray[np.float64]) -> str:
