@@ -268,7 +268,9 @@ def draw(recorded: RecordedStudy) -> Figure:
     for y, (_, _, ratio, published) in enumerate(rows):
         if ratio.low is not None and ratio.high is not None:
             axes.plot([ratio.low, ratio.high], [y, y], color="#2b5d8a", linewidth=2.5, solid_capstyle="butt")
-        axes.plot([ratio.ratio or 1.0], [y], "o", color="#2b5d8a", label="measured, with its 95 % interval" if y == 0 else "")
+        axes.plot(
+            [ratio.ratio or 1.0], [y], "o", color="#2b5d8a", label="measured, with its 95 % interval" if y == 0 else ""
+        )
         if published is not None:
             axes.plot([published], [y], "D", color="#b3402e", fillstyle="none")
     axes.plot([], [], "D", color="#b3402e", fillstyle="none", label="published")
