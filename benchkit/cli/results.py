@@ -76,7 +76,7 @@ def trials(
     json: Json = False,
 ) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
-    from benchkit.judge.verdicts.summary import finding_details, group_findings, group_skipped_checks
+    from benchkit.judge.verdict_summary import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
     from benchkit.store.journal import read_progress
     from benchkit.store.store import open_store

@@ -152,7 +152,7 @@ def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
 
 def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
     """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
-    from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
+    from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
     from benchkit.stats.samples import excluded_ids, geometric_mean, is_comparable
 
     trials = data.trials[is_comparable(data.trials)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit.comparison.ratios import Ratio, block_ratios, value_alone
-from benchkit.judge.verdicts.exclusions import trials_so_far
+from benchkit.judge.verdicts import trials_so_far
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, until_of
 from benchkit.models.rows import TrialRow

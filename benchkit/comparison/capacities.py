@@ -9,7 +9,7 @@ from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.ratios import value_alone
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.judge.verdicts.summary import group_findings
+from benchkit.judge.verdict_summary import group_findings
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import goal_of, searches_capacity
 from benchkit.models.metrics import CAPACITY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.judge.verdicts.exclusions import trials_so_far
+from benchkit.judge.verdicts import trials_so_far
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.samples import INVALID, Exclusion

@@ -11,7 +11,7 @@ from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.ratios import Ratio, measured_value
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.judge.verdicts.summary import VerdictCounts, count_verdicts
+from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS
 from benchkit.stats.samples import is_comparable

@@ -182,7 +182,7 @@ def _runs_of(store: Store, scenario: str | None, scale: str | None) -> list[str]
 
 
 def _usable_trials(store: Store, trials: pd.DataFrame, metrics: Sequence[str], kind: str | None) -> pd.DataFrame:
-    from benchkit.judge.verdicts.exclusions import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
+    from benchkit.judge.verdicts import exclusions  # noqa: PLC0415 - SciPy, which most calls have no use for
 
     wanted = kind or ("measure" if metrics else None)
     rows = trials if wanted is None else trials[trials["kind"] == wanted]

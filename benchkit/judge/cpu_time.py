@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from statistics import harmonic_mean
 from typing import NamedTuple
@@ -19,12 +18,7 @@ INTERRUPTS = ("cpu_irq_s_total", "cpu_softirq_s_total")
 """Time of the kernel for devices and networks, attributed to no process or to the running one."""
 STOLEN = ("cpu_steal_s_total",)
 MIN_LOOP_SAMPLES = 3
-"""Samples of the speed of cores within a time span that a mean needs."""
-
-Core = tuple[str, int]
-"""(host, number)."""
-TimeSpan = tuple[float, float]
-"""Start and end, in seconds of the window."""
+"""Samples of the speed of cores within a window that a mean needs."""
 
 
 class CpuUsage(NamedTuple):
@@ -146,7 +140,7 @@ def machine_of(evidence: Evidence, host: str) -> str:
 def trial_cpus(evidence: Evidence, host: str) -> set[int]:
     """Return the CPUs of the host that the trial's processes may use."""
     services = {cpu for each in evidence.record.services if each.host == host for cpu in each.cpus}
-    return services | {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+    return services | evidence.generator_cpus(host)
 
 
 def host_stolen_share(evidence: Evidence, host: str) -> float | None:
@@ -180,29 +174,14 @@ def withheld_share(evidence: Evidence) -> float | None:
     return max((share for share in shares if share is not None), default=None)
 
 
-def server_cores(evidence: Evidence) -> Collection[Core]:
-    """Return the cores that the services may run on."""
-    return {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}
-
-
-def loop_s(
-    evidence: Evidence, cores: Collection[Core], span: TimeSpan, min_samples: int = MIN_LOOP_SAMPLES
-) -> float | None:
-    """Return the time of a short loop on these cores (`cpu_loop_s` of the telemetry) within a span.
-
-    It is the harmonic mean over all samples, whose inverse is the mean speed, to which the work done is proportional.
-    None with fewer than `min_samples` samples.
-    """
-    start_s, end_s = span
-    samples: list[float] = []
-    for host, number in cores:
-        series = evidence.telemetry.instance("cpu_loop_s", host, str(number))
-        if series is not None:
-            inside = series.values[bisect_left(series.t_s, start_s) : bisect_right(series.t_s, end_s)]
-            samples += [each for each in inside if each > 0]  # zero is an error of the clock
-    return harmonic_mean(samples) if len(samples) >= min_samples else None
-
-
 def server_loop_s(evidence: Evidence) -> float | None:
-    """Return the loop's time on the server's cores over the window; None with too few samples."""
-    return loop_s(evidence, server_cores(evidence), (0.0, evidence.window_s))
+    """Return the time of a short loop on the server's cores (`cpu_loop_s` of the telemetry) over the window.
+
+    It is the harmonic mean over all samples, whose inverse is the mean speed. None with fewer than `MIN_LOOP_SAMPLES`.
+    """
+    samples: list[float] = []
+    for host, cpu in {(each.host, cpu) for each in evidence.record.services for cpu in each.cpus}:
+        series = evidence.telemetry.instance("cpu_loop_s", host, str(cpu))
+        if series is not None:
+            samples += [each for each in series.in_window(evidence.window_s) if each > 0]  # zero: an error of the clock
+    return harmonic_mean(samples) if len(samples) >= MIN_LOOP_SAMPLES else None

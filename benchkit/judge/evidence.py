@@ -83,6 +83,10 @@ class Evidence:
         """Hosts of its generators."""
         return tuple(dict.fromkeys(generator.host for generator in self.record.generators))
 
+    def generator_cpus(self, host: str) -> set[int]:
+        """Return the CPUs of a host that its generators may use."""
+        return {cpu for each in self.record.generators if each.host == host for cpu in each.cpus}
+
     @cached_property
     def hosts(self) -> tuple[str, ...]:
         """All of its hosts."""

@@ -1,9 +1,8 @@
-"""Use of what can be the limit of a trial: the load tool, the servers, the links and the local ports."""
+"""Use of what can be the limit of a trial: load tool, servers, links, local ports; and its TLS handshakes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from benchkit import units
@@ -20,7 +19,7 @@ from benchkit.judge.cpu_time import (
 from benchkit.judge.evidence import Evidence
 from benchkit.models.telemetry import generator_service
 from benchkit.models.thresholds import Thresholds
-from benchkit.models.trial import GeneratorRecord, ServiceRecord
+from benchkit.models.trial import GeneratorRecord
 
 STARVED = 0.1
 """Least share of a core that an always runnable process gets beside nine others (sched-design-CFS.rst of Linux: equal
@@ -28,21 +27,14 @@ shares). A process that uses less waits for something other than the CPU."""
 FRAME_OVERHEAD_BYTES = 24
 """Bytes of each packet on the wire of Ethernet that interfaces do not count: preamble 8, checksum 4, gap 12 (IEEE
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
-
 BITS = 8
 LOOPBACK = "lo"
 MIN_CARRIED = 0.5
 """Share of the traffic of a host's busiest interface that links of known rate must carry to be the links of the load.
 Bridges, bonds and tunnels count traffic again that goes over a real link."""
 DIRECTIONS = ("sent", "received")
-
 PORT_RANGE = "net.ipv4.ip_local_port_range"
-REUSE = "net.ipv4.tcp_tw_reuse"
-REUSE_ALWAYS = "1"
-"""Value that allows reuse of a port after a second in TIME_WAIT (Documentation/networking/ip-sysctl.rst of Linux; 2
-does so over loopback only)."""
-IN_USE = "in_use"
-HOLDING_STATES = ("time_wait", IN_USE)
+HOLDING_STATES = ("time_wait", "in_use")
 """States of sockets that hold a port: connections, and those that wait for late packets (RFC 9293, 3.5)."""
 
 
@@ -72,37 +64,35 @@ def crowded_use(evidence: Evidence, thresholds: Thresholds) -> float | None:
 
     None where the load tool was at its own limit, the cores were not full, or the CPUs of a generator are not recorded.
     """
-    if any(not each.cpus for each in evidence.record.generators):
+    generators = evidence.record.generators
+    if any(not each.cpus for each in generators):
         return None
-    alone = [use.share for each in evidence.record.generators for use in _process_use(evidence, each)]
-    busy = {host: share for host in evidence.load_hosts if (share := generator_cores_busy(evidence, host)) is not None}
-    used = max([*alone, *(_own_share(evidence, host) for host in busy)], default=0.0)
-    return used if max(busy.values(), default=0.0) >= thresholds.generator_cpu > used else None
+    used = [use.share for each in generators for use in _process_use(evidence, each)]
+    busiest = 0.0
+    for host in evidence.load_hosts:
+        if (busy := generator_cores_busy(evidence, host)) is None:
+            continue
+        busiest = max(busiest, busy)
+        cpus = evidence.generator_cpus(host)
+        own = sum(generator_cores(each) for each in generators if each.host == host)
+        used.append((own + (cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0)) / len(cpus))
+    most = max(used, default=0.0)
+    return most if busiest >= thresholds.generator_cpu > most else None
 
 
 def generator_cores_busy(evidence: Evidence, host: str) -> float | None:
     """Return the share of time that the cores of a host's generators were busy; None without telemetry."""
-    cpus = {cpu for each in evidence.record.generators if each.host == host for cpu in each.cpus}
+    cpus = evidence.generator_cpus(host)
     busy = cores_busy(evidence, host, cpus)
     return None if busy is None else min(busy / len(cpus), 1.0)
 
 
-def _own_share(evidence: Evidence, host: str) -> float:
-    """Return the share of the cores of a host's generators that these used, with the interrupts there."""
-    generators = [each for each in evidence.record.generators if each.host == host]
-    cpus = {cpu for each in generators for cpu in each.cpus}
-    interrupts = cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0
-    return (sum(map(generator_cores, generators)) + interrupts) / len(cpus)
-
-
 def _process_use(evidence: Evidence, generator: GeneratorRecord) -> Iterator[Use]:
     """Yield the use of the available CPU by a generator: by its process, and by its busiest thread."""
-    tool = generator.argv[0].rpartition("/")[2]
-    total = len(evidence.record.generators)
+    tool, total = generator.argv[0].rpartition("/")[2], len(evidence.record.generators)
     name = f"the load tool ({tool}{f' {generator.number} of {total}' if total > 1 else ''}) on {generator.host}"
-    share = generator_cores(generator) / capacity(
-        len(generator.cpus), generator.threads, quota_of(evidence, generator.host)
-    )
+    quota = quota_of(evidence, generator.host)
+    share = generator_cores(generator) / capacity(len(generator.cpus), generator.threads, quota)
     yield Use(share, f"{name} used {units.share(share)} of the CPU available to it")
     if generator.threads is None:
         return
@@ -138,38 +128,29 @@ def server_use(evidence: Evidence, *, deducts_others: bool = True) -> Use | None
     if not services or any(not service.cpus or service.name not in used for service in services):
         return None
     deducts_others = deducts_others and evidence.disturbance == "suspect"
-    share, part = max(_server_shares(evidence, used, deducts_others=deducts_others))
+    parts: list[tuple[float, str]] = []
+    for service in services:
+        quotas = [each for each in (quota_of(evidence, service.host), service.quota) if each is not None]
+        available = capacity(len(service.cpus), service.parallelism, min(quotas, default=None))
+        parts.append((used[service.name] / available, f"service {service.name}"))
+    for host in evidence.server_hosts:
+        names = [service.name for service in services if service.host == host]
+        part = "the stack" if len(names) > 1 else f"service {names[0]}"
+        shares = _server_host_shares(evidence, host, used, deducts_others=deducts_others)
+        parts += [(min(share, 1.0), part) for share in shares]
+    share, part = max(parts)
     return Use(share, f"{part} used {units.share(share)} of the CPU available to it")
 
 
-def _server_shares(
-    evidence: Evidence, used: Mapping[str, float], *, deducts_others: bool
-) -> Iterator[tuple[float, str]]:
-    """Yield the share of its CPU that each part of the stack used, and the name of the part."""
-    for service in evidence.record.services:
-        quotas = [each for each in (quota_of(evidence, service.host), service.quota) if each is not None]
-        available = capacity(len(service.cpus), service.parallelism, min(quotas, default=None))
-        yield used[service.name] / available, f"service {service.name}"
-    for host in evidence.server_hosts:
-        services = [service for service in evidence.record.services if service.host == host]
-        part = "the stack" if len(services) > 1 else f"service {services[0].name}"
-        for share in _server_host_shares(evidence, host, services, used, deducts_others=deducts_others):
-            yield min(share, 1.0), part
-
-
 def _server_host_shares(
-    evidence: Evidence,
-    host: str,
-    services: Sequence[ServiceRecord],
-    used: Mapping[str, float],
-    *,
-    deducts_others: bool,
+    evidence: Evidence, host: str, used: Mapping[str, float], *, deducts_others: bool
 ) -> Iterator[float]:
     """Yield the shares used by all services of a host: of their CPUs, of a common quota, with kernel time of the cores.
 
     Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
     to processes count them twice, but not in the time that the cores were busy.
     """
+    services = [service for service in evidence.record.services if service.host == host]
     cpus = {cpu for service in services for cpu in service.cpus}
     total = sum(used[service.name] for service in services)
     parallelism = sum(min(len(service.cpus), service.parallelism or len(service.cpus)) for service in services)
@@ -185,19 +166,18 @@ def _server_host_shares(
             yield total / left
 
 
-@dataclass(frozen=True)
-class _Link:
+def counter_increase(evidence: Evidence, host: str, metric: str) -> float | None:
+    """Return the increase of a counter of the host over the window; None without telemetry."""
+    increases = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
+    return sum(increases) if increases else None
+
+
+class _Link(NamedTuple):
     host: str
     interface: str
     rate_bps: float
     is_ethernet: bool
     """True if the rate includes the overhead of packets on the wire; a cap counts bytes only."""
-
-
-def counter_increase(evidence: Evidence, host: str, metric: str) -> float | None:
-    """Return the increase of a counter of the host over the window; None without telemetry."""
-    increases = [each.increase_around(0, evidence.window_s) for each in evidence.telemetry.series(metric, host)]
-    return sum(increases) if increases else None
 
 
 def link_use(evidence: Evidence) -> Use | None:
@@ -224,12 +204,15 @@ def unknown_links(evidence: Evidence) -> str:
     unwatched: list[str] = []
     unrated: list[str] = []
     for host in evidence.hosts:
-        traffic = _traffic(evidence, host)
+        traffic: dict[str | None, float] = {}
+        for direction in DIRECTIONS:
+            for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):
+                if each.instance != LOOPBACK and (rate := each.rate(evidence.window_s)) is not None:
+                    traffic[each.instance] = traffic.get(each.instance, 0.0) + rate
+        carried = sum(traffic.get(link.interface, 0.0) for link in _links(evidence, host))
         if not traffic:
             unwatched.append(host)
-            continue
-        carried = sum(traffic.get(link.interface, 0.0) for link in _links(evidence, host))
-        if carried < MIN_CARRIED * max(traffic.values()):
+        elif carried < MIN_CARRIED * max(traffic.values()):
             unrated.append(host)
     reasons = [f"no telemetry for the links of {', '.join(unwatched)}"] if unwatched else []
     if unrated:
@@ -237,28 +220,16 @@ def unknown_links(evidence: Evidence) -> str:
     return "; ".join(reasons)
 
 
-def _traffic(evidence: Evidence, host: str) -> dict[str, float]:
-    by_interface: dict[str, float] = {}
-    for direction in DIRECTIONS:
-        for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):
-            rate = each.rate(evidence.window_s)
-            if each.instance not in (None, LOOPBACK) and rate is not None:
-                by_interface[str(each.instance)] = by_interface.get(str(each.instance), 0.0) + rate
-    return by_interface
-
-
 def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
     """Yield the host's interfaces with the cap of its inventory or lab, else its physical ones with their rates."""
     facts = evidence.facts_of(host)
-    cap = facts.link_bps
-    if cap is not None:
+    if facts.link_bps is not None:
         for each in evidence.telemetry.series("net_sent_bytes_total", host):
             if each.instance not in (None, LOOPBACK):
-                yield _Link(host, str(each.instance), cap, is_ethernet=False)
+                yield _Link(host, str(each.instance), facts.link_bps, is_ethernet=False)
         return
     for interface in facts.interfaces:
-        # A virtual interface reports a rate that does not limit it.
-        if interface.speed_bps and interface.virtual is False:
+        if interface.speed_bps and interface.virtual is False:  # a virtual one reports a rate that does not limit it
             yield _Link(host, interface.name, interface.speed_bps, is_ethernet=True)
 
 
@@ -273,34 +244,22 @@ def _bits_per_s(evidence: Evidence, link: _Link, direction: str) -> float | None
 
 
 def port_use(evidence: Evidence, host: str) -> tuple[float, int] | None:
-    """Return (most local ports of a load host in use at once, local ports); None if one of them is unknown."""
-    states = _counted_states(evidence, host)
+    """Return (most local ports of a load host in use at once, local ports); None if one of them is unknown.
+
+    Without failed connects, sockets prove nothing where a server's are counted with the client's.
+    """
+    if not evidence.number("errors_connect") and any(_is_same(evidence, host, each) for each in evidence.server_hosts):
+        return None
     port_range = (evidence.facts_of(host).sysctls.get(PORT_RANGE) or "").split()
     series = [each for each in evidence.telemetry.series("tcp_sockets", host) if each.instance in HOLDING_STATES]
-    sockets = {each.instance: maximum for each in series if (maximum := each.maximum(evidence.window_s)) is not None}
-    if states is None or len(port_range) != len(("first", "last")) or len(sockets) < len(HOLDING_STATES):
+    sockets = [maximum for each in series if (maximum := each.maximum(evidence.window_s)) is not None]
+    if len(port_range) != len(("first", "last")) or len(sockets) < len(HOLDING_STATES):
         return None
     first, last = map(int, port_range)
-    return sum(sockets[state] for state in states), last - first + 1
+    return sum(sockets), last - first + 1
 
 
-def _counted_states(evidence: Evidence, host: str) -> tuple[str, ...] | None:
-    """Return the states of sockets whose ports the load tool could not use; None if only failed connects could tell.
-
-    Without a failed connect, TIME_WAIT proves nothing where its ports are reused. Sockets prove nothing where a
-    server's are counted with the client's.
-    """
-    failed = evidence.number("errors_connect")
-    if failed:
-        return HOLDING_STATES
-    if any(_has_same_addresses(evidence, host, server) for server in evidence.server_hosts):
-        return None if failed is None else ()
-    if evidence.facts_of(host).sysctls.get(REUSE) == REUSE_ALWAYS:
-        return None if failed is None else (IN_USE,)
-    return HOLDING_STATES
-
-
-def _has_same_addresses(evidence: Evidence, host: str, other: str) -> bool:
+def _is_same(evidence: Evidence, host: str, other: str) -> bool:
     """Return True if two hosts are one to the network: the same name, or one machine with the same addresses."""
     own, others = (
         {address for interface in evidence.facts_of(each).interfaces for address in interface.addresses}
@@ -308,3 +267,53 @@ def _has_same_addresses(evidence: Evidence, host: str, other: str) -> bool:
     )
     is_equal = bool(own) and own == others and machine_of(evidence, host) == machine_of(evidence, other)
     return host == other or is_equal
+
+
+class Handshakes(NamedTuple):
+    """TLS handshakes in the window, by the entry's own counters."""
+
+    full: float
+    resumed: float
+
+    @property
+    def number(self) -> float:
+        """All of them."""
+        return self.full + self.resumed
+
+    @property
+    def resumed_share(self) -> float | None:
+        """Share that resumed a session; None where there was no handshake."""
+        return self.resumed / self.number if self.number else None
+
+
+def handshakes(evidence: Evidence) -> Handshakes | None:
+    """Return the handshakes of the entry; None where it counts none, or samples cover less than half of the window."""
+    rates = {
+        each.instance: each.rate(evidence.window_s)
+        for each in evidence.telemetry.series("tls_handshakes_total")
+        if each.service == evidence.entry
+    }
+    full, resumed = rates.get("full"), rates.get("resumed")
+    if full is None or resumed is None:
+        return None
+    return Handshakes(full * evidence.window_s, resumed * evidence.window_s)
+
+
+def handshakes_per_s(evidence: Evidence) -> float | None:
+    """Return the handshakes per second; None without TLS.
+
+    In slices the server counts handshakes over the load tool's own time, which may be longer than the window
+    (`Tool.overrun_s`).
+    """
+    found, load_s = handshakes(evidence), evidence.window_s
+    if evidence.record.slices:
+        load_s = max(load_s, evidence.row.duration_s or 0.0)
+    return None if found is None else found.number / load_s
+
+
+def server_cpu_s_per_handshake(evidence: Evidence) -> float | None:
+    """Return the CPU time of all services per handshake, in seconds; None where connections are kept."""
+    per_s, times = handshakes_per_s(evidence), [service.cpu_s for service in evidence.record.services]
+    if evidence.record.load.keepalive or not per_s or None in times:
+        return None
+    return sum(time for time in times if time is not None) / (per_s * evidence.window_s)

@@ -29,12 +29,6 @@ class Thresholds(Frozen):
         "long as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the "
         "generator's. 1 is never exceeded: set it for load tools whose own host does the work that is measured",
     )
-    start_spread: Share = Field(
-        default=0.02,
-        description="time from the first to the last start of a load tool, as a share of the window (or slice). Until "
-        "the last start the load is smaller than requested. The default is below the differences that runs are meant "
-        "to show",
-    )
     load_host_rate: Share = Field(
         default=0.50,
         description="rate of a load host for its share of the load, relative to the median of the other load hosts. At half "
@@ -118,7 +112,6 @@ class Thresholds(Frozen):
         default=0.02,
         description="share of the window during which a control group that benchkit did not set up withheld CPU time",
     )
-    frequency: Share = Field(default=0.95, description="share of the nominal clock rate, below which a host was slowed")
     foreign_cores: Positive = Field(
         default=0.05, description="CPU time, in cores, that other processes used on the CPUs of the trial"
     )
@@ -162,11 +155,6 @@ class Thresholds(Frozen):
         default=20,
         description="answers in a slice, for each connection in closed loops. Connections open within a tenth of a "
         "slice: with fewer answers, the first ones come later than that",
-    )
-    slice_effect: Share = Field(
-        default=0.02,
-        description="share of a trial's requests that a single slice lacks, compared with the trial's other slices "
-        "and the other cells in its round. The default is below the differences that runs are meant to show",
     )
     spread: Positive = Field(
         default=0.10,

@@ -74,11 +74,6 @@ class GeneratorRecord(Stored):
     threads: int | None = Field(
         default=None, description="maximum number of threads that generate load; None: the tool does not limit them"
     )
-    overruns: int = Field(
-        default=0,
-        description="number of its windows (in a sliced block: slices) after which it did not end by itself and was "
-        "terminated",
-    )
     result: LoadResult | None = Field(default=None, description="its own result; None: its output could not be parsed")
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import pandas as pd
 
-from benchkit.judge.verdicts.summary import checks_by_trial, verdict_label
+from benchkit.judge.verdict_summary import checks_by_trial, verdict_label
 from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.safe_text import clean
 

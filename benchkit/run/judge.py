@@ -11,16 +11,15 @@ import pyarrow.compute as pc
 
 from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.runs.run_data import run_data_from_tables
-from benchkit.judge.checks.cold import first_over_last
-from benchkit.judge.checks.noisy_host import foreign_share
+from benchkit.judge.checks.between_trials import first_over_last
+from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
 from benchkit.judge.evidence import Evidence, RunEvidence, requested_metrics
-from benchkit.judge.handshakes import handshakes_per_s, resumed_share, server_cpu_s_per_handshake
 from benchkit.judge.run_differences import BLOCK_STAGE, RUN_STAGES
 from benchkit.judge.sliced_blocks import neighbour_share
 from benchkit.judge.trial_telemetry import TrialTelemetry
-from benchkit.judge.verdicts.exclusions import exclusions_from_findings
-from benchkit.judge.verdicts.judgement import judge_run, judge_trial, verdict_of
+from benchkit.judge.usage import handshakes, handshakes_per_s, server_cpu_s_per_handshake
+from benchkit.judge.verdicts import exclusions_from_findings, judge_run, judge_trial, verdict_of
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import ComponentRow, Row
 from benchkit.models.run import Manifest
@@ -92,6 +91,7 @@ class Judge:
         evidence = self._evidence(record, tables)
         judgement = judge_trial(evidence, self._thresholds)
         self._exclusions += exclusions_from_findings(judgement.invalid)
+        resumed = handshakes(evidence)
         trial = replace(
             tables.trial,
             rate_first_over_last=first_over_last(evidence),
@@ -102,7 +102,7 @@ class Judge:
             neighbour_share=neighbour_share(record),
             other_program=next((each.title for each in record.other_programs), None),
             other_program_cores=next((each.cores for each in record.other_programs), None),
-            resumed_share=resumed_share(evidence),
+            resumed_share=None if resumed is None else resumed.resumed_share,
             handshakes_per_s=handshakes_per_s(evidence),
             server_cpu_s_per_handshake=server_cpu_s_per_handshake(evidence),
             verdict=judgement.verdict,

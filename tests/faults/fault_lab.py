@@ -12,7 +12,7 @@ from typing import Any
 from benchkit.document import parse_document
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.verdicts.judgement import judge_run
+from benchkit.judge.verdicts import judge_run
 from benchkit.lab.lab import Lab
 from benchkit.plan.model import RunPlan
 from benchkit.run.events import Event, TrialBegun, TrialJudged, TrialRetried, TrialWithoutResult

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.judge.checks.unstable import REFERENCE_BLOCKS
+from benchkit.judge.checks.between_trials import REFERENCE_BLOCKS
 from tests.faults.conftest import FaultLabs
 from tests.faults.disturbances import DisturbanceMonitor
 from tests.faults.fault_lab import FaultLab, JudgedTrial

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.runs.findings import RatioBasis, StoredFinding, disturbed_trials, findings_of, ratio_basis
-from benchkit.judge.checks import cold, conditions
-from benchkit.judge.verdicts.exclusions import exclusions as verdict_exclusions
+from benchkit.judge.checks import between_trials, conditions
+from benchkit.judge.verdicts import exclusions as verdict_exclusions
 from benchkit.models.base import Frozen
 from benchkit.models.design import Design, design_of, until_of
 from benchkit.models.metrics import CAPACITY, CPU, GOODPUT, RPS
@@ -24,7 +24,7 @@ from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load, load_columns, load_trials
 
-IGNORED_CHECKS = (conditions.OBSERVED.code, cold.CHECK.code)
+IGNORED_CHECKS = (conditions.OBSERVED.code, between_trials.COLD.code)
 """Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
 
 

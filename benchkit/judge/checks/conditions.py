@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.judge.check import ALL, SERVER_CPU, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.cpu_time import machine_of
 from benchkit.judge.evidence import Evidence
 from benchkit.models.protocol import Negotiated
@@ -71,28 +71,6 @@ def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResu
 
 SERVICE_RESTARTED = Check(
     "service-restarted", "the process under test changed", of_trial=_changed_processes, reads="servers"
-)
-
-
-def _escaped_children(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    """Name the services whose CPU time may lack their children's: no control group counts them."""
-    seen = [f"service {each.name}: {each.escape}" for each in evidence.record.services if each.escape is not None]
-    if not seen:
-        return ()
-    return [
-        Finding(
-            severity="suspect",
-            metrics=SERVER_CPU,
-            seen="; ".join(seen),
-            threshold="limit: none",
-            means="The CPU time covers its process tree only, and may be many times too small.",
-            advice="Use a host where benchkit may create control groups (root, or a delegated group), which count all.",
-        )
-    ]
-
-
-ESCAPED_CHILDREN = Check(
-    "escaped-children", "the CPU time of some children is missing", of_trial=_escaped_children, reads="servers"
 )
 
 

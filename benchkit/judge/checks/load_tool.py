@@ -1,4 +1,4 @@
-"""Checks of what the load tool did: the ceilings of tools, the load of each host, requests for percentiles, rates."""
+"""Checks of what the load tool did: its ceilings, its hosts, requests for percentiles, target rates, capacities."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 
 from benchkit import units
-from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import quota_withheld
-from benchkit.judge.evidence import Evidence
+from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.usage import generator_use, link_use, server_use
-from benchkit.models.metrics import LATENCIES, P99, PERCENTILES, metric_named
+from benchkit.models.load import RATE
+from benchkit.models.metrics import CAPACITY, GOODPUT, LATENCIES, P99, PERCENTILES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 HEY_CAP = "hey-cap"
@@ -68,61 +69,34 @@ def _other_connections(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _load_hosts(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the load hosts of a trial: when they started, and the rate of each for its share of the load."""
+    """Compare the rate of each load host for its share of the load with the median of the others."""
     if len(evidence.load_hosts) < 2:  # noqa: PLR2004
         return ()
-    late = list(_late_start(evidence, thresholds))
-    rates = _rates_of_hosts(evidence)
-    if rates is None:
-        return late or SkippedCheck(why="the rate of each load host is not known")
-    return [*late, *_slow_host(rates, thresholds)]
-
-
-UNEVEN_LOAD = Check("uneven-load", "a load host started late, or was slower than the others", of_trial=_load_hosts)
-
-
-def _late_start(evidence: Evidence, thresholds: Thresholds) -> Iterator[Finding]:
-    record = evidence.record
-    length_s = record.slices[0].duration_s if record.slices else evidence.window_s
-    if record.start_spread_s <= thresholds.start_spread * length_s:
-        return
-    last = max(record.generators, key=lambda each: each.late_s)
-    yield Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"the load tool on {last.host} started {units.seconds(record.start_spread_s)} after the first one",
-        threshold=f"limit: {units.share(thresholds.start_spread)} of {units.seconds(length_s)}",
-        means="Until then the load was smaller than requested.",
-        advice=f"Find what delays processes on {last.host}, such as a busy core, or make windows longer.",
-    )
-
-
-def _rates_of_hosts(evidence: Evidence) -> dict[str, float] | None:
-    """Return the rate of each load host, divided by its part of connections or target rate; None: unknown."""
     rates: dict[str, float] = dict.fromkeys(evidence.load_hosts, 0.0)
     shares = dict(rates)
     for each in evidence.record.generators:
         if each.result is None or each.result.rps is None:
-            return None
+            return SkippedCheck(why="the rate of each load host is not known")
         rates[each.host] += each.result.rps
         shares[each.host] += each.load.connections if each.load.rate is None else each.load.rate
-    return {host: rates[host] / shares[host] for host in rates}
-
-
-def _slow_host(rates: Mapping[str, float], thresholds: Thresholds) -> Iterator[Finding]:
+    rates = {host: rates[host] / shares[host] for host in rates}
     slowest = min(rates, key=rates.__getitem__)
-    others = median(rate for host, rate in rates.items() if host != slowest)
-    if rates[slowest] >= thresholds.load_host_rate * others:
-        return
-    yield Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"{slowest} had {units.share(rates[slowest] / others)} of the median rate of the other load hosts, for its "
-        "share of the load",
-        threshold=f"limit: {units.share(thresholds.load_host_rate)}",
-        means="Its connections waited longer than the others, so that rates and latencies mix unlike load hosts.",
-        advice=f"Find what slows {slowest}: a busy core, its link, its way to the server; or remove it from the inventory.",
-    )
+    share = rates[slowest] / median(rate for host, rate in rates.items() if host != slowest)
+    if share >= thresholds.load_host_rate:
+        return ()
+    return [
+        Finding(
+            severity="suspect",
+            metrics=LOAD,
+            seen=f"{slowest} had {units.share(share)} of the median rate of the other load hosts, for its share of the load",
+            threshold=f"limit: {units.share(thresholds.load_host_rate)}",
+            means="Its connections waited longer than the others, so that rates and latencies mix unlike load hosts.",
+            advice=f"Find what slows {slowest}: a busy core, its link, its way to the server; or remove it from the inventory.",
+        )
+    ]
+
+
+UNEVEN_LOAD = Check("uneven-load", "a load host was slower than the others", of_trial=_load_hosts)
 
 
 def required_requests(metric: str, thresholds: Thresholds) -> float:
@@ -133,7 +107,7 @@ def required_requests(metric: str, thresholds: Thresholds) -> float:
 def _samples_of_percentiles(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the number of requests with what the requested percentiles need.
 
-    Other percentiles in the table are excluded where they are used (`benchkit.judge.verdicts.exclusions`), but as
+    Other percentiles in the table are excluded where they are used (`benchkit.judge.verdicts`), but as
     the scenario does not ask about them, they are no finding.
     """
     requests = evidence.number("requests")
@@ -269,3 +243,94 @@ def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
         "Neither the load tool nor the server was out of CPU.",
         "Find what requests wait for: a lock or delay in the server, too few connections, or the network.",
     )
+
+
+AT_SHARES = (*LATENCIES, GOODPUT, "overload_error_share", "recovery_s")
+"""Metrics that are compared at a share of a capacity."""
+MORE_LOAD = "give the load tool more cores, threads or processes, or add a load host."
+
+
+def _search_end(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Read how the search that the trial followed had ended."""
+    found, goal = evidence.record.capacity, evidence.record.load.capacity
+    if found is None or goal is None:
+        return ()
+    probes = units.counted(len(found.probes), "probe")
+    if found.high is not None and found.low is not None:
+        if found.precision <= goal.precision:
+            return ()
+        return [
+            Finding(
+                severity="suspect",
+                metrics=(CAPACITY,),
+                seen=f"after {probes} the interval of the capacity is {units.rate(found.low)} to "
+                f"{units.requests_per_s(found.high)}, {units.share(found.precision)} to one side; the search ended because "
+                f"{found.reason}",
+                threshold=f"limit: {units.share(goal.precision)}, as the scenario asks",
+                means="Whether a rate keeps the objective depended on chance, or too few probes could be used.",
+                advice="Give the search more time (budget_s), or longer probes (duration_s).",
+            )
+        ]
+    limited = sum(probe.outcome == "generator" for probe in found.probes)
+    unusable = [probe.why for probe in found.probes if probe.outcome == "unusable"]
+    clauses = [
+        *([f"the load tool was the limit of {limited} of {probes}"] if limited else []),
+        *([f"{len(unusable)} of {probes} cannot be used ({unusable[-1]})"] if unusable else []),
+    ]
+    held, tried = found.highest_held, found.highest_tried
+    kept = (
+        "no rate kept the objective"
+        if held is None
+        else f"the objective was kept at up to {units.requests_per_s(held)}"
+    )
+    return [
+        Finding(
+            severity="invalid",
+            metrics=(CAPACITY,),
+            seen=f"{' and '.join(clauses) or f'none of {probes} failed'}: {kept}"
+            + ("" if tried is None else f", and the highest rate tried is {units.rate(tried)}"),
+            threshold="limit: probes at which the server is the limit",
+            means="No probe shows a rate that the server does not keep: its capacity is not bounded.",
+            advice="Run it again on a quieter host, or with longer probes."
+            if len(unusable) > limited
+            else MORE_LOAD.capitalize(),
+        )
+    ]
+
+
+def _shares_of_bounds(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
+    """Find the trials at a share of a capacity of which only a lower bound is known."""
+    load = evidence.manifest.scenario.get("load") or {}
+    rate = load.get(RATE)
+    share = (rate if isinstance(rate, Mapping) else load).get("share_of_capacity")
+    if share is None:
+        return {}
+    trials, factor = evidence.trials, str(share).removeprefix("$")
+    others = {
+        cell.cell_id: tuple((name, level) for name, level in cell.levels.items() if name != factor)
+        for cell in evidence.manifest.cells
+    }
+    is_search = (trials["kind"] == "calibrate") & trials["capacity_rps"].notna()
+    unbounded = trials[is_search & trials["capacity_high"].isna()]
+    lows = {others[str(cell)]: low for cell, low in zip(unbounded["cell_id"], unbounded["capacity_low"], strict=True)}
+    measured = trials[trials["kind"] == "measure"]
+    return {
+        str(trial_id): [
+            Finding(
+                severity="suspect",
+                metrics=AT_SHARES,
+                seen="the capacity, of which the target rate is a share, is at least "
+                f"{units.requests_per_s(float(lows[others[str(cell)]]))}",
+                threshold="limit: a capacity with an interval",
+                means="The figures hold at this rate, which may be a smaller share of the capacity than asked for.",
+                advice=f"Read them by their rate, or {MORE_LOAD}",
+            )
+        ]
+        for trial_id, cell in zip(measured["trial_id"], measured["cell_id"], strict=True)
+        if others.get(str(cell)) in lows
+    }
+
+
+CAPACITY_FOUND = Check(
+    "capacity-found", "the search for the capacity did not find it", of_trial=_search_end, of_run=_shares_of_bounds
+)

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from benchkit.judge.check import Check
-from benchkit.judge.checks import (
-    capacity_found,
-    changed_response,
-    cold,
-    conditions,
-    drifted_host,
-    load_tool,
-    noisy_host,
-    plateau,
-    slices,
-    throttled,
-    unequal_responses,
-    unstable,
-)
+from benchkit.judge.checks import between_trials, conditions, disturbances, load_tool, responses, slices
 from benchkit.judge.checks.limits import LIMIT_CHECKS
 from benchkit.registry import Registry
 
 _ALL = (
     conditions.OBSERVED,
-    LIMIT_CHECKS["overran"],
     conditions.SERVICE_RESTARTED,
-    conditions.ESCAPED_CHILDREN,
+    LIMIT_CHECKS["escaped-children"],
     LIMIT_CHECKS["errors"],
     LIMIT_CHECKS["other-sizes"],
-    unequal_responses.CHECK,
-    changed_response.CHECK,
+    responses.UNEQUAL_RESPONSES,
+    responses.CHANGED_RESPONSE,
     conditions.PROTOCOL_MISMATCH,
     LIMIT_CHECKS["handshake-share"],
     LIMIT_CHECKS["missing-connections"],
@@ -40,23 +26,22 @@ _ALL = (
     load_tool.UNEVEN_LOAD,
     LIMIT_CHECKS["link-saturated"],
     load_tool.RATE_HELD,
-    capacity_found.CHECK,
+    load_tool.CAPACITY_FOUND,
     load_tool.TOOL_LIMIT,
     LIMIT_CHECKS["littles-law"],
-    throttled.CHECK,
-    noisy_host.CHECK,
+    disturbances.THROTTLED,
+    disturbances.NOISY_HOST,
     LIMIT_CHECKS["stalled"],
     conditions.SHARED_CPUS,
     LIMIT_CHECKS["server-idle"],
     slices.BUSY_NEIGHBOUR,
     slices.CARRY_OVER,
     LIMIT_CHECKS["few-requests-in-slice"],
-    slices.DISTURBED_SLICE,
-    cold.CHECK,
+    between_trials.COLD,
     load_tool.TOO_FEW_SAMPLES,
-    plateau.CHECK,
-    unstable.CHECK,
-    drifted_host.CHECK,
+    between_trials.PLATEAU,
+    between_trials.UNSTABLE,
+    between_trials.DRIFTED_HOST,
 )
 
 CHECKS: Registry[Check] = Registry(

@@ -1,4 +1,4 @@
-"""Checks of sliced blocks: their servers without load, what a slice left behind, and single slices."""
+"""Checks of sliced blocks: servers that work without load, and what a slice leaves behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import special
 from benchkit import units
 from benchkit.judge.check import LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import EMPTY, neighbour_inequality, neighbour_share, ordered_slices, sliced_trials
+from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share, ordered_slices, sliced_trials
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.inference import ALPHA, holm
 from benchkit.stats.samples import Reals
@@ -90,15 +90,16 @@ def _carry_over_of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunChec
     slices = ordered_slices(evidence)
     if slices.empty:
         return {}
-    trial_ids = slices.groupby("cell_id")["trial_id"].unique()
     effects = carry_over(slices)
     if not effects:
         why = "too few slices to compare those after another cell with those after their own"
-        return {str(each): SkippedCheck(why=why) for ids in trial_ids for each in ids}
+        return dict.fromkeys(map(str, slices["trial_id"]), SkippedCheck(why=why))
     results: dict[str, CheckResult] = {}
     for cell_id, effect in effects.items():
         if effect.p <= ALPHA and abs(effect.log_effect) > math.log1p(thresholds.carry_over):
-            results |= {str(each): [_carry_over_finding(effect, thresholds)] for each in trial_ids[cell_id]}
+            of_cell = slices.loc[slices["cell_id"] == cell_id, "trial_id"]
+            finding = _carry_over_finding(effect, thresholds)
+            results |= {trial_id: [finding] for trial_id in map(str, of_cell)}
     return results
 
 
@@ -110,8 +111,7 @@ def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
 
     It is estimated by least squares on the log rates of slices. Each cell and each round have an effect in each block.
     So neither differences between cells nor the host's drift matter (Jones & Kenward, Design and Analysis of Cross-Over
-    Trials, 2014, ch. 4). Slices without an answer, which `disturbed-slice` reports, do not count: one would outweigh
-    all others.
+    Trials, 2014, ch. 4). Slices without an answer do not count: one would outweigh all others.
     """
     known = slices[slices["log_rps"].notna() & (slices["requests"] > 0) & slices["before"].notna()]
     cells = sorted(set(known["cell_id"]))
@@ -147,58 +147,4 @@ def _carry_over_finding(effect: CarryOver, thresholds: Thresholds) -> Finding:
         threshold=f"limit: {units.share(thresholds.carry_over)}, p {ALPHA:g}",
         means="What another cell left behind (closing connections, full caches, unfinished work) is in its rate.",
         advice="Use longer slices (slice_s), or design: blocks.",
-    )
-
-
-OUTLYING = 5.0
-"""Robust standard deviations of a trial's slices: normal ones lie that far out once in three million."""
-MAD_TO_SD = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-
-
-def _disturbed_slices(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Look for slices far below the others of their trial, in comparison with the block's other cells in their round.
-
-    A slowdown of the whole round is no finding. No slice is removed, as a low value alone is no reason.
-    """
-    slices = ordered_slices(evidence)
-    results: dict[str, CheckResult] = {}
-    for _, block in slices.groupby("block"):
-        logs = block.pivot_table(index="slice", columns="trial_id", values="log_rps")
-        logs = logs - logs.median()
-        for trial_id in logs.columns:
-            others = logs.drop(columns=trial_id)
-            relative = (logs[trial_id] - others.median(axis=1).fillna(0.0)).dropna()
-            if finding := _disturbed_finding(
-                block[block["trial_id"] == trial_id].set_index("slice"), relative, thresholds
-            ):
-                results[str(trial_id)] = [finding]
-    return results
-
-
-DISTURBED_SLICE = Check("disturbed-slice", "something slowed a single slice", of_run=_disturbed_slices)
-
-
-def _disturbed_finding(slices: pd.DataFrame, relative: pd.Series[float], thresholds: Thresholds) -> Finding | None:
-    """Return the finding on the slices of a trial, given their log rates relative to all others, or None."""
-    logs: Reals = np.asarray(relative, dtype=np.float64)
-    spread = MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))
-    requests: Reals = slices["requests"].reindex(relative.index).to_numpy(dtype=np.float64)
-    missing = np.maximum(requests, EMPTY) * np.expm1(-logs) / requests.sum()
-    outlying = (logs < -OUTLYING * spread) & (missing > thresholds.slice_effect)
-    if not outlying.any():
-        return None
-    worst = int(np.argmax(np.where(outlying, missing, -1)))
-    started_s = float(slices["started_s"].reindex(relative.index).iloc[worst])
-    rest = int(outlying.sum()) - 1
-    rate = units.share(math.exp(logs[worst])) if requests[worst] else "none"
-    return Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"slice {relative.index[worst]}, {started_s:.1f} s into the block, has {rate} of the rate that the others "
-        f"lead to expect; the trial lacks {units.share(float(missing[worst]))} of its requests"
-        f"{f'; further slices like it: {rest}' if rest else ''}",
-        threshold=f"limit: {units.share(thresholds.slice_effect)}, {OUTLYING:g} standard deviations",
-        means="Something slowed this slice alone; the trial still counts, with all of its slices.",
-        advice="Look at the slices of the block (figure slices): in a longer window each of them counts for less.",
     )

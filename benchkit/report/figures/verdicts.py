@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchkit import units
-from benchkit.judge.verdicts.summary import count_verdicts
+from benchkit.judge.verdict_summary import count_verdicts
 from benchkit.report.figure import ReportFigure
 from benchkit.report.layout import WIDTH_IN, mark_legend, row_text_size, rows_height, text_width
 from benchkit.report.panels import FigureRow, Panel, Scale, draw_marks, draw_rows, notes

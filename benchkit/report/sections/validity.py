@@ -9,7 +9,7 @@ from benchkit import units
 from benchkit.comparison.agreement import Agreement, sentence, title_and_format
 from benchkit.judge.check import describe_metrics
 from benchkit.judge.checks.registry import CHECKS
-from benchkit.judge.verdicts.summary import (
+from benchkit.judge.verdict_summary import (
     FindingGroup,
     SkippedCheckGroup,
     count_verdicts,

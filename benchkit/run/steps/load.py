@@ -265,7 +265,6 @@ def _add_generator(
             share = min(1.0, (run.measured_s if slice_s is None else slice_s) / (run.ended_s - run.started_s))
             cpu_s += share * (run.ended.user_s + run.ended.system_s)
     record = GeneratorRecord(
-        overruns=sum(run.overran for run in runs),
         number=generator.number,
         host=generator.host,
         argv=runs[0].generator.argv,

@@ -43,23 +43,20 @@ def test_a_script_keeps_its_scenarios_and_thresholds(lab: Lab, tmp_path: Path) -
         "scenarios: { few: { executor: 'shared-iterations', vus: 3, iterations: 90 } }, "
         "thresholds: { http_req_duration: ['p(95)<0.0001'], http_reqs: ['count<1000'] }"
     )
-    result, record = run_script(lab, tmp_path, options)
+    result, _ = run_script(lab, tmp_path, options)
     assert (result["requests"], result["status"], result["complete"]) == (90, {"200": 90}, True)
     (crossed,) = [note["message"] for note in result["notes"] if note["code"] == "k6-thresholds"]
     assert crossed == "k6 says: thresholds on metrics 'http_req_duration' have been crossed"
-    assert record.generators[0].overruns == 0
 
 
 def test_a_script_without_scenarios_has_the_connections_and_the_window(lab: Lab, tmp_path: Path) -> None:
     result, record = run_script(lab, tmp_path, "discardResponseBodies: true", warmup_s=1)
     assert result["requests"] > 10
     assert 1.5 < result["duration_s"] < record.wall_s, "to the last answer, which a busy machine delays"
-    assert record.generators[0].overruns == 0
 
 
 def test_a_script_beyond_its_window_is_ended_and_judged_by_its_window(lab: Lab, tmp_path: Path) -> None:
     result, record = run_script(lab, tmp_path, "vus: 2, duration: '10m'", duration_s=1)
-    assert record.generators[0].overruns == 1
     assert record.generators[0].wall_s == pytest.approx(1)
     assert result["requests"] > 10
     assert result["duration_s"] < 1.5

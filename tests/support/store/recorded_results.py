@@ -14,7 +14,7 @@ import pandas as pd
 
 import benchkit
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.verdicts.judgement import judge_run, verdict_of
+from benchkit.judge.verdicts import judge_run, verdict_of
 from benchkit.models.run import Manifest
 from benchkit.store.store import open_store
 from benchkit.store.tables import RunTables

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from benchkit.judge.check import ALL, Finding
-from benchkit.judge.verdicts.exclusions import exclusions
-from benchkit.judge.verdicts.judgement import combine_results
+from benchkit.judge.verdicts import combine_results, exclusions
 from benchkit.models.metrics import METRICS
 from benchkit.store.parquet_files import arrow_table
 from tests.support.comparison.fixtures import manifest_of, trials_of

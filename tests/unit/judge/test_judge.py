@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.verdicts.judgement import judge_run, judge_trial
+from benchkit.judge.verdicts import judge_run, judge_trial
 from benchkit.models.thresholds import Thresholds
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (

@@ -36,10 +36,13 @@ def test_load_host_without_telemetry() -> None:
 
 def test_ports_of_a_load_host_without_telemetry() -> None:
     short = build_load(keepalive=False)
-    reported = skip_reason("ports-exhausted", trial_with_unwatched_host(load=short))
-    assert reported == "unknown: the sockets, the port range or the failed connects of other"
+    reported = skip_reason("ports-exhausted", trial_with_unwatched_host(load=short, row={"errors_connect": 3}))
+    assert reported == "the sockets or the port range of other are unknown"
     full: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930}}
-    assert finding_of("ports-exhausted", trial_with_unwatched_host(full, load=short)) is not None
+    assert (
+        finding_of("ports-exhausted", trial_with_unwatched_host(full, load=short, row={"errors_connect": 3}))
+        is not None
+    )
 
 
 def test_drops_of_a_server_host_without_telemetry() -> None:
@@ -50,7 +53,7 @@ def test_drops_of_a_server_host_without_telemetry() -> None:
 
 def test_throttling_of_a_host_without_telemetry() -> None:
     reported = skip_reason("throttled", trial_with_unwatched_host())
-    assert reported == "unknown: stolen CPU time of other; nominal clock rate of other"
+    assert reported == "unknown: CPU time that the hypervisor withheld from other"
     assert finding_of("throttled", trial_with_unwatched_host(core_counters("sut", 0, user=0.9, steal=0.1))) is not None
 
 
@@ -66,4 +69,7 @@ def test_throttling_by_a_quota_is_unknown_only_with_a_quota(watched: tuple[Watch
     if known:
         assert finding_of("throttled", evidence) is None
     else:
-        assert skip_reason("throttled", evidence) == "unknown: CPU time withheld by a quota of sut"
+        assert (
+            skip_reason("throttled", evidence)
+            == "unknown: CPU time that a CPU quota that the scenario does not state withheld from sut"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.judge.checks import cold
+from benchkit.judge.checks.between_trials import _request_counts
 from benchkit.judge.trial_telemetry import MetricSeries, TrialTelemetry
 from benchkit.models.rows import Columns, TelemetryRow
 from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, telemetry_columns
@@ -82,7 +82,7 @@ def test_request_counts_of_processes_are_interpolated_and_summed(seed: int) -> N
         ("requests_total", "sut", "app", str(number)): dict(zip(t_s.tolist(), counts.tolist(), strict=True))
         for number, (t_s, counts) in enumerate(looks, 1)
     }
-    found = cold._request_counts(build_trial(counted))
+    found = _request_counts(build_trial(counted))
     assert isinstance(found, tuple)
     t_s, served = found
     seen = TrialTelemetry(telemetry_columns(counted)).series("requests_total")

@@ -42,15 +42,3 @@ def test_full_accept_queue_is_suspect(depth: int, *, expected: bool) -> None:
     found = finding_of("accept-overflow", build_trial({("accept_queue", "sut", "app", "0.0.0.0:8080"): {1.0: depth}}))
     assert (found is not None) == expected
     assert found is None or found.severity == "suspect"
-
-
-def test_the_kernels_warning_is_evidence_and_no_finding_of_its_own() -> None:
-    warning: Telemetry = {("syn_flood_warnings_total", "sut", "app", None): {-0.9: 0.0, -0.01: 1.0, 3.05: 1.0}}
-    assert finding_of("accept-overflow", build_trial(warning)) is None
-    found = finding_of("accept-overflow", build_trial(warning | counter_increase("listen_drops_total", 1)))
-    assert found is not None
-    assert found.seen.endswith("; the kernel's log warned of possible SYN flooding on the port of app")
-    silent = {key: dict.fromkeys(samples, 0.0) for key, samples in warning.items()}
-    found = finding_of("accept-overflow", build_trial(silent | counter_increase("listen_drops_total", 1)))
-    assert found is not None
-    assert "SYN flooding" not in found.seen

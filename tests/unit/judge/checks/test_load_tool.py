@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from benchkit.judge.check import LOAD
 from benchkit.judge.evidence import Evidence
 from benchkit.models.load import Shape
 from benchkit.models.load_result import LoadResult
@@ -18,7 +17,6 @@ from tests.support.judge.builders import (
     build_generator,
     build_load,
     build_service,
-    build_slices,
     build_trial,
     core_counters,
     cpu_time,
@@ -65,23 +63,6 @@ def generators(
 
 
 ALIKE: dict[str, float | None] = {"load1": 1000.0, "load2": 1100.0, "load3": 900.0}
-
-
-@pytest.mark.parametrize(("spread_s", "expected"), [(0.02 * WINDOW_S, False), (0.021 * WINDOW_S, True)])
-def test_a_load_host_that_starts_late_is_named(spread_s: float, *, expected: bool) -> None:
-    late = generators(ALIKE, {"load1": 0.001, "load2": spread_s})
-    found = finding_of("uneven-load", build_trial(generators=late, start_spread_s=spread_s))
-    assert (found is not None) == expected
-    assert found is None or (found.severity, found.metrics) == ("suspect", LOAD)
-    assert found is None or found.seen == "the load tool on load2 started 63.0 ms after the first one"
-
-
-def test_the_spread_of_a_sliced_trial_counts_against_the_length_of_a_slice() -> None:
-    trial = build_trial(generators=generators(ALIKE), start_spread_s=0.006, slices=build_slices())
-    found = finding_of("uneven-load", trial)
-    assert found is not None
-    assert found.threshold == "limit: 2.0 % of 250 ms"
-    assert finding_of("uneven-load", trial, start_spread=0.03) is None
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(501.0, False), (499.0, True)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.judge.check import ALL
-from benchkit.judge.checks.noisy_host import foreign_share
+from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.evidence import Evidence
 from benchkit.models.trial import ProfileRecord
 from tests.support.judge.builders import (

@@ -45,7 +45,7 @@ def test_a_class_with_other_sizes_is_named(other: int, is_found: bool) -> None: 
     )
     assert (found is not None) is is_found
     assert found is None or found.seen == (
-        "answers have other sizes than expected: 1.1 % of shop, with 12 to 18 bytes, not 10 to 20"
+        "1.1 % of the answers to shop have other sizes than expected, of 12 to 18 bytes"
     )
 
 

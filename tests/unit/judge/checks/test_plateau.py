@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from benchkit.judge.check import RATES
 from tests.support.comparison.fixtures import manifest_of, trials_of
-from tests.support.judge.builders import SERVERS, run_findings, skipped_trials, trial_ids
+from tests.support.judge.builders import SERVERS, run_findings, trial_ids
 
 
 def plateau_trials(rates: Sequence[float], cores: Sequence[float], cells: Sequence[str] | None = None) -> pd.DataFrame:
@@ -52,9 +51,3 @@ def test_one_server_under_three_loads_is_no_plateau() -> None:
 def test_target_rate_is_no_plateau() -> None:
     trials = plateau_trials((1000, 1000, 1000), (0.3, 0.6, 0.9)).assign(rate_requested=1000.0)
     assert run_findings("plateau", manifest_of(SERVERS), trials) == {}
-
-
-def test_cell_of_unknown_cpu_is_skipped() -> None:
-    trials = plateau_trials((1000, 1000, 1000), (0.3, 0.6, 0.9))
-    trials.loc[trials["cell_id"] == "stack=b", "server_cpu_s_per_request"] = np.nan
-    assert skipped_trials("plateau", manifest_of(SERVERS), trials) == trial_ids("stack=b")

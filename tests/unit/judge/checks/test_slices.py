@@ -122,30 +122,6 @@ def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 2
     return slice_rows(logs, orders)
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(1.0, True), (0.5, True), (0.3, False), (0.0, False)])
-def test_slice_slowed_alone(lost: float, *, expected: bool) -> None:
-    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
-    findings = run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slices_with_loss(lost))
-    assert set(findings) == ({"r1.stack=a.b1"} if expected else set())
-    for found in findings.values():
-        assert (found.severity, found.metrics) == ("suspect", LOAD)
-        assert found.seen.startswith("slice 7, ")
-
-
-def test_round_slowed_for_all_cells_is_no_finding() -> None:
-    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
-    slices = slices_with_loss(0.7, in_all_cells=True)
-    assert run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slices) == {}
-
-
-def test_slices_that_all_vary_as_much_are_no_finding() -> None:
-    generator = np.random.default_rng(3)
-    trials = trials_of({cell: [1e4] for cell in TWO_CELLS}, slices=20)
-    logs = {cell: 9 + 0.5 * generator.standard_normal((1, 20)) for cell in TWO_CELLS}
-    orders = generator.permuted(np.broadcast_to(np.arange(2), (1, 20, 2)), axis=2)
-    assert run_findings("disturbed-slice", manifest_of(SERVERS[:2]), trials, slices=slice_rows(logs, orders)) == {}
-
-
 @pytest.mark.parametrize(("answers", "expected"), [(20, False), (19, True)])
 def test_answers_of_each_connection(answers: int, *, expected: bool) -> None:
     trial = build_trial(slices=build_slices(12), row={"requests": 12 * 64 * answers})

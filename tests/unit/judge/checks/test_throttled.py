@@ -12,7 +12,6 @@ from tests.support.judge.builders import (
     build_trial,
     core_counters,
     finding_of,
-    skip_reason,
 )
 
 
@@ -44,24 +43,4 @@ def test_a_container_at_its_own_limit_is_no_throttled_host() -> None:
     of_host: Telemetry = {("cgroup_throttled_s_total", "sut", None, None): {-0.01: 0.0, 3.05: 0.5 * WINDOW_S}}
     found = finding_of("throttled", build_trial({**of_container, **of_host}, services=(limited,)))
     assert found is not None
-    assert "a CPU quota withheld CPU time from sut" in found.seen
-
-
-@pytest.mark.parametrize(("hertz", "expected"), [(2.38e9, False), (2.37e9, True)])
-def test_low_clock_rate(hertz: float, *, expected: bool) -> None:
-    found = finding_of("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): {1.0: hertz}}))
-    assert (found is not None) == expected
-    assert found is None or found.severity == "suspect"
-
-
-def test_clock_rate_counts_only_under_load() -> None:
-    """Let the core clock down before and after the load."""
-    idle = {-0.01: 1.2e9, 3.02: 1.2e9}
-    assert finding_of("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): {**idle, 1.0: 2.6e9}})) is None
-    reported = skip_reason("throttled", build_trial({("cpu_frequency_hz", "sut", None, "0"): idle}))
-    assert reported == "unknown: clock rate under load of sut"
-
-
-def test_idle_core_may_clock_down() -> None:
-    slow: Telemetry = {("cpu_frequency_hz", "load", None, "1"): {1.0: 1.2e9}}
-    assert finding_of("throttled", build_trial({**slow, **core_counters("load", 1, user=0.4)})) is None
+    assert "withheld CPU time from sut: 50.0 % of the window" in found.seen

@@ -1,18 +1,86 @@
-"""Check noisy-host: something else ran on the host's CPUs."""
+"""Checks of disturbances from outside the run: throttled (CPU time withheld), noisy-host (other programs)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchkit import units
-from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
-from benchkit.judge.cpu_time import INTERRUPTS, CpuUsage, cores_busy, cores_spent, cpu_usage, machine_of
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.cpu_time import (
+    INTERRUPTS,
+    CpuUsage,
+    cores_busy,
+    cores_spent,
+    cpu_usage,
+    host_stolen_share,
+    machine_of,
+    quota_withheld,
+)
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import balances
+from benchkit.judge.sliced_blocks import balances, log_speed
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
+
+WITHHELD_ADVICE = "Use a dedicated machine without a quota, or run again when the others are quiet."
+
+
+def _withheld_time(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+    """Look for CPU time of each host that a hypervisor or a control group withheld; `of_run` judges sliced blocks."""
+    findings: list[Finding] = []
+    unknown: list[str] = []
+    for host in evidence.hosts:
+        stolen, withheld = host_stolen_share(evidence, host), quota_withheld(evidence, host)
+        for share, limit, who, of in (
+            (stolen, thresholds.steal, "the hypervisor", "of the CPU time"),
+            (withheld, thresholds.throttled, "a CPU quota that the scenario does not state", "of the window"),
+        ):
+            if share is None:
+                unknown.append(f"CPU time that {who} withheld from {host}")
+            elif share > limit and not evidence.record.slices:
+                findings.append(
+                    Finding(
+                        severity=evidence.disturbance,
+                        metrics=ALL,
+                        seen=f"{who} withheld CPU time from {host}: {units.share(share)} {of}",
+                        threshold=f"limit: {units.share(limit)}",
+                        means="The host did less than it can.",
+                        advice=WITHHELD_ADVICE,
+                    )
+                )
+    return findings if findings or not unknown else SkippedCheck(why=f"unknown: {'; '.join(unknown)}")
+
+
+def _unequal_time(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time, and how fast it was."""
+    results: dict[str, list[Finding]] = {}
+    for column, who, limit in (
+        ("stolen_share", "the hypervisor", thresholds.steal),
+        ("withheld_share", "a CPU quota of the host", thresholds.throttled),
+    ):
+        for each in balances(evidence.trials, column, log_left):
+            if each.value > limit or each.inequality > thresholds.unequal:
+                seen = f"{who} withheld {units.share(each.value)} of the CPU time"
+                finding = each.finding(seen, f"{units.share(limit)} withheld", WITHHELD_ADVICE, thresholds)
+                results.setdefault(each.trial_id, []).append(finding)
+    for each in balances(evidence.trials, "server_loop_s", log_speed):
+        if each.inequality > thresholds.unequal:
+            finding = Finding(
+                severity="suspect",
+                metrics=LOAD,
+                seen=f"a short loop took {units.seconds(each.value)} on the server's cores, {each.text}",
+                threshold=f"limit: {units.share(thresholds.unequal)}",
+                means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
+                advice="Measure longer (load: duration_s): slices average the speed of cores.",
+            )
+            results.setdefault(each.trial_id, []).append(finding)
+    return results
+
+
+THROTTLED = Check(
+    "throttled", "the host did not get its CPU", of_trial=_withheld_time, reads="hosts", of_run=_unequal_time
+)
 
 CHARGED_FROM = 0.03
 """If the CPU time of processes exceeds their cores' busy time outside of interrupts by so many cores, the kernel
@@ -24,9 +92,7 @@ STEP_S = 0.01
 then the difference of two errors that are uniform over a step. Its variance is a sixth of the square of a step."""
 Z = 3
 """Standard deviations of that error, over all cores together, that count as real work."""
-
-
-ADVICE = (
+NOISY_ADVICE = (
     "Stop it, or wait until it has ended (--wait-idle), and run again. One that is not named had ended, or is hidden."
 )
 
@@ -76,12 +142,12 @@ class _GroupUsage(NamedTuple):
         return self.busy - self.own - self.shared - separate
 
 
-def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+def _foreign_work(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """Compare the busy time of the trial's cores with the CPU time of its own processes there.
 
     The cores' counters include processes that a process list within a namespace cannot see. Interrupts are mostly the
     trial's own packets, and no noise. CPUs that only benchkit's agent may use do not belong to the trial. A trial of a
-    sliced block is judged by `of_run`.
+    sliced block is judged by `_unequal_foreign_work`.
     """
     processes = _processes(evidence)
     if isinstance(processes, SkippedCheck):
@@ -94,8 +160,7 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
         if cores > (limit := max(thresholds.foreign_cores, usage.error))
     ]
     if not noisy:
-        known = {usage.group for _, usage in foreign}
-        unknown = [group.title for group in groups if group not in known]
+        unknown = [group.title for group in groups if group not in {usage.group for _, usage in foreign}]
         return SkippedCheck(why=f"no telemetry for {'; '.join(unknown)}") if unknown else ()
     if evidence.record.slices:
         return ()
@@ -108,26 +173,26 @@ def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
             + "".join(f"; {_busiest(each.title, each.cores)}" for each in evidence.record.other_programs[:1]),
             threshold=f"limit: {limit:.2g} cores",
             means="Something else took CPU time and caches from the measured processes.",
-            advice=ADVICE,
+            advice=NOISY_ADVICE,
         )
     ]
 
 
-def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+def _unequal_foreign_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Judge the trials of sliced blocks by how unequally others used the cores in the slices of the block's cells."""
+    named = evidence.trials[["trial_id", "other_program", "other_program_cores"]].dropna()
     programs = {
         str(trial_id): f" ({_busiest(str(program), float(cores))})"
-        for trial_id, program, cores in evidence.trials[["trial_id", "other_program", "other_program_cores"]]
-        .dropna()
-        .itertuples(index=False)
+        for trial_id, program, cores in named.itertuples(index=False)
     }
+    limit = f"{units.share(thresholds.foreign_cores)} used"
     return {
         each.trial_id: [
             each.finding(
                 f"processes outside the trial used {units.share(each.value)} of the CPU time of its cores"
                 f"{programs.get(each.trial_id, '')}",
-                f"{units.share(thresholds.foreign_cores)} used",
-                ADVICE,
+                limit,
+                NOISY_ADVICE,
                 thresholds,
             )
         ]
@@ -136,7 +201,13 @@ def of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     }
 
 
-CHECK = Check("noisy-host", "something else ran on the host's CPUs", of_trial=of_trial, reads="hosts", of_run=of_run)
+NOISY_HOST = Check(
+    "noisy-host",
+    "something else ran on the host's CPUs",
+    of_trial=_foreign_work,
+    reads="hosts",
+    of_run=_unequal_foreign_work,
+)
 
 
 def foreign_share(evidence: Evidence) -> float | None:
@@ -171,7 +242,7 @@ def _foreign_cores(
     evidence: Evidence, groups: Sequence[_Group], processes: Sequence[CpuUsage]
 ) -> Sequence[tuple[float, _GroupUsage]]:
     """Return the cores that processes outside of the trial used of each group with telemetry, and its usage."""
-    usages = [usage for group in groups if (usage := _group_usage(evidence, group, processes)) is not None]
+    usages = [usage for group in groups for usage in _group_usage(evidence, group, processes)]
     charging = {usage.group.machine for usage in usages if usage.charges_interrupts}
     return [(usage.foreign(charges_interrupts=usage.group.machine in charging), usage) for usage in usages]
 
@@ -194,7 +265,8 @@ def _groups(evidence: Evidence, processes: Sequence[CpuUsage]) -> list[_Group]:
     return groups
 
 
-def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> _GroupUsage | None:
+def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage]) -> Iterator[_GroupUsage]:
+    """Yield the usage of a group, by the first of its hosts with telemetry of its cores."""
     of_machine = [each for each in processes if machine_of(evidence, each.host) == group.machine]
     own = sum(each.cores for each in of_machine if group.cpus.issuperset(each.cpus))
     possible = sum(each.cores for each in of_machine if not group.cpus.isdisjoint(each.cpus))
@@ -203,7 +275,7 @@ def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage
         busy, interrupts = cores_busy(evidence, host, group.cpus), cores_spent(evidence, host, group.cpus, INTERRUPTS)
         if busy is not None and interrupts is not None:
             full = [cpu for cpu in group.cpus if (cores_busy(evidence, host, (cpu,)) or 0.0) > 1 - ALWAYS_BUSY]
-            return _GroupUsage(
+            yield _GroupUsage(
                 group=group,
                 busy=busy,
                 interrupts=interrupts,
@@ -212,4 +284,4 @@ def _group_usage(evidence: Evidence, group: _Group, processes: Sequence[CpuUsage
                 shared=possible - own,
                 error=Z * STEP_S * math.sqrt(len(group.cpus) * pieces / 6) / evidence.window_s,
             )
-    return None
+            return

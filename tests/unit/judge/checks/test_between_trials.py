@@ -1,4 +1,4 @@
-"""Tests of the check cold."""
+"""Tests of the checks cold, plateau, unstable and drifted-host."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from benchkit.judge.check import ALL, Finding
-from benchkit.judge.checks.cold import MIN_SPEED_SAMPLES, first_over_last
+from benchkit.judge.checks.between_trials import first_over_last
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     SERVERS,
     WINDOW_S,
     Telemetry,
     build_generator,
-    build_load,
     build_service,
     build_slices,
     build_trial,
@@ -37,36 +36,6 @@ def served_requests(first: float, last: float) -> Telemetry:
 @pytest.mark.parametrize("first", [0.8, 1.0, 1.25])
 def test_ratio_of_first_to_last_third(first: float) -> None:
     assert first_over_last(build_trial(served_requests(first * 50_000, 50_000))) == pytest.approx(first, rel=0.01)
-
-
-def loop_samples(host: str, core: int, first: float, last: float, count: int = MIN_SPEED_SAMPLES) -> Telemetry:
-    """Return so many loop times of a core in the first third of the window and in the last."""
-    starts = {0.05: first, 2 * WINDOW_S / 3 + 0.05: last}
-    times = {start + 0.09 * n: loop * 1e-5 for start, loop in starts.items() for n in range(count)}
-    return {("cpu_loop_s", host, None, str(core)): times}
-
-
-@pytest.mark.parametrize("slower", [0.7, 1.0, 1.6])
-def test_ratio_is_corrected_for_the_speed_of_the_servers_cores(slower: float) -> None:
-    rate = 50_000 / slower
-    samples = served_requests(rate, 50_000) | loop_samples("sut", 0, slower, 1.0)
-    assert first_over_last(build_trial(samples)) == pytest.approx(1.0, rel=0.01)
-    assert first_over_last(build_trial(served_requests(rate, 50_000))) == pytest.approx(rate / 50_000, rel=0.01)
-
-
-def test_cold_server_is_detected_while_its_core_gets_faster() -> None:
-    samples = served_requests(20_000, 50_000) | loop_samples("sut", 0, 1.3, 1.0)
-    assert first_over_last(build_trial(samples)) == pytest.approx(0.4 * 1.3, rel=0.01)
-
-
-def test_other_cores_and_few_samples_are_ignored() -> None:
-    others = loop_samples("sut", 5, 1.6, 1.0) | loop_samples("sut", 0, 1.6, 1.0, count=MIN_SPEED_SAMPLES - 1)
-    assert first_over_last(build_trial(served_requests(40_000, 50_000) | others)) == pytest.approx(0.8, rel=0.01)
-
-
-def test_target_rate_is_not_corrected_for_core_speed() -> None:
-    samples = served_requests(50_000, 50_000) | loop_samples("sut", 0, 0.6, 1.0)
-    assert first_over_last(build_trial(samples, load=build_load(rate=50_000.0))) == pytest.approx(1.0, rel=0.01)
 
 
 def test_short_window_is_skipped() -> None:

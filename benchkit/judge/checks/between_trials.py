@@ -1,0 +1,346 @@
+"""Checks that compare the trials of a run: cold, plateau, unstable, drifted-host."""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from benchkit import units
+from benchkit.judge.check import ALL, RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.run_differences import BLOCK_STAGE, RELEVANT_FACTS
+from benchkit.judge.sliced_blocks import Balance, balances, relative_to_block
+from benchkit.models.base import STACK
+from benchkit.models.thresholds import Thresholds
+from benchkit.stats.inference import ALPHA, MIN_BLOCKS, holm, t_quantile
+from benchkit.stats.samples import Reals, is_comparable
+
+MIN_THIRD_S = 1.0
+"""In shorter thirds rates vary by more than 10 % even on a server in steady state."""
+MIN_SAMPLES = 4
+"""Samples needed to bound three thirds."""
+MIN_SLICES = 9
+"""Slices of a trial, for three in each third."""
+MIN_SPAN = 0.6
+"""Share of the window between the first and the last sample in it."""
+CLEAR_EXPONENT = 2
+"""A cell is cold without a t test if all of its ratios are below (1 - threshold) to this power. For a threshold of 10 %
+that is 0.81. Three trials whose rates vary by 30 % each are so by chance in 1 % of cells."""
+
+
+def first_over_last(evidence: Evidence) -> float | None:
+    """Return the rate in the first third of the window over the rate in the last; None where the evidence is missing.
+
+    The entry server counts its requests itself. In a sliced block the load tool counts those of the slices.
+    """
+    if evidence.record.slices:
+        if _missing_slices(evidence):
+            return None
+        third = len(evidence.slices) // 3
+        parts = evidence.slices[:third], evidence.slices[-third:]
+        first, last = (float(sum(each.requests or 0 for each in part)) for part in parts)
+    else:
+        counts = _request_counts(evidence)
+        if isinstance(counts, SkippedCheck):
+            return None
+        t_s, served = counts
+        third_s = (t_s[-1] - t_s[0]) / 3
+        first = float(np.interp(t_s[0] + third_s, t_s, served)) - served[0]
+        last = served[-1] - float(np.interp(t_s[-1] - third_s, t_s, served))
+    return max(first, 1.0) / last if last > 0 else None  # a third without an answer counts as one with a single answer
+
+
+def _cold_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Skip a trial without the evidence that `_cold_cells` compares."""
+    if evidence.record.slices:
+        why = _missing_slices(evidence)
+        return SkippedCheck(why=why) if why else ()
+    counts = _request_counts(evidence)
+    return counts if isinstance(counts, SkippedCheck) else ()
+
+
+def _cold_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the first third of the window with the last, over all trials of a cell.
+
+    Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
+    makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
+    trials up it must also be below one by a one-sided t test, by Holm over the cells, unless every ratio is clearly
+    below the threshold (`CLEAR_EXPONENT`): with a first third at a tenth of the rate, ratios vary too much for the
+    test. All trials of such a cell are cold, or none: excluding only those in which the rate rose would select trials
+    by value. In a sliced block a ratio is relative to those of the block's other cells, which share its seconds.
+    """
+    trials = evidence.trials[is_comparable(evidence.trials)]
+    ratios = relative_to_block(trials, "rate_first_over_last")
+    known = [rows[~np.isnan(ratios[rows])] for rows in map(np.asarray, trials.groupby("cell_id").indices.values())]
+    cells = [rows for rows in known if len(rows)]
+    p_values = holm([_p_of_a_rise(np.log(ratios[rows])) for rows in cells])
+    trial_ids = trials["trial_id"].to_list()
+    return {
+        str(trial_ids[row]): [_cold_finding(ratios[rows], thresholds.cold)]
+        for rows, p in zip(cells, p_values, strict=True)
+        if _is_cold(ratios[rows], p, thresholds.cold)
+        for row in rows
+    }
+
+
+COLD = Check("cold", "the server was still warming up", of_trial=_cold_evidence, reads="hosts", of_run=_cold_cells)
+
+
+def _is_cold(ratios: Reals, p: float, threshold: float) -> bool:
+    if math.exp(np.log(ratios).mean()) >= 1 - threshold:
+        return False
+    return len(ratios) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_EXPONENT or p <= ALPHA
+
+
+def _p_of_a_rise(logs: Reals) -> float:
+    """Return the p of Student's one-sided t test that rates rose; 1 where there are too few for it."""
+    if len(logs) < MIN_BLOCKS:
+        return 1.0
+    error, mean = float(logs.std(ddof=1)) / math.sqrt(len(logs)), float(logs.mean())
+    return float(special.stdtr(len(logs) - 1, mean / error)) if error else float(mean >= 0)
+
+
+def _cold_finding(ratios: Reals, threshold: float) -> Finding:
+    decrease = 1 - math.exp(float(np.log(ratios).mean()))
+    trials = f"over {len(ratios)} trials of the cell" if len(ratios) > 1 else "in the only trial of the cell"
+    return Finding(
+        severity="invalid",
+        metrics=ALL,
+        seen=f"{trials} the server answered {units.share(decrease)} fewer requests in the first third of the window than "
+        "in the last",
+        threshold=f"limit: {units.share(threshold)}",
+        means="It was still warming up: its rate depends on when the window begins.",
+        advice="Warm up longer (load: warmup_s) or measure longer.",
+    )
+
+
+def _missing_slices(evidence: Evidence) -> str:
+    """Return the reason why the slices of a trial do not show how its rate changed; empty if they do."""
+    if len(evidence.slices) < MIN_SLICES:
+        return f"{units.counted(len(evidence.slices), 'slice')}: needs at least {MIN_SLICES}"
+    return "" if all(each.requests is not None for each in evidence.slices) else "the requests of a slice are unknown"
+
+
+def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | SkippedCheck:
+    """Return (times in the window, requests served) of the entry service, where they give rates of thirds.
+
+    The counts of a service's processes (Node's workers) are added at the sample times of the first.
+    """
+    series, window_s = evidence.telemetry.series("requests_total", service=evidence.entry), evidence.window_s
+    if not series:
+        return SkippedCheck(why="the server does not count its requests")
+    if window_s < 3 * MIN_THIRD_S:
+        why = f"the window is shorter than {3 * MIN_THIRD_S:g} s: too short to compare start and end"
+        return SkippedCheck(why=why)
+    samples = [(each.aligned_times(window_s), each.values) for each in series]  # noqa: PD011 - no frame
+    t_s = samples[0][0]
+    inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
+    if len(inside) < MIN_SAMPLES or inside[-1] - inside[0] < MIN_SPAN * window_s:
+        return SkippedCheck(why="the server's request count was sampled too seldom to compare start and end")
+    served = np.sum([np.interp(inside, *each) for each in samples], axis=0)
+    return inside, served.tolist()
+
+
+MIN_SERVERS = 3
+"""Two servers may be equally fast."""
+_FACTOR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
+
+
+def _plateaus(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Look for at least three cells that differ only in their servers, with equal median rates and other CPU use."""
+    trials = evidence.trials[(evidence.trials["kind"] == "measure") & evidence.trials["rate_requested"].isna()]
+    rps = pd.to_numeric(trials["rps"])
+    values = pd.DataFrame({"rps": rps, "cores": rps * pd.to_numeric(trials["server_cpu_s_per_request"])})
+    medians = values.groupby(trials["cell_id"]).median().dropna()
+    server_factors = {STACK, *_referenced_factors(evidence.manifest.scenario.get("stacks"))}
+    cells_by_load: dict[tuple[tuple[str, object], ...], list[str]] = {}
+    for cell in evidence.manifest.cells:
+        if cell.cell_id in medians.index:
+            load = tuple(sorted((name, level) for name, level in cell.levels.items() if name not in server_factors))
+            cells_by_load.setdefault(load, []).append(cell.cell_id)
+    results: dict[str, CheckResult] = {}
+    for cells in cells_by_load.values():
+        ranked = medians.loc[cells].sort_values("rps")
+        for slowest in ranked["rps"]:
+            alike = ranked[ranked["rps"].between(slowest, slowest * (1 + thresholds.plateau_rps))]
+            cores = alike["cores"]
+            if len(alike) >= MIN_SERVERS and cores.max() > cores.min() * (1 + thresholds.plateau_cpu):
+                finding = _plateau_finding(alike, thresholds)
+                of_cells = trials.loc[trials["cell_id"].isin(alike.index), "trial_id"]
+                results = {trial_id: [finding] for trial_id in map(str, of_cells)} | results
+    return results
+
+
+PLATEAU = Check("plateau", "several servers have the same rate, limited by something that they share", of_run=_plateaus)
+
+
+def _referenced_factors(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield from _FACTOR.findall(data)
+    elif isinstance(data, Mapping | list | tuple):
+        for inner in data.values() if isinstance(data, Mapping) else data:
+            yield from _referenced_factors(inner)
+
+
+def _plateau_finding(cells: pd.DataFrame, thresholds: Thresholds) -> Finding:
+    rates, cores = cells["rps"], cells["cores"]
+    return Finding(
+        severity="suspect",
+        metrics=RATES,
+        seen=f"{len(cells)} servers answer {units.rate(rates.min())} to {units.requests_per_s(rates.max())} using "
+        f"{cores.min():.2f} to {cores.max():.2f} cores",
+        threshold=f"limit: {MIN_SERVERS} servers within {units.share(thresholds.plateau_rps)} whose CPU use differs by more "
+        f"than {units.share(thresholds.plateau_cpu)}",
+        means="Something that they share was probably the limit: the network, the generator or the load.",
+        advice="Compare CPU per request, or find the shared limit and raise it.",
+    )
+
+
+REFERENCE_BLOCKS = 6
+"""Number of trials of a cell that the threshold `spread` is stated for."""
+
+
+def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the spread of each cell's rates, the standard deviation of their logarithms, with the threshold.
+
+    The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
+    same noise hides more. In sliced blocks, the spread is of the log-ratio of a cell's rate to the other cells' rates,
+    around its mean over blocks with the same others. It has the noise of two cells.
+    """
+    results: dict[str, CheckResult] = {}
+    trials = evidence.trials[is_comparable(evidence.trials)]
+    relative = {each.trial_id: each for each in balances(trials, "rps", np.log)}
+    for _, of_cell in trials.groupby("cell_id"):
+        ids = list(map(str, of_cell["trial_id"]))
+        usable = of_cell[pd.to_numeric(of_cell["rps"]) > 0]
+        rates = usable["rps"].to_numpy(dtype=np.float64)
+        if len(rates) < MIN_BLOCKS:
+            why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
+            results |= dict.fromkeys(ids, SkippedCheck(why=why))
+            continue
+        in_block = [relative[each] for each in map(str, usable["trial_id"]) if each in relative]
+        is_sliced = len(in_block) == len(rates)
+        spread = _spread_in_blocks(in_block) if is_sliced else float(np.std(np.log(rates), ddof=1))
+        if spread is None:
+            why = "no two blocks have the cell beside the same others"
+            results |= dict.fromkeys(ids, SkippedCheck(why=why))
+            continue
+        limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
+        if spread > limit:
+            finding = _unstable_finding(spread, limit, rates, is_sliced=is_sliced)
+            results |= {trial_id: [finding] for trial_id in ids}
+    return results
+
+
+UNSTABLE = Check("unstable", "its rate varies much between repetitions", of_run=_unstable_cells)
+
+
+def _spread_in_blocks(trials: Sequence[Balance]) -> float | None:
+    """Return the standard deviation of a cell's log-rate that its blocks do not share; None for too few blocks.
+
+    Over blocks with other cells, the log-ratio to these has another mean: one mean is estimated for each set of others.
+    """
+    logs, places = pd.Series([each.log_ratio for each in trials]), pd.Series([each.others for each in trials])
+    df = len(trials) - places.nunique()
+    if df < 1:
+        return None
+    residual = logs - logs.groupby(places).transform("mean")
+    return math.sqrt(float((residual**2).sum()) / df / 2)
+
+
+def _half_width(blocks: int) -> float:
+    """Return the half-width of a mean's interval in standard deviations of a block."""
+    return t_quantile(1 - ALPHA, blocks - 1) / math.sqrt(blocks)
+
+
+def _unstable_finding(spread: float, limit: float, rates: Reals, *, is_sliced: bool) -> Finding:
+    ratio_half_width = math.expm1(math.sqrt(2) * spread * _half_width(len(rates)))  # a ratio has the noise of two cells
+    return Finding(
+        severity="suspect",
+        metrics=RATES,
+        seen=f"{units.counted(len(rates), 'trial')} of the cell range from {units.rate(rates.min())} to "
+        f"{units.requests_per_s(rates.max())}, with a standard deviation of {units.share(math.expm1(spread))}"
+        + (" relative to the others of their blocks" if is_sliced else ""),
+        threshold=f"limit: {units.share(math.expm1(limit))} for {len(rates)} trials",
+        means=f"Ratio of two such cells \N{PLUS-MINUS SIGN} {units.share(ratio_half_width)}: smaller differences cannot be "
+        "shown.",
+        advice="Find what varies from trial to trial; more blocks help only with their square root.",
+    )
+
+
+_PROGRAM = re.compile(r"executables\.(.+)")
+"""Sizes and times of program files: comparable within one host, not between hosts."""
+_END = math.inf
+"""After the last block, before settings are restored: a change seen here happened during that block."""
+_SHOWN_CHANGES = 3
+
+Facts = dict[tuple[str, str], str | None]
+"""Values by host and fact."""
+
+
+def _drifted_blocks(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
+    """Compare the facts of each host before every block, and after the last, with those before the first."""
+    facts_at = _facts_by_block(evidence.hosts)
+    trials = evidence.trials
+    if all(block == _END for block in facts_at):
+        skipped = SkippedCheck(why="host facts were not read between blocks")
+        return dict.fromkeys(map(str, trials["trial_id"]), skipped)
+    first, last = min(facts_at), max(block for block in facts_at if block != _END)
+    results: dict[str, CheckResult] = {}
+    for read_at in sorted(facts_at):
+        changes = _changes(facts_at[first], facts_at[read_at])
+        if changes:
+            block = last if read_at == _END else read_at
+            of_block = map(str, trials.loc[trials["block"] == block, "trial_id"])
+            finding = _drift_finding(changes, first)
+            results = {trial_id: [finding] for trial_id in of_block} | results
+    return results
+
+
+DRIFTED_HOST = Check(
+    "drifted-host", "compared trials ran under different conditions", of_run=_drifted_blocks, reads="hosts"
+)
+
+
+def _facts_by_block(hosts: pd.DataFrame) -> dict[float, Facts]:
+    """Return the relevant facts of all hosts by the block before which they were read."""
+    by_block: dict[float, Facts] = {}
+    for host, at, fact, value in zip(hosts["host"], hosts["at"], hosts["fact"], hosts["value"], strict=True):
+        block = BLOCK_STAGE.fullmatch(str(at))
+        if (block or at == "end") and (RELEVANT_FACTS.fullmatch(str(fact)) or _PROGRAM.fullmatch(str(fact))):
+            when = float(block[1]) if block else _END
+            by_block.setdefault(when, {})[str(host), str(fact)] = None if pd.isna(value) else str(value)
+    return by_block
+
+
+def _changes(before: Facts, after: Facts) -> list[str]:
+    """Return the differences of hosts that both readings have; a fact may be absent from one."""
+    common = {host for host, _ in before} & {host for host, _ in after}
+    return [
+        f"{_fact_title(fact)} of host {host} was {before.get((host, fact)) or 'absent'}, "
+        f"is {after.get((host, fact)) or 'absent'}"
+        for host, fact in sorted(before.keys() | after.keys())
+        if host in common and before.get((host, fact)) != after.get((host, fact))
+    ]
+
+
+def _fact_title(fact: str) -> str:
+    program = _PROGRAM.fullmatch(fact)
+    return f"the program {program[1]}" if program else f"the fact {fact}"
+
+
+def _drift_finding(changes: list[str], first: float) -> Finding:
+    return Finding(
+        severity="suspect",
+        metrics=ALL,
+        seen=units.first_of(changes, _SHOWN_CHANGES, "; "),
+        threshold=f"limit: unchanged since block {first:.0f}",
+        means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
+        advice="Find out who changed it, and run again while the host is not used by others.",
+    )
