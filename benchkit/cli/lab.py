@@ -82,6 +82,7 @@ def prepare(
         )
         if why is not None:
             raise InputError(what, why=why, hint=_advice(state, packages, unpackaged))
+        typer.echo(f"Installing with apt: {', '.join(packages)}.", err=True)
         with signals_interrupt():
             run_steps(install_steps(state, packages), runner)
     if still := missing(wanted, find_here(wanted, path)):

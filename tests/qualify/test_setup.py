@@ -30,7 +30,13 @@ def environment(**more: str) -> dict[str, str]:
 def make(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run make in a folder, as from a shell of its own."""
     return subprocess.run(
-        ["make", *arguments], cwd=folder, env=environment(**more), capture_output=True, text=True, check=False
+        ["make", *arguments],
+        cwd=folder,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -106,14 +112,17 @@ def test_the_default_target_prints_help_and_installs_nothing(checkout: Path) -> 
     assert not (checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize(("asked", "unasked"), [((), False), (("YES=1",), True)])
-def test_packages_are_installed_without_asking_only_with_yes(
-    checkout: Path, *, asked: tuple[str, ...], unasked: bool
+@pytest.mark.parametrize(("asked", "yes"), [((), True), (("YES=1",), True), (("YES=0",), False)])
+def test_without_a_terminal_packages_are_installed_unless_refused(
+    checkout: Path, *, asked: tuple[str, ...], yes: bool
 ) -> None:
-    for target in ("demo", "test"):
-        shown = make(checkout, "--dry-run", target, *asked).stdout
-        assert "lab prepare" in shown
-        assert ("--yes" in shown) is unasked
+    program = checkout / ".venv/bin/benchkit"
+    program.write_text('#!/bin/sh\necho "$@" >> calls\n')
+    program.chmod(0o755)
+    assert make(checkout, "system", *asked).returncode == 0
+    (call,) = (checkout / "calls").read_text().splitlines()
+    assert call.startswith("lab prepare --quiet")
+    assert ("--yes" in call) is yes
 
 
 def test_clean_keeps_results(checkout: Path) -> None:
