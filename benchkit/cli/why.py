@@ -98,7 +98,7 @@ def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
     from benchkit.comparison.component_costs import TrialCosts
     from benchkit.comparison.cpu_profiles import profiler_costs
     from benchkit.models.metrics import RPS
-    from benchkit.store.trace_tables import TRACE_NOTES
+    from benchkit.store.profile_tables import TRACE_NOTES
 
     if data.table is not None:
         if TrialCosts(data).has_undivided:

@@ -20,7 +20,7 @@ from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion, excluded_ids
-from benchkit.store.trace_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
+from benchkit.store.profile_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
 
 ROUNDING = 1e-3
 """Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""

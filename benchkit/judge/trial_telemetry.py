@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from benchkit.models.rows import Columns, TelemetryRow
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MIN_COVERAGE = 0.5
 """Share of the window that samples must cover for a rate to stand for the whole window."""
@@ -94,13 +95,13 @@ class MetricSeries(NamedTuple):
 class TrialTelemetry:
     """All series of a trial."""
 
-    def __init__(self, columns: Columns[TelemetryRow] | None = None) -> None:
-        """Take a trial's rows of the table `telemetry`, by column; None: telemetry was off."""
-        self._columns = [columns[name] for name in _COLUMNS] if columns is not None else []
+    def __init__(self, rows: pa.Table | None = None) -> None:
+        """Take a trial's rows of the table `telemetry`; None: telemetry was off."""
+        self._columns = [rows[name].to_pylist() for name in _COLUMNS] if rows is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
         self._indexes: dict[str, _SeriesIndex] = {}
         self._increases: dict[tuple[Sequence[str], str, str, float], Sequence[CounterIncrease] | None] = {}
-        for row, metric in enumerate(columns["metric"] if columns is not None else ()):
+        for row, metric in enumerate(rows["metric"].to_pylist() if rows is not None else ()):
             self._rows[metric].append(row)
 
     def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[MetricSeries]:

@@ -1,24 +1,26 @@
-"""The rows of all tables: each table is one model, and each column is one field of it.
+"""The rows of all tables: each table is one dataclass, and each column is one field of it.
 
-From these models derive the Arrow schemas (`benchkit.store.parquet_files`), the metrics (`benchkit.models.metrics`) and
-the documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
+From these derive the Arrow schemas (`benchkit.store.parquet_files`), the metrics (`benchkit.models.metrics`) and the
+documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
 column, add a field; to add a table, add a class and list it in `TABLES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, get_type_hints
 
 from benchkit import units
 from benchkit.models.columns import Column, Metric, duration, failures, percentile, rate, share
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+Text: TypeAlias = str | None
+Count: TypeAlias = int | None
+Real: TypeAlias = float | None
+"""Types of columns that may be null."""
 
 
 class Row:
@@ -27,7 +29,7 @@ class Row:
     TABLE: ClassVar[str]
     """Name of the table."""
     IS_LARGE: ClassVar[bool] = False
-    """True for tables with thousands of rows per trial: they are built as columns and read run by run."""
+    """True for tables with thousands of rows per trial: they are read run by run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,118 +46,81 @@ class TrialRow(Row):
         str, Column("measure, control, profile, trace, calibrate, probe; split: its block was interrupted and repeated")
     ]
     started_at: Annotated[datetime | None, Column("start of the trial")] = None
-    duration_s: Annotated[float | None, duration("measured window", "length of the measured window", better=None)] = (
-        None
-    )
-    tool: Annotated[str | None, Column("load tool")] = None
-    connections: Annotated[int | None, Column("connections of all generators")] = None
-    rate_requested: Annotated[float | None, Column("target rate; null: as fast as answers come", unit="req/s")] = None
-    rate_achieved: Annotated[
-        float | None, rate("achieved rate", "requests per second answered under a target rate; null without one")
-    ] = None
+    duration_s: Annotated[Real, duration("measured window", "length of the measured window", better=None)] = None
+    tool: Annotated[Text, Column("load tool")] = None
+    connections: Annotated[Count, Column("connections of all generators")] = None
+    rate_requested: Annotated[Real, Column("target rate; null: as fast as answers come", unit="req/s")] = None
+    rate_achieved: Annotated[Real, rate("achieved rate", "requests answered per second under a target rate")] = None
     send_lag_p99_s: Annotated[
-        float | None,
-        duration(
-            "p99 send lag",
-            "time within which 99 % of the requests were sent after they were due at the target rate; null: unknown",
-        ),
+        Real,
+        duration("p99 send lag", "time within which 99 % of the requests were sent after they were due"),
     ] = None
-    capacity_rps: Annotated[
-        float | None,
-        rate("capacity", "highest rate that keeps the objective of `load.capacity`, as a search estimated it"),
-    ] = None
-    capacity_low: Annotated[float | None, Column("low end of its 95 % interval", unit="req/s")] = None
+    capacity_rps: Annotated[Real, rate("capacity", "highest rate that keeps the objective of `load.capacity`")] = None
+    capacity_low: Annotated[Real, Column("low end of its 95 % interval", unit="req/s")] = None
     capacity_high: Annotated[
-        float | None,
-        Column("high end; null: no probe failed by the server, the capacity is at least the low end", unit="req/s"),
+        Real, Column("high end; null: no probe failed by the server, and the capacity may be higher", unit="req/s")
     ] = None
     overload_goodput_rps: Annotated[
-        float | None,
-        rate(
-            "goodput under overload",
-            "requests per second answered without an error during the shape of the target rate; null without one",
-        ),
+        Real, rate("goodput under overload", "requests per second answered without an error during the load's shape")
     ] = None
     overload_error_share: Annotated[
-        float | None,
-        share(
-            "share of errors under overload",
-            "share of the requests that ended during the shape with an error",
-            better="lower",
-        ),
+        Real, share("share of errors under overload", "share of failed requests during the shape", better="lower")
     ] = None
     recovery_s: Annotated[
-        float | None,
+        Real,
         duration(
             "recovery time",
-            "time from the end of the shape to the end of the first second that keeps the objective of `load.capacity`, "
-            "as do all later ones; null: the window has none",
+            "time from the end of the shape until every second keeps the objective again; null: not in the window",
         ),
     ] = None
     requests: Annotated[
-        int | None, Metric("completed requests", unit="requests", title="requests", better="higher", format=units.count)
+        Count, Metric("completed requests", unit="requests", title="requests", better="higher", format=units.count)
     ] = None
-    rps: Annotated[float | None, rate("RPS", "requests per second")] = None
-    bytes_total: Annotated[
-        float | None, Metric("bytes received", unit="B", title="bytes", better=None, format=units.size)
-    ] = None
+    rps: Annotated[Real, rate("RPS", "requests per second")] = None
+    bytes_total: Annotated[Real, Metric("bytes received", unit="B", title="bytes", better=None, format=units.size)] = (
+        None
+    )
     bytes_per_s: Annotated[
-        float | None,
+        Real,
         Metric(
             "bytes received per second", unit="B/s", title="bytes per second", better="higher", format=units.bytes_per_s
         ),
     ] = None
-    latency_mean_s: Annotated[float | None, duration("mean latency", "mean response time")] = None
-    latency_p50_s: Annotated[float | None, percentile(50)] = None
-    latency_p90_s: Annotated[float | None, percentile(90)] = None
-    latency_p99_s: Annotated[float | None, percentile(99)] = None
-    latency_p999_s: Annotated[float | None, percentile(99.9)] = None
-    latency_p9999_s: Annotated[float | None, percentile(99.99)] = None
-    latency_max_s: Annotated[float | None, duration("longest latency", "longest response time")] = None
-    connect_mean_s: Annotated[
-        float | None, duration("mean connect time", "mean time to open a connection (ab, h2load)")
-    ] = None
+    latency_mean_s: Annotated[Real, duration("mean latency", "mean response time")] = None
+    latency_p50_s: Annotated[Real, percentile(50)] = None
+    latency_p90_s: Annotated[Real, percentile(90)] = None
+    latency_p99_s: Annotated[Real, percentile(99)] = None
+    latency_p999_s: Annotated[Real, percentile(99.9)] = None
+    latency_p9999_s: Annotated[Real, percentile(99.99)] = None
+    latency_max_s: Annotated[Real, duration("longest latency", "longest response time")] = None
+    connect_mean_s: Annotated[Real, duration("mean connect time", "mean time to open a connection (ab, h2load)")] = None
     processing_mean_s: Annotated[
-        float | None,
-        duration(
-            "mean time once connected",
-            "mean response time without connecting (ab's Processing); null where times do not include connecting",
-        ),
+        Real, duration("mean time once connected", "mean response time without connecting (ab's Processing)")
     ] = None
     first_byte_mean_s: Annotated[
-        float | None,
-        duration(
-            "mean time to first byte",
-            "mean time to the first byte of an answer: ab's from sending each request, h2load's from opening each connection",
-        ),
+        Real,
+        duration("mean time to first byte", "ab: from sending the request; h2load: from opening the connection"),
     ] = None
-    latency_covers: Annotated[str | None, Column("request, or connect+request where times include connecting")] = None
-    latency_corrected: Annotated[bool | None, Column("true: times are corrected for coordinated omission")] = None
-    latency_from: Annotated[
-        str | None, Column("instant from which times count: sent, or due (when the target rate has the request sent)")
-    ] = None
-    latency_resolution_s: Annotated[float | None, Column("step in which the tool states times", unit="sec")] = None
-    errors_connect: Annotated[int | None, failures("failed connects", "connections that failed")] = None
-    errors_read: Annotated[int | None, failures("read errors", "reads that failed")] = None
-    errors_write: Annotated[int | None, failures("write errors", "writes that failed")] = None
-    errors_timeout: Annotated[int | None, failures("timeouts", "requests that timed out")] = None
-    non_2xx: Annotated[int | None, failures("answers other than 2xx", "responses with another status than 2xx")] = None
+    latency_covers: Annotated[Text, Column("request, or connect+request where times include connecting")] = None
+    latency_corrected: Annotated[bool | None, Column("true: corrected for coordinated omission")] = None
+    latency_from: Annotated[Text, Column("instant from which times count: sent, or due at the target rate")] = None
+    latency_resolution_s: Annotated[Real, Column("step in which the tool states times", unit="sec")] = None
+    errors_connect: Annotated[Count, failures("failed connects", "connections that failed")] = None
+    errors_read: Annotated[Count, failures("read errors", "reads that failed")] = None
+    errors_write: Annotated[Count, failures("write errors", "writes that failed")] = None
+    errors_timeout: Annotated[Count, failures("timeouts", "requests that timed out")] = None
+    non_2xx: Annotated[Count, failures("answers other than 2xx", "responses with another status than 2xx")] = None
     server_cpu_s_per_request: Annotated[
-        float | None, duration("server CPU per request", "CPU time of all services per request", unit="sec/req")
+        Real, duration("server CPU per request", "CPU time of all services per request", unit="sec/req")
     ] = None
     generator_cpu_s_per_request: Annotated[
-        float | None,
-        duration(
-            "load tool CPU per request",
-            "CPU time of the load tool's processes per request, with their start and end",
-            unit="sec/req",
-        ),
+        Real,
+        duration("load tool CPU per request", "CPU time of the load tool's processes per request", unit="sec/req"),
     ] = None
     server_memory_bytes: Annotated[
-        float | None,
+        Real,
         Metric(
-            "largest resident memory in the window, over all services; pages that the processes of a service "
-            "share count for each of them",
+            "largest resident memory in the window, over all services; shared pages count for each process",
             unit="B",
             title="server memory",
             better="lower",
@@ -163,7 +128,7 @@ class TrialRow(Row):
         ),
     ] = None
     main_process_cpu_s_per_request: Annotated[
-        float | None,
+        Real,
         duration(
             "CPU of main processes per request",
             "CPU time of the first process of each service per request: Node's primary, nginx's master",
@@ -171,7 +136,7 @@ class TrialRow(Row):
         ),
     ] = None
     server_switches_per_request: Annotated[
-        float | None,
+        Real,
         Metric(
             "context switches of all services per request, voluntary and forced",
             unit="1/req",
@@ -181,64 +146,35 @@ class TrialRow(Row):
         ),
     ] = None
     goroutine_wait_mean_s: Annotated[
-        float | None,
-        duration(
-            "mean wait of goroutines",
-            "mean time for which goroutines that were ready to run waited for a thread, over all services; null: no Go",
-        ),
+        Real, duration("mean wait of goroutines", "mean time for which runnable goroutines waited for a thread")
     ] = None
-    probe_status: Annotated[
-        int | None, Column("status of the response to the probe; of several requests, the highest")
-    ] = None
-    probe_header_bytes: Annotated[int | None, Column("size of its header; of several, the sum", unit="B")] = None
-    probe_body_bytes: Annotated[int | None, Column("size of its body; of several, the sum", unit="B")] = None
-    probe_body_sha256: Annotated[str | None, Column("SHA-256 of its body; of several, of their digests")] = None
-    probe_media_type: Annotated[
-        str | None, Column("media type of its body; of several, each; null: not all state one")
-    ] = None
-    probe_again_sha256: Annotated[
-        str | None, Column("SHA-256 of the body in the second probe before the load; of several, of their digests")
-    ] = None
-    probe_during_sha256: Annotated[
-        str | None, Column("the same, of the probe in the middle of the window; null: none, or another status")
-    ] = None
-    probe_after_sha256: Annotated[str | None, Column("the same, of the probe after the window")] = None
-    protocol: Annotated[str | None, Column("protocol in which the probe was answered: http1, https1, h2, h2c, h3")] = (
-        None
-    )
-    tls_version: Annotated[str | None, Column("its version of TLS; null: no TLS")] = None
-    cipher: Annotated[
-        str | None,
-        Column(
-            "cipher suite of the load, by OpenSSL's name, where the tool states it or `tls.ciphers` allows one; "
-            "null: no TLS, or unknown"
-        ),
-    ] = None
+    probe_status: Annotated[Count, Column("status of the probe's response; of several requests, the highest")] = None
+    probe_header_bytes: Annotated[Count, Column("size of its header; of several, the sum", unit="B")] = None
+    probe_body_bytes: Annotated[Count, Column("size of its body; of several, the sum", unit="B")] = None
+    probe_body_sha256: Annotated[Text, Column("SHA-256 of its body; of several, of their digests")] = None
+    probe_media_type: Annotated[Text, Column("media types of its body; null: not all state one")] = None
+    probe_again_sha256: Annotated[Text, Column("SHA-256 of the body in the second probe before the load")] = None
+    probe_during_sha256: Annotated[Text, Column("the same in the middle of the window; null: none")] = None
+    probe_after_sha256: Annotated[Text, Column("the same after the window")] = None
+    protocol: Annotated[Text, Column("protocol of the probe's response: http1, https1, h2, h2c, h3")] = None
+    tls_version: Annotated[Text, Column("its version of TLS; null: no TLS")] = None
+    cipher: Annotated[Text, Column("cipher suite of the load, by OpenSSL's name; null: no TLS, or unknown")] = None
     resumed_share: Annotated[
-        float | None,
-        share(
-            "resumed handshakes",
-            "share of the TLS handshakes in the window that resumed a session, as the entry counts; null: none",
-        ),
+        Real, share("resumed handshakes", "share of the TLS handshakes in the window that resumed a session")
     ] = None
     handshakes_per_s: Annotated[
-        float | None,
-        rate(
-            "handshakes per second",
-            "TLS handshakes per second of the window, full and resumed, as the entry counts",
-            unit="1/s",
-        ),
+        Real, rate("handshakes per second", "TLS handshakes per second, full and resumed", unit="1/s")
     ] = None
     server_cpu_s_per_handshake: Annotated[
-        float | None,
+        Real,
         duration(
             "server CPU per handshake",
-            "CPU time of all services per TLS handshake, its request included; null where connections are kept",
+            "CPU time of all services per TLS handshake with its request; null where connections are kept",
             unit="sec/handshake",
         ),
     ] = None
     rate_first_over_last: Annotated[
-        float | None,
+        Real,
         Metric(
             "request rate in the first third of the window relative to the last third",
             unit="ratio",
@@ -248,51 +184,33 @@ class TrialRow(Row):
         ),
     ] = None
     server_loop_s: Annotated[
-        float | None,
+        Real,
         duration(
             "a small loop on the server's cores",
             "CPU time of a small fixed loop on the cores of the server: how slow they are",
             better=None,
         ),
     ] = None
-    slices: Annotated[int | None, Column("slices of its window; null: the window is one piece")] = None
+    slices: Annotated[Count, Column("slices of its window; null: the window is one piece")] = None
     start_spread_s: Annotated[
-        float | None,
-        Column(
-            "time between the first and the last start of a load tool process, over all load hosts; with slices, the "
-            "largest; null: one process",
-            unit="sec",
-        ),
+        Real, Column("time between the first and the last start of a load tool process; null: one process", unit="sec")
     ] = None
     start_uncertainty_s: Annotated[
-        float | None,
-        Column(
-            "largest error of start_spread_s, from the comparison of the load hosts' clocks; null: one host", unit="sec"
-        ),
+        Real, Column("its largest error, by the clocks of the load hosts; null: one host", unit="sec")
     ] = None
-    foreign_share: Annotated[float | None, Column("share of the CPU time of its cores that other processes used")] = (
-        None
-    )
-    stolen_share: Annotated[float | None, Column("share of the CPU time of its cores that the hypervisor withheld")] = (
-        None
-    )
+    foreign_share: Annotated[Real, Column("share of the CPU time of its cores that other processes used")] = None
+    stolen_share: Annotated[Real, Column("share of the CPU time of its cores that the hypervisor withheld")] = None
     withheld_share: Annotated[
-        float | None, Column("share of the window in which a quota that is not the scenario's withheld CPU time")
+        Real, Column("share of the window in which a quota that is not the scenario's withheld CPU time")
     ] = None
-    other_program: Annotated[
-        str | None, Column("busiest program that was no part of the run, with its pid; null: none was seen")
-    ] = None
-    other_program_cores: Annotated[
-        float | None, Column("CPU time that it used per second of the trial, in cores", unit="cores")
-    ] = None
+    other_program: Annotated[Text, Column("busiest program that was no part of the run, with its pid")] = None
+    other_program_cores: Annotated[Real, Column("CPU time that it used per second", unit="cores")] = None
     neighbour_share: Annotated[
-        float | None,
-        Column("share of the CPU time of its cores that servers of the block's other cells used in its slices"),
+        Real, Column("share of the CPU time of its cores that servers of other cells used in its slices")
     ] = None
-    verdict: Annotated[str | None, Column("valid, suspect, invalid; null: not judged")] = None
+    verdict: Annotated[Text, Column("valid, suspect, invalid; null: not judged")] = None
     overhead_s: Annotated[
-        float | None,
-        duration("overhead of a trial", "time of the trial outside of the load tool's runs: warm-up and window"),
+        Real, duration("overhead of a trial", "time of the trial besides the load tool's warm-up and window")
     ] = None
 
 
@@ -334,8 +252,8 @@ class TelemetryRow(Row):
     trial_id: Annotated[str, Column("trial")]
     host: Annotated[str, Column("host")]
     role: Annotated[str, Column("roles of the host that the sample is about, with commas between them")]
-    service: Annotated[str | None, Column("service; null: the host as a whole")]
-    instance: Annotated[str | None, Column("core, interface, socket, pid; null: all of them")]
+    service: Annotated[Text, Column("service; null: the host as a whole")]
+    instance: Annotated[Text, Column("core, interface, socket, pid; null: all of them")]
     t_s: Annotated[float, Column("time from the start of the measured window; negative before it", unit="sec")]
     metric: Annotated[str, Column("name of the metric")]
     unit: Annotated[str, Column("unit of the value")]
@@ -353,8 +271,8 @@ class ProfileRow(Row):
     host: Annotated[str, Column("host")]
     service: Annotated[str, Column("service")]
     function: Annotated[str, Column("function")]
-    flat_s: Annotated[float | None, Column("time in the function itself", unit="sec")]
-    cum_s: Annotated[float | None, Column("time in the function and its callees", unit="sec")]
+    flat_s: Annotated[Real, Column("time in the function itself", unit="sec")]
+    cum_s: Annotated[Real, Column("time in the function and its callees", unit="sec")]
     flat_share: Annotated[float, Column("flat_s as a share of the profile")]
     cum_share: Annotated[float, Column("cum_s as a share of the profile")]
 
@@ -417,19 +335,17 @@ class ClassRow(Row):
         int,
         Column("responses with another status than expected; without an expectation: other than 2xx", unit="requests"),
     ]
-    other_sizes: Annotated[
-        int | None, Column("responses with another size than expected; null: any is", unit="requests")
-    ]
-    size_low: Annotated[int | None, Column("fewest bytes of a response's body", unit="bytes")]
-    size_high: Annotated[int | None, Column("most bytes of a response's body", unit="bytes")]
-    latency_mean_s: Annotated[float | None, Column("mean response time", unit="sec")]
-    latency_p50_s: Annotated[float | None, Column("median response time", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column("99th percentile of the response time", unit="sec")]
+    other_sizes: Annotated[Count, Column("responses with another size than expected; null: any is", unit="requests")]
+    size_low: Annotated[Count, Column("fewest bytes of a response's body", unit="bytes")]
+    size_high: Annotated[Count, Column("most bytes of a response's body", unit="bytes")]
+    latency_mean_s: Annotated[Real, Column("mean response time", unit="sec")]
+    latency_p50_s: Annotated[Real, Column("median response time", unit="sec")]
+    latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceRow(Row):
-    """A slice of a trial, in a sliced block (`benchkit.models.trial.SliceRecord`)."""
+    """A slice of a trial, in a sliced block; null without telemetry, or as far as the load tool states no figure."""
 
     TABLE: ClassVar[str] = "slices"
 
@@ -437,22 +353,22 @@ class SliceRow(Row):
     slice: Annotated[int, Column("number of the slice and of its round in the block, from 1")]
     place: Annotated[int, Column("place in the round, from 1")]
     started_s: Annotated[float, Column("start of its window, counted from the block's first window", unit="sec")]
-    duration_s: Annotated[float | None, Column("length of its window, by the load tool", unit="sec")]
+    duration_s: Annotated[float, Column("length of its window, by the load tool or as planned", unit="sec")]
     late_s: Annotated[float, Column("largest delay of a generator's start", unit="sec")]
-    requests: Annotated[int | None, Column("completed requests", unit="requests")]
-    rps: Annotated[float | None, Column("requests per second", unit="req/s")]
-    latency_p50_s: Annotated[float | None, Column("median response time", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column("99th percentile of the response time", unit="sec")]
-    server_cpu_s: Annotated[float | None, Column("CPU time of the trial's services", unit="sec")]
-    neighbour_cpu_s: Annotated[float | None, Column("CPU time of the services of the block's other cells", unit="sec")]
-    generator_cpu_s: Annotated[float | None, Column("CPU time of the generators", unit="sec")]
+    requests: Annotated[Count, Column("completed requests", unit="requests")] = None
+    rps: Annotated[Real, Column("requests per second", unit="req/s")] = None
+    latency_p50_s: Annotated[Real, Column("median response time", unit="sec")] = None
+    latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")] = None
+    server_cpu_s: Annotated[Real, Column("CPU time of the trial's services", unit="sec")] = None
+    neighbour_cpu_s: Annotated[Real, Column("CPU time of the services of the block's other cells", unit="sec")] = None
+    generator_cpu_s: Annotated[Real, Column("CPU time of the generators", unit="sec")] = None
     foreign_cpu_s: Annotated[
-        float | None, Column("CPU time on the trial's CPUs that no process of the run was charged with", unit="sec")
-    ]
-    stolen_s: Annotated[float | None, Column("time that the hypervisor took from the trial's CPUs", unit="sec")]
-    server_loop_s: Annotated[float | None, Column("CPU time of a small fixed loop on the servers' CPUs", unit="sec")]
-    accept_queue: Annotated[int | None, Column("connections that waited for its services after it")] = None
-    time_wait: Annotated[int | None, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
+        Real, Column("CPU time on the trial's CPUs that no process of the run was charged with", unit="sec")
+    ] = None
+    stolen_s: Annotated[Real, Column("time that the hypervisor took from the trial's CPUs", unit="sec")] = None
+    server_loop_s: Annotated[Real, Column("CPU time of a small fixed loop on the servers' CPUs", unit="sec")] = None
+    accept_queue: Annotated[Count, Column("connections that waited for its services after it")] = None
+    time_wait: Annotated[Count, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -472,8 +388,8 @@ class SeriesRow(Row):
             unit="requests",
         ),
     ]
-    latency_p50_s: Annotated[float | None, Column("median of the times that ended in it", unit="sec")]
-    latency_p99_s: Annotated[float | None, Column("their 99th percentile", unit="sec")]
+    latency_p50_s: Annotated[Real, Column("median of the times that ended in it", unit="sec")]
+    latency_p99_s: Annotated[Real, Column("their 99th percentile", unit="sec")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,7 +412,7 @@ class FactorRow(Row):
     cell_id: Annotated[str, Column("cell")]
     factor: Annotated[str, Column("factor")]
     level: Annotated[str, Column("level as text")]
-    level_num: Annotated[float | None, Column("level as a number; null: it is none")]
+    level_num: Annotated[Real, Column("level as a number; null: it is none")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -506,7 +422,7 @@ class ComponentRow(Row):
     TABLE: ClassVar[str] = "components"
 
     cell_id: Annotated[str, Column("cell")]
-    baseline_id: Annotated[str | None, Column("cell that it is compared with; null: none")] = None
+    baseline_id: Annotated[Text, Column("cell that it is compared with; null: none")] = None
     level: Annotated[
         str,
         Column(
@@ -515,19 +431,17 @@ class ComponentRow(Row):
             "system calls, waiting: of traced trials. activity: figures that do not add up"
         ),
     ]
-    service: Annotated[str | None, Column("service, or host; null: all of them")]
+    service: Annotated[Text, Column("service, or host; null: all of them")]
     component: Annotated[str, Column("name of the part; `all` without a service is the sum of the level")]
     unit: Annotated[str, Column("unit of the value")]
     value: Annotated[float, Column("mean of the cell over blocks")]
-    baseline_value: Annotated[float | None, Column("mean of the baseline over the same blocks")] = None
-    difference: Annotated[
-        float | None, Column("their difference, of logarithms at the levels rate, cores and counters")
-    ] = None
+    baseline_value: Annotated[Real, Column("mean of the baseline over the same blocks")] = None
+    difference: Annotated[Real, Column("their difference, of logarithms at the levels rate, cores and counters")] = None
     low: Annotated[
-        float | None,
+        Real,
         Column("lower end of the interval of the difference, or of a value without one; null: too few blocks"),
     ]
-    high: Annotated[float | None, Column("upper end of it")]
+    high: Annotated[Real, Column("upper end of it")]
     blocks: Annotated[int, Column("blocks with both cells")]
 
 
@@ -541,7 +455,7 @@ class HostRow(Row):
     role: Annotated[str, Column("one of its roles")]
     at: Annotated[str, Column("stage of the run: start, block n, tuned, restored, end")]
     fact: Annotated[str, Column("name of the fact; nested facts have dotted names")]
-    value: Annotated[str | None, Column("value as text")]
+    value: Annotated[Text, Column("value as text")]
 
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
@@ -598,33 +512,3 @@ def _metadata(hint: Any, where: str) -> Column:  # noqa: ANN401 - a type
 
 
 RowT = TypeVar("RowT", bound=Row)
-
-Values: TypeAlias = "Sequence[Any] | npt.NDArray[Any]"
-
-
-@dataclass(frozen=True, eq=False)
-class Columns(Generic[RowT]):
-    """Rows of a large table as columns of equal length, in place of an object for each row."""
-
-    row: type[RowT]
-    values: Mapping[str, Values]
-    """Values by column; all columns of the row model are there."""
-
-    def __post_init__(self) -> None:
-        """Refuse columns that are not the row model's, and columns of different lengths."""
-        expected = column_names(self.row.TABLE)
-        if set(self.values) != set(expected):
-            raise ValueError(f"columns {sorted(self.values)}; {self.row.__name__} has {sorted(expected)}")
-        if len({len(column) for column in self.values.values()}) > 1:
-            raise ValueError(f"columns of {self.row.TABLE} have different lengths")
-
-    @classmethod
-    def of_rows(cls, row: type[RowT], rows: Sequence[RowT]) -> Columns[RowT]:
-        """Return the columns of these rows."""
-        return cls(row, {name: [getattr(each, name) for each in rows] for name in column_names(row.TABLE)})
-
-    def __getitem__(self, name: str) -> Values:
-        return self.values[name]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.values.values())))

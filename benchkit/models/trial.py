@@ -16,6 +16,7 @@ from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
 from benchkit.models.request import ResponseHeaders
+from benchkit.models.rows import SliceRow
 from benchkit.models.run import RawFileName, TrialId, TrialKind
 
 ProcessId = tuple[int, int]
@@ -184,41 +185,6 @@ class TraceRecord(Stored):
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
-class SliceRecord(Stored):
-    """One slice of a trial in a sliced block: its place among the others, and what its hosts counted during it.
-
-    CPU times and the like are None without telemetry. The load tool's figures are read from its own output.
-    """
-
-    number: int = Field(description="from 1; the number of its round, in which each cell of the block has one slice")
-    place: int = Field(description="place in the round, from 1")
-    started_s: float = Field(description="start of its measured window, counted from the block's first window")
-    duration_s: float = Field(description="length of its measured window, as planned")
-    late_s: float = Field(description="largest delay of a generator's start after its planned instant")
-    server_cpu_s: float | None = Field(default=None, description="CPU time of the trial's services")
-    neighbour_cpu_s: float | None = Field(
-        default=None, description="CPU time of the services of the block's other cells, which have no load meanwhile"
-    )
-    generator_cpu_s: float | None = Field(default=None, description="CPU time of the generators")
-    foreign_cpu_s: float | None = Field(
-        default=None,
-        description="CPU time, on the CPUs of the trial's processes, that no process of the run was charged with",
-    )
-    stolen_s: float | None = Field(
-        default=None, description="time that the hypervisor took from the CPUs of the trial's processes"
-    )
-    loop_s: float | None = Field(
-        default=None, description="mean CPU time of a small fixed loop on the CPUs of the servers: how slow they are"
-    )
-    accept_queue: int | None = Field(
-        default=None,
-        description="connections that still waited for the trial's services when the next slice of the block began",
-    )
-    time_wait: int | None = Field(
-        default=None, description="sockets in TIME_WAIT on the services' hosts at its start, which earlier slices left"
-    )
-
-
 class OtherProgram(Stored):
     """A program that is no part of the run, and used CPU time of a host during a trial."""
 
@@ -277,7 +243,9 @@ class TrialRecord(Stored):
     capacity: CapacityEstimate | None = Field(
         default=None, description="search for its capacity that ran before it, and found its rate"
     )
-    slices: tuple[SliceRecord, ...] = Field(default=(), description="slices of its window, in a sliced block")
+    slices: tuple[SliceRow, ...] = Field(
+        default=(), description="slices of its window, in a sliced block, without what the load tool measured"
+    )
     external: tuple[str, ...] = Field(
         default=(), description="names of the services that others deploy, and that the trial did not watch"
     )

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from benchkit.errors import InputError
 from benchkit.files import open_regular
-from benchkit.models.rows import TABLES, Columns, Row, RowT, column_names, column_types
+from benchkit.models.rows import Row, RowT, column_names, column_types
 from benchkit.models.run import SCHEMA_VERSION
 from benchkit.store.durable_files import atomic_file
 
@@ -39,8 +39,8 @@ _ARROW_TYPES: dict[Any, pa.DataType] = {
 }
 
 
-Rows: TypeAlias = "Sequence[Row] | Columns[Any] | pa.Table"
-"""Rows of one table in one of their three forms: models, columns, or an Arrow table."""
+Rows: TypeAlias = "Sequence[Row] | pa.Table"
+"""Rows of one table: as models, or as an Arrow table where there are thousands."""
 
 REPLACES_KEY = b"benchkit.replaces"
 """Key of the metadata with the names of the files that a merged file replaces (see `benchkit.store.tables`)."""
@@ -57,8 +57,8 @@ def arrow_table(table: str, rows: Rows) -> pa.Table:
     """Return rows as an Arrow table."""
     if isinstance(rows, pa.Table):
         return rows
-    columns = rows if isinstance(rows, Columns) else Columns.of_rows(TABLES[table], rows)
-    return pa.table(dict(columns.values), schema=arrow_schema(table))
+    columns = {name: [getattr(row, name) for row in rows] for name in column_names(table)}
+    return pa.table(columns, schema=arrow_schema(table))
 
 
 def concat_rows(table: str, *parts: Rows) -> pa.Table:

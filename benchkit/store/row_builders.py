@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from benchkit.loadtools.measurement import ClassCounts, LatencyFrom, Measurement, overload_of
 from benchkit.loadtools.registry import TOOLS
@@ -20,7 +21,6 @@ from benchkit.models.protocol import Negotiated
 from benchkit.models.request import is_expected
 from benchkit.models.rows import (
     ClassRow,
-    Columns,
     FactorRow,
     HostRow,
     LatencyRow,
@@ -29,8 +29,10 @@ from benchkit.models.rows import (
     TrialRow,
 )
 from benchkit.models.run import CellRecord
-from benchkit.models.trial import ProbeMoment, ProbeRecord, TrialRecord
+from benchkit.models.trial import ProbeMoment, TrialRecord
 from benchkit.store.journal import HostFactsRead, JournalEvent
+from benchkit.store.parquet_files import arrow_schema
+from benchkit.store.telemetry_table import TrialSamples
 
 INTERRUPTED = "split"
 """Kind, in the table, of a trial whose block was interrupted by a pause and repeated: stored, and in no figure or
@@ -38,23 +40,30 @@ ratio."""
 
 
 def trial_row(
-    record: TrialRecord, result: LoadResult, measurement: Measurement | None = None, *, interrupted: bool = False
+    record: TrialRecord,
+    result: LoadResult,
+    measurement: Measurement | None = None,
+    samples: TrialSamples | None = None,
+    *,
+    interrupted: bool = False,
 ) -> TrialRow:
-    """Return the row of a trial in `trials`, from its record and what the load tool printed and measured.
+    """Return the row of a trial in `trials`, from its record, what the load tool printed and measured, and telemetry.
 
     Latencies are those of the raw histogram where there is one: as measured, with `latency_corrected` false. A latency
     below the step in which the tool states times is unknown (ab's 0 ms, siege's 0.00 s): it is None, and not 0.
     """
-    step = result.latency.resolution_s or 0.0
+    load, latency, capacity = record.load, result.latency, record.capacity
+    overload = overload_of(load, measurement)
+    sampled = sampled_requests(record, result)
+    step = latency.resolution_s or 0.0
 
     def resolved(seconds: float | None) -> float | None:
         return None if seconds is None or seconds < step else seconds
 
     percentiles: dict[str, Any] = {
-        name: resolved(result.latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
+        name: resolved(latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
     }
-    overload = overload_of(record.load, measurement)
-    cpu = [*(service.cpu_s for service in record.services), *(None for _ in record.external)]
+    server_cpu_s = None if record.external else _sum(service.cpu_s for service in record.services)
     return TrialRow(
         cell_id=record.cell_id,
         trial_id=record.trial_id,
@@ -64,13 +73,13 @@ def trial_row(
         started_at=record.started_at,
         duration_s=result.duration_s,
         tool=result.tool,
-        connections=record.load.connections,
-        rate_requested=record.load.mean_rate,
+        connections=load.connections,
+        rate_requested=load.mean_rate,
         rate_achieved=_achieved_rate(record, result, measurement),
         send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
-        capacity_rps=None if record.capacity is None or record.capacity.low is None else record.capacity.rps,
-        capacity_low=None if record.capacity is None else record.capacity.low,
-        capacity_high=None if record.capacity is None else record.capacity.high,
+        capacity_rps=None if capacity is None or capacity.low is None else capacity.rps,
+        capacity_low=None if capacity is None else capacity.low,
+        capacity_high=None if capacity is None else capacity.high,
         overload_goodput_rps=None if overload is None else overload.goodput_rps,
         overload_error_share=None if overload is None else overload.error_share,
         recovery_s=None if overload is None else overload.recovery_s,
@@ -78,24 +87,26 @@ def trial_row(
         rps=result.rps,
         bytes_total=result.bytes_total,
         bytes_per_s=result.bytes_per_s,
-        latency_mean_s=resolved(result.latency.mean_s),
-        latency_max_s=resolved(result.latency.max_s),
+        latency_mean_s=resolved(latency.mean_s),
+        latency_max_s=resolved(latency.max_s),
         connect_mean_s=resolved(result.connect_mean_s),
         processing_mean_s=resolved(_processing_mean_s(result)),
         first_byte_mean_s=resolved(result.first_byte_mean_s),
-        latency_covers=result.latency.covers,
-        latency_corrected=result.latency.corrected,
-        latency_from=_latency_from(record.load, measurement),
-        latency_resolution_s=result.latency.resolution_s,
+        latency_covers=latency.covers,
+        latency_corrected=latency.corrected,
+        latency_from=_latency_from(load, measurement),
+        latency_resolution_s=latency.resolution_s,
         errors_connect=result.errors.connect,
         errors_read=result.errors.read,
         errors_write=result.errors.write,
         errors_timeout=result.errors.timeout,
         non_2xx=result.non_2xx,
-        server_cpu_s_per_request=_cpu_s_per_request(cpu, sampled_requests(record, result)),
-        generator_cpu_s_per_request=_cpu_s_per_request([each.cpu_s for each in record.generators], result.requests)
-        if record.generators
-        else None,
+        server_cpu_s_per_request=_ratio(server_cpu_s, sampled),
+        generator_cpu_s_per_request=_ratio(_sum(each.cpu_s for each in record.generators), result.requests),
+        server_memory_bytes=None if samples is None else samples.peak_memory_bytes,
+        main_process_cpu_s_per_request=None if samples is None else _ratio(samples.main_process_cpu_s, sampled),
+        server_switches_per_request=None if samples is None else _ratio(samples.switches, result.requests),
+        goroutine_wait_mean_s=None if samples is None else samples.mean_goroutine_wait_s,
         **_probe_columns(record),
         cipher=_cipher(record, result),
         overhead_s=record.wall_s - record.warmed_up_s - record.window_s if record.imported is None else None,
@@ -134,12 +145,13 @@ def _probe_columns(record: TrialRecord) -> dict[str, Any]:
     if not probes:
         return {}
     agreed = probes[0].negotiated or Negotiated()
+    types = [probe.media_type for probe in probes]
     return {
         "probe_status": max(probe.status for probe in probes),
         "probe_header_bytes": sum(probe.header_bytes for probe in probes),
         "probe_body_bytes": sum(probe.body_bytes for probe in probes),
         "probe_body_sha256": _joint_sha256([probe.body_sha256 for probe in probes]),
-        "probe_media_type": _media_types(probes),
+        "probe_media_type": ", ".join(each for each in dict.fromkeys(types) if each) if all(types) else None,
         "probe_again_sha256": _later_sha256(record, "before"),
         "probe_during_sha256": _later_sha256(record, "during"),
         "probe_after_sha256": _later_sha256(record, "after"),
@@ -149,22 +161,13 @@ def _probe_columns(record: TrialRecord) -> dict[str, Any]:
 
 
 def _cipher(record: TrialRecord, result: LoadResult) -> str | None:
-    """Return the cipher suite of the load as the tool states it, else the probe's where the server allows no other.
-
-    It is negotiated: the probe offers another list than the tool, and may get another cipher suite.
-    """
+    """Return the cipher suite of the load as the tool states it, else the probe's where the server allows no other."""
     if result.negotiated is not None and result.negotiated.cipher is not None:
         return result.negotiated.cipher
     allowed = None if record.tls is None else record.tls.ciphers
     if allowed is None or ":" in allowed:
         return None
     return next((probe.negotiated.cipher for probe in record.probes if probe.negotiated is not None), None)
-
-
-def _media_types(probes: Sequence[ProbeRecord]) -> str | None:
-    """Return the media types of responses as one text; None where not all state one."""
-    types = [probe.media_type for probe in probes]
-    return ", ".join(each for each in dict.fromkeys(types) if each) if all(types) else None
 
 
 def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
@@ -180,21 +183,18 @@ def _joint_sha256(digests: Sequence[str]) -> str:
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def latency_columns(trial_id: str, measurement: Measurement | None) -> Columns[LatencyRow]:
+def latency_table(trial_id: str, measurement: Measurement | None) -> pa.Table:
     """Return the rows of `latency` of a trial: every bucket of every series that has a count.
 
     A bucket counts the values from `low_s` to `high_s`, both included, in steps of a microsecond.
     """
-    histograms = {} if measurement is None else measurement.histograms
-    if not histograms:
-        return Columns.of_rows(LatencyRow, ())
-    buckets = [histogram.columns() for histogram in histograms.values()]
-    low_s, high_s, counts = (np.concatenate(parts) for parts in zip(*buckets, strict=True))
-    series = [name for name, (low, _, _) in zip(histograms, buckets, strict=True) for _ in low]
-    return Columns(
-        LatencyRow,
-        {"trial_id": [trial_id] * len(series), "series": series, "low_s": low_s, "high_s": high_s, "count": counts},
-    )
+    schema, histograms = arrow_schema(LatencyRow.TABLE), {} if measurement is None else measurement.histograms
+    parts = []
+    for series, histogram in histograms.items():
+        low_s, high_s, counts = histogram.columns()
+        names = {"trial_id": [trial_id] * len(counts), "series": [series] * len(counts)}
+        parts.append(pa.table({**names, "low_s": low_s, "high_s": high_s, "count": counts}, schema=schema))
+    return pa.concat_tables([schema.empty_table(), *parts])
 
 
 def class_rows(record: TrialRecord, measurement: Measurement | None) -> tuple[ClassRow, ...]:
@@ -230,27 +230,15 @@ def class_rows(record: TrialRecord, measurement: Measurement | None) -> tuple[Cl
 
 
 def slice_rows(record: TrialRecord, results: Sequence[LoadResult]) -> tuple[SliceRow, ...]:
-    """Return the rows of `slices` of a trial, from its record and what the load tool measured in each of its slices."""
+    """Return the rows of `slices` of a trial, with what the load tool measured in each of its slices."""
     return tuple(
-        SliceRow(
-            trial_id=record.trial_id,
-            slice=each.number,
-            place=each.place,
-            started_s=each.started_s,
-            duration_s=result.duration_s,
-            late_s=each.late_s,
+        replace(
+            each,
+            duration_s=each.duration_s if result.duration_s is None else result.duration_s,
             requests=result.requests,
             rps=result.rps,
             latency_p50_s=result.latency.percentiles.get("50"),
             latency_p99_s=result.latency.percentiles.get("99"),
-            server_cpu_s=each.server_cpu_s,
-            neighbour_cpu_s=each.neighbour_cpu_s,
-            generator_cpu_s=each.generator_cpu_s,
-            foreign_cpu_s=each.foreign_cpu_s,
-            stolen_s=each.stolen_s,
-            server_loop_s=each.loop_s,
-            accept_queue=each.accept_queue,
-            time_wait=each.time_wait,
         )
         for each, result in zip(record.slices, results, strict=True)
     )
@@ -335,9 +323,15 @@ def sampled_requests(record: TrialRecord, result: LoadResult) -> float | None:
     return result.requests * min(1.0, sampled_s / result.duration_s)
 
 
-def _cpu_s_per_request(cpu_s: Sequence[float | None], requests: float | None) -> float | None:
-    known = [seconds for seconds in cpu_s if seconds is not None]
-    return sum(known) / requests if requests and len(known) == len(cpu_s) else None
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return a sum; None where a value is unknown, or there is none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
+def _ratio(value: float | None, requests: float | None) -> float | None:
+    return None if value is None or not requests else value / requests
 
 
 def _as_number(level: str | float | bool) -> float | None:  # noqa: FBT001 - a level is any of these

@@ -1,21 +1,31 @@
-"""The raw telemetry of a trial: the file that an agent writes, read as series and as rows of `telemetry`. Pure."""
+"""The telemetry of a trial: the raw files of its hosts as series, as rows of `telemetry`, and as figures of `trials`.
+
+Pure. Times count from the start of the measured window on the host's own clock. Counters count from the first sample of
+the host, or from the start of the service: both come before the load.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from benchkit.errors import ParseError
-from benchkit.models.noise import NOISE_FILE, NOISE_SERVICE
-from benchkit.models.rows import Columns, NoteRow, TelemetryRow
+from benchkit.models.base import Frozen
+from benchkit.models.load import NS_PER_S
+from benchkit.models.noise import NOISE_FILE, NOISE_SERVICE, NoiseRecord
+from benchkit.models.rows import NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord, WatchRecord
-from benchkit.store.noise_reports import NoiseReport, read_noise
+from benchkit.store.parquet_files import arrow_schema
 
 FORMAT = 1
 
@@ -25,6 +35,7 @@ SeriesKey = tuple[str | None, str, str | None]
 LOAD_ROLE = "load"
 NOT_WATCHED = "not-watched"
 """Code of the note on telemetry that is missing."""
+SWITCHES = ("voluntary_switches_total", "involuntary_switches_total")
 Reals = npt.NDArray[np.float64]
 
 
@@ -58,8 +69,75 @@ def read_telemetry(content: bytes) -> dict[SeriesKey, SampleSeries]:
     return {key: series for key, series in found.items() if series.t_ns}
 
 
-def noise_series(reports: Sequence[NoiseReport]) -> dict[SeriesKey, SampleSeries]:
-    """Return the reports of slow and broken clients as series."""
+def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
+    for i, line in enumerate(content.split(b"\n")[:-1]):  # the text after the last line end is incomplete
+        try:
+            document = from_json(line)
+        except ValueError as error:
+            raise ParseError(f"line {i + 1} of the telemetry is not JSON: {error}") from None
+        if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):
+            raise ParseError(f"not a telemetry file of format {FORMAT}", why=f"it begins with {line[:60]!r}")
+        yield document
+
+
+class NoiseReport(Frozen):
+    """A line of the program of slow and broken clients: connections open at an instant, and totals since the start."""
+
+    t_ns: int
+    """Instant on the monotonic clock of the load host."""
+    held: Mapping[str, int]
+    """Open connections by kind: `slow_readers`, `half_open`."""
+    done: Mapping[str, int]
+    """Totals: `read_bytes`, `responses`, `malformed`, `refused`, `closed`."""
+    answers: Mapping[str, int]
+    """Answers to malformed requests, by status; without an answer, by `closed` or `none`."""
+    cpu_s: float
+
+    @property
+    def connections(self) -> int:
+        """Open connections of both kinds."""
+        return sum(self.held.values())
+
+
+def read_noise(content: bytes) -> list[NoiseReport]:
+    """Read the complete lines that the program printed. Raises ParseError."""
+    try:
+        return [NoiseReport.model_validate_json(line) for line in content.split(b"\n")[:-1]]
+    except ValidationError as error:
+        raise ParseError("the reports of the slow and broken clients are damaged", why=str(error)) from None
+
+
+def noise_record(
+    reports: Sequence[NoiseReport], window_ns: tuple[int, int], host: str, argv: tuple[str, ...], cpus: tuple[int, ...]
+) -> NoiseRecord:
+    """Return what was done in a window, from the last report before it to the first one after it.
+
+    Raises ParseError where no two reports enclose a part of it.
+    """
+    times = [each.t_ns for each in reports]
+    inside = reports[max(bisect_right(times, window_ns[0]) - 1, 0) : bisect_left(times, window_ns[1]) + 1]
+    if len(inside) < 2:  # noqa: PLR2004 - a difference needs two
+        raise ParseError("the slow and broken clients reported nothing in the measured window")
+    first, last = inside[0], inside[-1]
+    done = {
+        name: last.done.get(name, 0) - first.done.get(name, 0)
+        for name in ("read_bytes", "responses", "malformed", "refused", "closed")
+    }
+    answers = {status: count - first.answers.get(status, 0) for status, count in last.answers.items()}
+    return NoiseRecord(
+        host=host,
+        argv=argv,
+        cpus=cpus,
+        cpu_s=last.cpu_s - first.cpu_s,
+        observed_s=(last.t_ns - first.t_ns) / NS_PER_S,
+        slow_readers=fmean(each.held.get("slow_readers", 0) for each in inside),
+        half_open=fmean(each.held.get("half_open", 0) for each in inside),
+        answers={status: count for status, count in answers.items() if count},
+        **done,
+    )
+
+
+def _noise_series(reports: Sequence[NoiseReport]) -> dict[SeriesKey, SampleSeries]:
     found: dict[SeriesKey, SampleSeries] = {}
     for report in reports:
         values: dict[tuple[str, str | None], float] = {
@@ -75,113 +153,113 @@ def noise_series(reports: Sequence[NoiseReport]) -> dict[SeriesKey, SampleSeries
     return found
 
 
-def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
-    lines = content.split(b"\n")
-    for i, line in enumerate(lines):
-        if i + 1 == len(lines):  # the text after the last line end is incomplete
-            return
-        try:
-            document = from_json(line)
-        except ValueError as error:
-            raise ParseError(f"line {i + 1} of the telemetry is not JSON: {error}") from None
-        if i == 0 and (not isinstance(document, dict) or document.get("format") != FORMAT):
-            raise ParseError(f"not a telemetry file of format {FORMAT}", why=f"it begins with {line[:60]!r}")
-        yield document
-
-
-def telemetry_columns(
-    record: TrialRecord, raw: Callable[[str], bytes]
-) -> tuple[Columns[TelemetryRow], tuple[NoteRow, ...]]:
-    """Return the rows of a trial in `telemetry` and in `notes`; `raw` returns the content of a raw file by its name.
-
-    Times count from the start of the measured window on the host's own clock. Counters count from the first sample of
-    the host, or from the start of the service: both come before the load.
-    """
-    samples: list[_Samples] = []
-    notes = []
-    for watch in record.watched:
-        missing = list(watch.unseen)
-        try:
-            samples += _host_samples(watch, read_telemetry(raw(watch.file)))
-        except ParseError as error:
-            missing.append(str(error))
-        samples += _disk_usage(watch, record)
-        if record.noise is not None and record.noise.host == watch.host:
-            samples += _host_samples(watch, noise_series(read_noise(raw(NOISE_FILE))))
-        notes += [
-            NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{watch.host}: {text}") for text in missing
-        ]
-    return _columns(record, samples), tuple(notes)
-
-
-def peak_memory_bytes(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
-    """Return the largest resident memory of each service in the measured window, added up.
-
-    None where a service was not sampled, or not watched at all.
-    """
-    of_memory = np.asarray([metric == "rss_bytes" for metric in telemetry["metric"]], dtype=bool)
-    in_window = of_memory & (np.asarray(telemetry["t_s"], dtype=np.float64) >= 0)
-    values = np.asarray(telemetry["value"], dtype=np.float64)[in_window]
-    services = np.asarray(telemetry["service"], dtype=object)[in_window]
-    peaks = [values[services == service.name].max(initial=0.0) for service in record.services]
-    return None if record.external or not peaks or 0.0 in peaks else float(sum(peaks))
-
-
-def switches(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
-    """Return the context switches of the services, voluntary and forced, around the measured window; None: unknown."""
-    names = ("voluntary_switches_total", "involuntary_switches_total")
-    counts = [_growth(telemetry, service.name, metric) for service in record.services for metric in names]
-    return None if record.external else _sum(counts)
-
-
-def main_process_cpu_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
-    """Return the CPU time of the first process of each service around the measured window; None: unknown."""
-    seconds = [_growth(telemetry, each.name, "process_cpu_s_total", str(each.pid)) for each in record.services]
-    return None if record.external else _sum(seconds)
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-def _growth(telemetry: Columns[TelemetryRow], service: str, metric: str, instance: str | None = None) -> float | None:
-    """Return the increase of a counter from the last sample before the window to its last one; None for under two."""
-    names = zip(telemetry["service"], telemetry["metric"], telemetry["instance"], strict=True)
-    rows = [place for place, name in enumerate(names) if name == (service, metric, instance)]
-    t_s, values = (np.asarray(telemetry[column], dtype=np.float64)[rows] for column in ("t_s", "value"))
-    before = values[t_s <= 0]
-    if len(values) - len(before) < 1 or not len(before):
-        return None
-    return float(values[np.argmax(t_s)] - before[-1])
-
-
-def mean_goroutine_wait_s(record: TrialRecord, telemetry: Columns[TelemetryRow]) -> float | None:
-    """Return the mean time for which goroutines of the services waited for a thread in the measured window.
-
-    None where no service counts them, or none waited.
-    """
-    metrics = np.asarray(telemetry["metric"], dtype=object)
-    t_s = np.asarray(telemetry["t_s"], dtype=np.float64)
-    services = np.asarray(telemetry["service"], dtype=object)
-    in_window = (t_s >= 0) & np.isin(services.astype(str), [service.name for service in record.services])
-
-    def growth(metric: str) -> float:
-        rows = in_window & (metrics == metric)
-        of_metric = np.asarray(telemetry["value"], dtype=np.float64)[rows]
-        return float(sum(np.ptp(of_metric[services[rows] == name]) for name in set(services[rows])))
-
-    waits = growth("goroutine_waits_total")
-    return growth("goroutine_wait_s_total") / waits if waits else None
-
-
 class _Samples(NamedTuple):
     watch: WatchRecord
     service: str | None
-    instance: str | None
     metric: str
+    instance: str | None
     t_s: Reals
     values: Reals
+
+
+class TrialSamples:
+    """The samples of a trial's hosts and services: rows of `telemetry`, notes, and figures of its row in `trials`.
+
+    A figure is None where a service was not sampled, or others deployed and did not watch it.
+    """
+
+    def __init__(self, record: TrialRecord, raw: Callable[[str], bytes]) -> None:
+        """Read the raw files of a trial; `raw` returns the content of one by its name."""
+        self._record = record
+        self._samples: list[_Samples] = []
+        missing: list[tuple[str, str]] = []
+        for watch in record.watched:
+            missing += [(watch.host, text) for text in watch.unseen]
+            try:
+                self._samples += _host_samples(watch, read_telemetry(raw(watch.file)))
+            except ParseError as error:
+                missing.append((watch.host, str(error)))
+            self._samples += _disk_usage(watch, record)
+            if record.noise is not None and record.noise.host == watch.host:
+                self._samples += _host_samples(watch, _noise_series(read_noise(raw(NOISE_FILE))))
+        self.notes = tuple(
+            NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{host}: {text}") for host, text in missing
+        )
+
+    def table(self) -> pa.Table:
+        """Return the rows of `telemetry`."""
+        load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in self._record.generators)}
+        lengths = [len(each.values) for each in self._samples]
+        texts: dict[str, Sequence[str | None]] = {
+            "trial_id": [self._record.trial_id] * len(lengths),
+            "host": [each.watch.host for each in self._samples],
+            "role": [_role(each.watch, each.service, is_load=each.service in load_services) for each in self._samples],
+            "service": [each.service for each in self._samples],
+            "instance": [each.instance for each in self._samples],
+            "metric": [each.metric for each in self._samples],
+            "unit": [TELEMETRY_METRICS[each.metric].unit for each in self._samples],
+        }
+        columns: dict[str, Any] = {
+            name: np.repeat(np.asarray(column, dtype=object), lengths).tolist() for name, column in texts.items()
+        }
+        columns["t_s"] = np.concatenate([np.empty(0), *(each.t_s for each in self._samples)])
+        columns["value"] = np.concatenate([np.empty(0), *(each.values for each in self._samples)])
+        return pa.table(columns, schema=arrow_schema(TelemetryRow.TABLE))
+
+    @property
+    def peak_memory_bytes(self) -> float | None:
+        """Largest resident memory of each service in the measured window, added up."""
+        peaks = [
+            max(
+                (each.values[each.t_s >= 0].max(initial=0.0) for each in self._of(service.name, "rss_bytes")), default=0
+            )
+            for service in self._record.services
+        ]
+        return None if self._record.external or not peaks or 0.0 in peaks else float(sum(peaks))
+
+    @property
+    def switches(self) -> float | None:
+        """Context switches of the services, voluntary and forced, around the measured window."""
+        return self._total(
+            self._growth(service.name, metric, None) for service in self._record.services for metric in SWITCHES
+        )
+
+    @property
+    def main_process_cpu_s(self) -> float | None:
+        """CPU time of the first process of each service around the measured window."""
+        return self._total(
+            self._growth(service.name, "process_cpu_s_total", str(service.pid)) for service in self._record.services
+        )
+
+    @property
+    def mean_goroutine_wait_s(self) -> float | None:
+        """Mean time for which runnable goroutines of the services waited for a thread; None: none did."""
+
+        def growth(metric: str) -> float:
+            inside = (
+                each.values[each.t_s >= 0]
+                for service in self._record.services
+                for each in self._of(service.name, metric)
+            )
+            return float(sum(np.ptp(values) for values in inside if len(values)))
+
+        waits = growth("goroutine_waits_total")
+        return growth("goroutine_wait_s_total") / waits if waits else None
+
+    def _of(self, service: str, metric: str) -> list[_Samples]:
+        return [each for each in self._samples if each.service == service and each.metric == metric]
+
+    def _growth(self, service: str, metric: str, instance: str | None) -> float | None:
+        """Return the increase of a counter from the last sample before the window to its last one."""
+        series = next((each for each in self._of(service, metric) if each.instance == instance), None)
+        if series is None or series.t_s[0] > 0 or series.t_s[-1] <= 0:
+            return None
+        return float(series.values[-1] - series.values[series.t_s <= 0][-1])
+
+    def _total(self, values: Iterator[float | None]) -> float | None:
+        found = list(values)
+        known = [value for value in found if value is not None]
+        return sum(known) if known and len(known) == len(found) and not self._record.external else None
 
 
 def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> Iterator[_Samples]:
@@ -191,8 +269,8 @@ def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -
             values = np.asarray(series.numbers, dtype=np.float64)
             if TELEMETRY_METRICS[metric].grows and service is None:  # counts since the host's boot
                 values = values - values[0]
-            t_s = (np.asarray(series.t_ns) - watch.window_ns[0]) / 1e9
-            yield _Samples(watch, service, instance, metric, t_s, values)
+            t_s = (np.asarray(series.t_ns) - watch.window_ns[0]) / NS_PER_S
+            yield _Samples(watch, service, metric, instance, t_s, values)
 
 
 def _disk_usage(watch: WatchRecord, record: TrialRecord) -> Iterator[_Samples]:
@@ -201,30 +279,12 @@ def _disk_usage(watch: WatchRecord, record: TrialRecord) -> Iterator[_Samples]:
         if service.host == watch.host:
             for folder, size in service.folder_bytes.items():
                 end_s, values = np.asarray([watch.window_s]), np.asarray([float(size)])
-                yield _Samples(watch, service.name, folder, "folder_bytes", end_s, values)
+                yield _Samples(watch, service.name, "folder_bytes", folder, end_s, values)
 
 
-def _columns(record: TrialRecord, samples: Sequence[_Samples]) -> Columns[TelemetryRow]:
-    load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in record.generators)}
-    texts: dict[str, Sequence[str | None]] = {
-        "trial_id": [record.trial_id for _ in samples],
-        "host": [each.watch.host for each in samples],
-        "role": [_role(each.watch, each.service, load_services) for each in samples],
-        "service": [each.service for each in samples],
-        "instance": [each.instance for each in samples],
-        "metric": [each.metric for each in samples],
-        "unit": [TELEMETRY_METRICS[each.metric].unit for each in samples],
-    }
-    lengths = np.asarray([len(each.values) for each in samples], dtype=np.int64)
-    rows = {name: np.repeat(np.asarray(column, dtype=object), lengths).tolist() for name, column in texts.items()}
-    t_s = np.concatenate([np.empty(0), *(each.t_s for each in samples)])
-    values = np.concatenate([np.empty(0), *(each.values for each in samples)])
-    return Columns(TelemetryRow, {**rows, "t_s": t_s, "value": values})
-
-
-def _role(watch: WatchRecord, service: str | None, load_services: Collection[str]) -> str:
+def _role(watch: WatchRecord, service: str | None, *, is_load: bool) -> str:
     """Return the role that the row is about; all roles of the host if the row is about the host itself."""
-    if service in load_services:
+    if is_load:
         return LOAD_ROLE
     if service is None or len(watch.roles) == 1:
         return ",".join(watch.roles)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.formats import read_output as read_printed
@@ -18,14 +20,11 @@ from benchkit.models.load import Load
 from benchkit.models.rows import (
     TABLES,
     ClassRow,
-    Columns,
-    LatencyRow,
     NoteRow,
     ProfileRow,
     ProfileShareRow,
     SeriesRow,
     SliceRow,
-    TelemetryRow,
     TraceRow,
     TrialRow,
     UncheckedRow,
@@ -34,23 +33,9 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.store.parquet_files import Rows
-from benchkit.store.profile_tables import read_profiles
-from benchkit.store.row_builders import (
-    class_rows,
-    latency_columns,
-    sampled_requests,
-    series_rows,
-    slice_rows,
-    trial_row,
-)
-from benchkit.store.telemetry_table import (
-    main_process_cpu_s,
-    mean_goroutine_wait_s,
-    peak_memory_bytes,
-    switches,
-    telemetry_columns,
-)
-from benchkit.store.trace_tables import trace_rows
+from benchkit.store.profile_tables import read_profiles, trace_rows
+from benchkit.store.row_builders import class_rows, latency_table, series_rows, slice_rows, trial_row
+from benchkit.store.telemetry_table import TrialSamples
 
 RawFile = Callable[[str], bytes]
 """Function that returns the content of a trial's raw file, by its name."""
@@ -63,15 +48,19 @@ _MEMBER = re.compile(r"([0-9]{5})\.(txt|stderr\.txt|json)")
 """Files in the archive that a generator of a sliced trial has: the number of the slice, and the suffix."""
 
 
+TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
+"""The tables whose rows belong to trials."""
+
+
 @dataclass(frozen=True, eq=False)
 class TrialTables:
     """All rows of one trial: `trial` for the table `trials`, and for each other table the field of its name."""
 
     trial: TrialRow
     notes: tuple[NoteRow, ...]
-    latency: Columns[LatencyRow]
-    telemetry: Columns[TelemetryRow]
-    profile: Columns[ProfileRow]
+    latency: pa.Table
+    telemetry: pa.Table
+    profile: tuple[ProfileRow, ...] = ()
     profile_share: tuple[ProfileShareRow, ...] = ()
     trace: tuple[TraceRow, ...] = ()
     classes: tuple[ClassRow, ...] = ()
@@ -87,12 +76,7 @@ class TrialTables:
 
     def by_table(self) -> Mapping[str, Rows]:
         """Return the rows by the name of their table."""
-        of_tables = {each.name: getattr(self, each.name) for each in fields(self) if each.name in TABLES}
-        return {TrialRow.TABLE: (self.trial,), **of_tables}
-
-
-TRIAL_TABLES = tuple(table for table in TABLES if "trial_id" in column_names(table))
-"""The tables whose rows belong to trials."""
+        return {table: (self.trial,) if table == TrialRow.TABLE else getattr(self, table) for table in TRIAL_TABLES}
 
 
 @dataclass(frozen=True)
@@ -134,48 +118,33 @@ def build_trial_tables(
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
     profiles = read_profiles(record, raw)
     traces, trace_notes = trace_rows(record.trial_id, record.traces, raw)
-    telemetry, telemetry_notes = telemetry_columns(record, raw)
-    result = output.merged.result
-    row = trial_row(record, result, output.merged.measurement, interrupted=interrupted)
-    requests = sampled_requests(record, result)
+    samples = TrialSamples(record, raw)
+    result, measurement = output.merged.result, output.merged.measurement
+    row = trial_row(record, result, measurement, samples, interrupted=interrupted)
+    notes = [(note.code, note.message) for note in result.notes] + [(KILLED, sentence) for sentence in record.killed]
+    shape, window_s = record.load.shape, record.load.duration_s
+    if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
+        left_s = window_s - shape.end_s
+        notes.append(
+            (NOT_RECOVERED, f"the server had not recovered when the window ended, {left_s:g} s after the {shape.form}")
+        )
     return TrialTables(
-        trial=replace(
-            row,
-            server_memory_bytes=peak_memory_bytes(record, telemetry),
-            goroutine_wait_mean_s=mean_goroutine_wait_s(record, telemetry),
-            server_switches_per_request=_per_request(switches(record, telemetry), result.requests),
-            main_process_cpu_s_per_request=_per_request(main_process_cpu_s(record, telemetry), requests),
-        ),
+        trial=row,
         notes=(
-            *(NoteRow(trial_id=record.trial_id, code=note.code, message=note.message) for note in result.notes),
+            *(NoteRow(trial_id=record.trial_id, code=code, message=message) for code, message in notes),
             *profiles.notes,
             *trace_notes,
-            *telemetry_notes,
-            *_overload_notes(record, row),
-            *(NoteRow(trial_id=record.trial_id, code=KILLED, message=sentence) for sentence in record.killed),
+            *samples.notes,
         ),
-        latency=latency_columns(record.trial_id, output.merged.measurement),
-        telemetry=telemetry,
+        latency=latency_table(record.trial_id, measurement),
+        telemetry=samples.table(),
         profile=profiles.functions,
         profile_share=profiles.shares,
         trace=traces,
-        classes=class_rows(record, output.merged.measurement),
-        series=series_rows(record.trial_id, output.merged.measurement),
+        classes=class_rows(record, measurement),
+        series=series_rows(record.trial_id, measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
     )
-
-
-def _overload_notes(record: TrialRecord, row: TrialRow) -> Iterator[NoteRow]:
-    shape, window_s = record.load.shape, record.load.duration_s
-    if shape is not None and window_s is not None and record.load.capacity is not None and row.recovery_s is None:
-        message = (
-            f"the server had not recovered when the window ended, {window_s - shape.end_s:g} s after the {shape.form}"
-        )
-        yield NoteRow(trial_id=record.trial_id, code=NOT_RECOVERED, message=message)
-
-
-def _per_request(value: float | None, requests: float | None) -> float | None:
-    return None if value is None or not requests else value / requests
 
 
 def _slices(record: TrialRecord, generator: GeneratorRecord, raw: RawFile) -> list[tuple[Load, ToolOutput]]:

@@ -16,8 +16,7 @@ from benchkit.report.sections.section import ReportInput, Section, TableContent
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
-from benchkit.store.profile_tables import PROFILE_NOTES
-from benchkit.store.trace_tables import TRACE_NOTES
+from benchkit.store.profile_tables import PROFILE_NOTES, TRACE_NOTES
 
 WORKERS_NOTE = (
     "For services with several workers: the CPU time of the busiest worker over the mean of all. The table has the median "

@@ -25,8 +25,7 @@ from benchkit.report.trial_matrix import TrialState, trial_matrix
 from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.store.journal import RunProgress
-from benchkit.store.profile_tables import PROFILE_NOTES
-from benchkit.store.trace_tables import TRACE_NOTES
+from benchkit.store.profile_tables import PROFILE_NOTES, TRACE_NOTES
 from benchkit.units import ABSENT
 
 MARKS: Mapping[TrialState, tuple[str, float | None]] = {

@@ -30,7 +30,8 @@ from benchkit.loadtools.generators.execution import (
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.loadtools.generators.outputs import Outputs, failure_of, fetch_outputs, has_hung
 from benchkit.loadtools.registry import get_tool
-from benchkit.models.trial import GeneratorRecord, SliceRecord
+from benchkit.models.rows import SliceRow
+from benchkit.models.trial import GeneratorRecord
 from benchkit.plan.slice_timetable import Turn, plan_turns, slice_count
 from benchkit.run.steps.probe import probe_during
 from benchkit.run.steps.profiles import start_captures
@@ -201,8 +202,9 @@ def collect_load(block: Block) -> None:
     for trial in block.trials:
         if block.slice_s is not None:
             trial.slices = tuple(
-                SliceRecord(
-                    number=turn.round,
+                SliceRow(
+                    trial_id=trial.trial_id,
+                    slice=turn.round,
                     place=turn.place,
                     started_s=turn.window_s[0] - first_s,
                     duration_s=block.slice_s,

@@ -16,7 +16,7 @@ from benchkit.loadtools.generators.generator import time_limit_s
 from benchkit.models.noise import NOISE_FILE, Noise
 from benchkit.models.protocol import is_tls
 from benchkit.run.steps.state import Block, Trial
-from benchkit.store.noise_reports import noise_record, read_noise
+from benchkit.store.telemetry_table import noise_record, read_noise
 
 PROGRAM, ERRORS = "noise.py", "noise.stderr.txt"
 READY_S = 15.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,12 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
         "generator_cpu_s": _sums(of_generators, count),
         "foreign_cpu_s": unknown if unwatched else _foreign(trial, hosts, blocks, windows, run_by_benchkit),
         "stolen_s": _on_cpus(trial, hosts, blocks, windows, STOLEN),
-        "loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
+        "server_loop_s": _loops(trial, blocks, windows) if trial.running_services else unknown,
         "accept_queue": _accept_queues(block, trial, blocks),
         "time_wait": _time_wait(trial, blocks, windows) if trial.running_services else unknown,
     }
     trial.slices = tuple(
-        each.model_copy(update={name: column[place] for name, column in columns.items()})
+        replace(each, **{name: column[place] for name, column in columns.items()})
         for place, each in enumerate(trial.slices)
     )
 

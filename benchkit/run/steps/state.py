@@ -18,6 +18,7 @@ from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
+from benchkit.models.rows import SliceRow
 from benchkit.models.trial import (
     GeneratorRecord,
     OtherProgram,
@@ -25,7 +26,6 @@ from benchkit.models.trial import (
     ProbeRound,
     ProcessId,
     ProfileRecord,
-    SliceRecord,
     TraceRecord,
     WatchRecord,
 )
@@ -100,7 +100,7 @@ class Trial:
     profiles: tuple[ProfileRecord, ...] = ()
     traces_in_progress: list[TraceInProgress] = field(default_factory=list)
     traces: tuple[TraceRecord, ...] = ()
-    slices: tuple[SliceRecord, ...] = ()
+    slices: tuple[SliceRow, ...] = ()
     """Slices of its window, in a sliced block."""
     load_failures: tuple[HostError, ...] = ()
     """Reasons why output of the load tool cannot be used, each with its host, and its slice if there are several."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import noise
-from benchkit.store.noise_reports import NoiseReport, read_noise
+from benchkit.store.telemetry_table import NoiseReport, read_noise
 from tests.support.agent.fixtures import PYTHONS
 
 BODY = b"x" * 3000

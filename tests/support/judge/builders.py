@@ -19,7 +19,7 @@ from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
-from benchkit.models.rows import Columns, SliceRow, TelemetryRow, TrialRow
+from benchkit.models.rows import SliceRow, TelemetryRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import (
@@ -28,12 +28,11 @@ from benchkit.models.trial import (
     ProbeRecord,
     ProbeRound,
     ServiceRecord,
-    SliceRecord,
     TrialRecord,
     WatchRecord,
 )
 from benchkit.stats.samples import Reals
-from benchkit.store.parquet_files import arrow_schema, empty_frame
+from benchkit.store.parquet_files import arrow_schema, arrow_table, empty_frame
 
 WINDOW_S = 3.0
 FACTS = {
@@ -144,10 +143,10 @@ def healthy_telemetry() -> Telemetry:
     return telemetry
 
 
-def telemetry_columns(samples: Samples) -> Columns[TelemetryRow]:
-    """Return samples as the columns of the table `telemetry`."""
-    return Columns.of_rows(
-        TelemetryRow,
+def telemetry_columns(samples: Samples) -> pa.Table:
+    """Return samples as the table `telemetry`."""
+    return arrow_table(
+        TelemetryRow.TABLE,
         [
             TelemetryRow(
                 trial_id="r.b001.p001",
@@ -311,11 +310,19 @@ def build_rounds(**changed: Mapping[str, Any]) -> tuple[ProbeRound, ...]:
     )
 
 
-def build_slices(count: int = 12, **fields: float | None) -> tuple[SliceRecord, ...]:
+def build_slices(count: int = 12, **fields: float | None) -> tuple[SliceRow, ...]:
     """Return this many slices of a quarter of a second, with these fields in each."""
     return tuple(
-        SliceRecord.model_validate(
-            {"number": number, "place": 1, "started_s": 0.56 * number, "duration_s": 0.25, "late_s": 0.0, **fields}
+        SliceRow(
+            **{  # type: ignore[arg-type] # fields of any type
+                "trial_id": "r.b001.p001",
+                "slice": number,
+                "place": 1,
+                "started_s": 0.56 * number,
+                "duration_s": 0.25,
+                "late_s": 0.0,
+                **fields,
+            }
         )
         for number in range(1, count + 1)
     )

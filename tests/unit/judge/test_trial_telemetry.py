@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from benchkit.judge.checks.between_trials import _request_counts
 from benchkit.judge.trial_telemetry import MetricSeries, TrialTelemetry
-from benchkit.models.rows import Columns, TelemetryRow
+from benchkit.store.parquet_files import arrow_schema
 from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, telemetry_columns
 
 
@@ -23,7 +24,7 @@ def sampled(t_s: list[float], values: list[float | None], *, instance: str | Non
         "instance": instance,
     }
     texts = {name: [text] * len(t_s) for name, text in same.items()}
-    return TrialTelemetry(Columns(TelemetryRow, {**texts, "t_s": t_s, "value": values}))
+    return TrialTelemetry(pa.table({**texts, "t_s": t_s, "value": values}, schema=arrow_schema("telemetry")))
 
 
 def test_samples_are_sorted_and_absent_values_dropped() -> None:

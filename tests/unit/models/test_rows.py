@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,11 +12,8 @@ from benchkit import units
 from benchkit.models.metrics import FAILURES, LATENCIES, METRICS, P50, P99, PERCENTILES, metric_named, percentile_column
 from benchkit.models.rows import (
     TABLES,
-    Columns,
-    LatencyRow,
     Row,
     TrialRow,
-    Values,
     VerdictRow,
     column_names,
     columns_of,
@@ -100,25 +96,6 @@ def test_a_row_without_a_column_in_its_annotation_is_refused(monkeypatch: pytest
     monkeypatch.setattr("benchkit.models.rows.TABLES", {"undescribed": Undescribed})
     with pytest.raises(TypeError, match=r"Undescribed\.cell_id needs one Column"):
         columns_of("undescribed")
-
-
-def test_columns_are_those_of_their_row_and_of_equal_length() -> None:
-    values: dict[str, Values] = {
-        "trial_id": ["t"],
-        "series": ["raw"],
-        "low_s": np.ones(1),
-        "high_s": np.ones(1),
-        "count": [3],
-    }
-    columns = Columns(LatencyRow, values)
-    assert (len(columns), columns["count"]) == (1, [3])
-    assert rows_from_arrow(LatencyRow, arrow_table("latency", columns)) == [
-        LatencyRow(trial_id="t", series="raw", low_s=1.0, high_s=1.0, count=3)
-    ]
-    with pytest.raises(ValueError, match="LatencyRow has"):
-        Columns(LatencyRow, {"trial_id": ["t"]})
-    with pytest.raises(ValueError, match="different lengths"):
-        Columns(LatencyRow, {**values, "count": []})
 
 
 def test_metrics_are_the_described_numbers_of_a_trial() -> None:

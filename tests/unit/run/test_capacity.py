@@ -11,10 +11,11 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, Objective
 from benchkit.models.load import Load
-from benchkit.models.rows import Columns, LatencyRow, ProfileRow, TelemetryRow, TrialRow, VerdictRow
+from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell
 from benchkit.run.capacity import BACK_OFF, find_capacity
+from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.trial_tables import TrialTables
 from tests.unit.run.test_target_rates import planned
 
@@ -65,9 +66,8 @@ class Server:
         return TrialTables(
             trial=row,
             notes=(),
-            latency=Columns.of_rows(LatencyRow, ()),
-            telemetry=Columns.of_rows(TelemetryRow, ()),
-            profile=Columns.of_rows(ProfileRow, ()),
+            latency=arrow_schema("latency").empty_table(),
+            telemetry=arrow_schema("telemetry").empty_table(),
             verdicts=(noise,) if number in self.disturbed else (),
         )
 

@@ -13,9 +13,10 @@ import pytest
 from benchkit.comparison.components import components_of
 from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.rows import Columns, LatencyRow, ProfileRow, VerdictRow
+from benchkit.models.rows import VerdictRow
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.run.judge import Judge, judge_stored_run
+from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -52,9 +53,8 @@ def tables(samples: Samples | None = None, row: Mapping[str, Any] | None = None)
     return TrialTables(
         trial=replace(evidence.row, **dict(row or {})),
         notes=(),
-        latency=Columns.of_rows(LatencyRow, ()),
+        latency=arrow_schema("latency").empty_table(),
         telemetry=telemetry_columns({**healthy_telemetry(), **(samples or {})}),
-        profile=Columns.of_rows(ProfileRow, ()),
     )
 
 

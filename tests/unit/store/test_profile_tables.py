@@ -8,10 +8,8 @@ import pytest
 
 from benchkit.models.load import Load
 from benchkit.models.profile import CATEGORIES
-from benchkit.models.rows import ProfileRow
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
-from benchkit.store.parquet_files import arrow_table, rows_from_arrow
-from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, ProfileTables, read_profiles
+from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, read_profiles
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "profiles"
@@ -53,11 +51,6 @@ FRONT = ProfileRecord(
 )
 
 
-def profile_rows(tables: ProfileTables) -> list[ProfileRow]:
-    """Return the rows of `profile` as models."""
-    return rows_from_arrow(ProfileRow, arrow_table(ProfileRow.TABLE, tables.functions))
-
-
 def test_a_trial_without_profiles_has_no_rows() -> None:
     tables = read_profiles(record(), FILES.__getitem__)
     assert (len(tables.functions), tables.shares, tables.notes) == (0, (), ())
@@ -73,7 +66,7 @@ def test_every_service_has_all_its_functions_and_shares_that_add_up_to_one() -> 
     assert sums == {"app": pytest.approx(1), "front": pytest.approx(1)}
     assert [row.category for row in rows.shares if row.service == "app"] == list(CATEGORIES)
     for service in ("app", "front"):
-        functions = [row for row in profile_rows(rows) if row.service == service]
+        functions = [row for row in rows.functions if row.service == service]
         assert len({row.function for row in functions}) == len(functions) > 50
         assert sum(row.flat_share for row in functions) == pytest.approx(1)
         assert all(0 <= row.flat_share <= row.cum_share <= 1 for row in functions)

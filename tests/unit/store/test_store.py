@@ -14,8 +14,9 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
+from benchkit.models.rows import SliceRow
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, SliceRecord, TrialRecord
+from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
 from benchkit.report.pages.report_files import make_folder
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import write_atomically
@@ -109,7 +110,7 @@ def test_requests_beyond_the_window_of_a_slice_have_no_cpu_time(duration_s: floa
     in_slices = record("t", CellRecord(cell_id="stack=go", levels={"stack": "go"})).model_copy(
         update={
             "slices": tuple(
-                SliceRecord(number=number, place=1, started_s=2.0 * number, duration_s=1.0, late_s=0.0)
+                SliceRow(trial_id="t", slice=number, place=1, started_s=2.0 * number, duration_s=1.0, late_s=0.0)
                 for number in (1, 2)
             )
         }

@@ -9,7 +9,7 @@ import pytest
 from benchkit.errors import ParseError
 from benchkit.models.load import Load
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
-from benchkit.store.telemetry_table import mean_goroutine_wait_s, peak_memory_bytes, read_telemetry, telemetry_columns
+from benchkit.store.telemetry_table import TrialSamples, read_telemetry
 
 FILE = b"""\
 {"format":1,"interval_s":1.0}
@@ -107,10 +107,10 @@ def watch(*roles: str, unseen: tuple[str, ...] = ()) -> WatchRecord:
 
 
 def rows(made: TrialRecord) -> list[tuple[object, ...]]:
-    columns, _ = telemetry_columns(made, lambda _: WRITTEN.encode())
-    assert set(columns["trial_id"]) <= {made.trial_id}
+    table = TrialSamples(made, lambda _: WRITTEN.encode()).table()
+    assert set(table["trial_id"].to_pylist()) <= {made.trial_id}
     names = ("role", "service", "metric", "instance", "unit", "t_s", "value")
-    return list(zip(*(columns[name] for name in names), strict=True))
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
 def test_times_start_with_the_window_and_counters_of_the_host_at_zero() -> None:
@@ -135,10 +135,8 @@ def test_the_mean_wait_of_goroutines_is_that_of_the_window() -> None:
 {"t_ns":6500000000,"values":{"1":[1300,10.5]}}
 """
     made = record(watch("sut"))
-    columns, _ = telemetry_columns(made, lambda _: written.encode())
-    assert mean_goroutine_wait_s(made, columns) == pytest.approx(0.5 / 100)
-    others, _ = telemetry_columns(made, lambda _: WRITTEN.encode())
-    assert mean_goroutine_wait_s(made, others) is None
+    assert TrialSamples(made, lambda _: written.encode()).mean_goroutine_wait_s == pytest.approx(0.5 / 100)
+    assert TrialSamples(made, lambda _: WRITTEN.encode()).mean_goroutine_wait_s is None
 
 
 def test_on_a_host_with_several_roles_each_service_has_its_own() -> None:
@@ -148,12 +146,12 @@ def test_on_a_host_with_several_roles_each_service_has_its_own() -> None:
 
 def test_missing_metrics_and_damaged_files_are_notes() -> None:
     made = record(watch("sut", unseen=("memory: there is no psutil",)))
-    columns, notes = telemetry_columns(made, lambda _: b"what is this\n")
-    assert [note.message for note in notes] == [
+    samples = TrialSamples(made, lambda _: b"what is this\n")
+    assert [note.message for note in samples.notes] == [
         "h: memory: there is no psutil",
         "h: line 1 of the telemetry is not JSON: expected value at line 1 column 1",
     ]
-    assert len(columns) == 0
+    assert samples.table().num_rows == 0
 
 
 def test_a_trial_without_telemetry_has_no_rows() -> None:
@@ -178,8 +176,7 @@ MEMORY = """\
 
 def test_memory_is_the_largest_of_the_services_in_the_window() -> None:
     made = record(watch("sut"))
-    columns, _ = telemetry_columns(made, lambda _: MEMORY.encode())
-    assert peak_memory_bytes(made, columns) == 700
     other = made.services[0].model_copy(update={"name": "other"})
-    assert peak_memory_bytes(made.model_copy(update={"services": (*made.services, other)}), columns) is None
-    assert peak_memory_bytes(made.model_copy(update={"external": ("there",)}), columns) is None
+    for change, peak in (({}, 700), ({"services": (*made.services, other)}, None), ({"external": ("there",)}, None)):
+        samples = TrialSamples(made.model_copy(update=change), lambda _: MEMORY.encode())
+        assert samples.peak_memory_bytes == peak

@@ -7,7 +7,7 @@ import pytest
 from benchkit.errors import ParseError
 from benchkit.hosts.tracers import bpftrace_program
 from benchkit.models.trial import Tracer, TraceRecord
-from benchkit.store.trace_tables import (
+from benchkit.store.profile_tables import (
     CALLS,
     COUNTERS,
     CPU_CLOCK,

@@ -11,7 +11,7 @@ from benchkit.judge.check import ALL, LOAD
 from benchkit.judge.evidence import Evidence
 from benchkit.judge.usage import handshakes, handshakes_per_s, server_cpu_s_per_handshake
 from benchkit.models.protocol import TlsOptions
-from benchkit.models.trial import SliceRecord
+from benchkit.models.rows import SliceRow
 from tests.support.judge.builders import (
     Telemetry,
     build_load,
@@ -240,7 +240,7 @@ def samples_at(*instants: float) -> Telemetry:
     return {("load1", "sut", None, None): dict.fromkeys(instants, 1.0)}
 
 
-def is_stalled(interval_s: float, *instants: float, slices: tuple[SliceRecord, ...] = ()) -> bool:
+def is_stalled(interval_s: float, *instants: float, slices: tuple[SliceRow, ...] = ()) -> bool:
     watched = (build_watch("sut", interval_s=interval_s), build_watch("load"))
     without = tuple(set(build_trial().telemetry.metrics) - {"load1"})
     evidence = build_trial(samples_at(*instants), watched=watched, without=without, slices=slices)

@@ -13,8 +13,7 @@ from benchkit.judge.cpu_time import cpu_usage
 from benchkit.judge.evidence import Evidence
 from benchkit.models.noise import Noise, NoiseRecord
 from benchkit.models.trial import TrialRecord
-from benchkit.store.noise_reports import noise_record, read_noise
-from benchkit.store.telemetry_table import telemetry_columns
+from benchkit.store.telemetry_table import TrialSamples, noise_record, read_noise
 from tests.support.judge.builders import Telemetry, build_load, build_trial, build_watch, finding_of, skip_reason
 
 WANTED = {"slow_readers": 50, "half_open": 20, "malformed": "2/s"}
@@ -109,8 +108,9 @@ def test_reports_are_in_the_telemetry_of_their_host() -> None:
     watch = build_watch("load", window_ns=(10**9, 3 * 10**9))
     record: TrialRecord = build_trial(noise=did, watched=(watch,)).record
     files = {"telemetry.load.jsonl": b'{"format": 1}\n', "noise.jsonl": REPORTS}
-    columns, notes = telemetry_columns(record, files.__getitem__)
-    assert notes == ()
+    samples = TrialSamples(record, files.__getitem__)
+    assert samples.notes == ()
+    columns = samples.table().to_pydict()
     rows = list(zip(columns["metric"], columns["instance"], columns["t_s"], columns["value"], strict=True))
     assert ("noise_read_bytes_total", None, pytest.approx(1.0), 300.0) in rows
     assert ("noise_malformed_total", "closed", pytest.approx(2.1), 1.0) in rows
