@@ -48,11 +48,10 @@ _MERGE, _DATE = f"{_TAG}merge", f"{_TAG}timestamp"
 
 @dataclass(frozen=True)
 class Origin:
-    """File and line of a value, or the option of the command line that gives it."""
+    """File and line of a value; the source is an option or the command line where no file has the value."""
 
     source: str
     line: int | None
-    is_option: bool = False
 
     def __str__(self) -> str:
         """Return `file:line`, as editors take it."""
@@ -87,13 +86,9 @@ class SourceMap:
         return SourceMap(origins, (*self.path, *location))
 
     def fault(self, location: Location, message: str) -> str:
-        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`.
-
-        A value that an option gives is named by the option alone, as no file has it.
-        """
-        origin = self.origin(location)
-        field = "" if origin.is_option else ".".join(str(part) for part in (*self.path, *location))
-        return f"{origin}: {field + ': ' if field else ''}{message}"
+        """Return a one-line message about the value at `location`: `file:line: field: what is wrong`."""
+        field = ".".join(str(part) for part in (*self.path, *location))
+        return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
 
     def file(self, name: str, *location: str | int) -> Path:
         """Return the absolute path of what the value at `location` names, relative to the file that has the value."""

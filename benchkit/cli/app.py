@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.cli.console import Level, prepare_streams, print_wide_tables, show_logs
+from benchkit.cli.console import Level, prepare_streams, show_logs
 from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
 
@@ -23,8 +23,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
 
 DEBUG, LOG_LEVEL = "--debug", "--log-level"
-WIDE = "--wide"
-FLAGS = frozenset({DEBUG, WIDE, "-v", "-vv", "--verbose"})
+FLAGS = frozenset({DEBUG, "-v", "-vv", "--verbose"})
 
 app = typer.Typer(
     name="benchkit",
@@ -56,13 +55,10 @@ def common(
             "--log-level", metavar="LEVEL", case_sensitive=False, help="Log from this level on: debug, info, warning."
         ),
     ] = None,
-    wide: Annotated[bool, typer.Option(WIDE, help="Break no line of a table; `less -S` scrolls it.")] = False,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error.")] = False,
 ) -> None:
     """Apply the options of all commands; `version` acts in its callback, and `main` reads `debug`."""
     del version, debug
-    if wide:
-        print_wide_tables()
     if verbose or log_level is not None:
         show_logs(verbose, log_level)
 

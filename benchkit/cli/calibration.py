@@ -1,9 +1,8 @@
-"""Adaptation of a comparison's load to its servers: by short trials before it, and by its first block."""
+"""Comparisons of servers whose load is adapted to them: by short trials before it, and by its first block."""
 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +11,12 @@ from typing import Any
 
 from benchkit import units
 from benchkit.cli.console import say
-from benchkit.cli.progress import SilentProgress
+from benchkit.cli.display import RunDisplay
 from benchkit.cli.run import run_interruptibly
+from benchkit.cli.run_summary import ratio_text
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.runs.run_data import read_run_data
+from benchkit.comparison.server_results import server_results
 from benchkit.errors import HostError, InputError, raise_first
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.thresholds import Thresholds
@@ -26,21 +27,15 @@ from benchkit.scenario.cells import missing_secrets
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.profile_length import ServerCost, profile_length
 from benchkit.scenario.read import experiment_of_options
-from benchkit.scenario.versus import ServerComparison, calibration_fields, options_of
-from benchkit.scenario.versus_times import slice_for
+from benchkit.scenario.versus import Fields, ServerComparison, calibration_fields, save_scenario, slice_for
 from benchkit.services.external import EXTERNAL
 from benchkit.store.journal import FailureCause, read_progress
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import load_columns
 
-MakeFields = Callable[[ServerComparison], Mapping[str, object]]
-"""Function that makes the fields of a scenario."""
-
-Compare = Callable[[Mapping[str, object], ServerComparison], RunOutcome]
-"""Function that runs a comparison, given as the fields of a scenario."""
-
-ADAPTED = ("tool", "connections", "keepalive", "is_sliced", "quota", "slice_s")
-"""Fields of a comparison that are adapted to its servers."""
+MakeFields = Callable[[ServerComparison], Fields]
+"""Function that makes the scenario of a comparison."""
 
 GENERATOR_RESERVE = 0.034
 """Share of its CPU that the load tool must have in reserve below its limit in a short trial. It is two standard
@@ -52,8 +47,8 @@ TOOL: FailureCause = "load-tool"
 
 
 def experiment_of(fields: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
-    """Return the experiment of options of the command line, with `--set` settings. Raises InputError."""
-    experiment = experiment_of_options(fields, options_of(fields), settings)
+    """Return the experiment of a scenario made of options, with `--set` settings. Raises InputError."""
+    experiment = experiment_of_options(fields, settings)
     raise_first(missing_secrets(experiment))
     return experiment
 
@@ -67,21 +62,6 @@ def fixed_fields(tool: str | None, connections: int | None) -> frozenset[str]:
     """Return the fields of a comparison that the user has given, so that they are not adapted."""
     given = {"tool": tool, "connections": connections}
     return frozenset(name for name, value in given.items() if value is not None)
-
-
-def search_path(inventory: Path | None) -> str | None:
-    """Return the PATH of this shell for servers that start on this machine: in a lab, which no inventory names."""
-    return None if inventory is not None else os.environ.get("PATH", os.defpath)
-
-
-def is_measured_as_it_is(fields: Mapping[str, Any]) -> bool:
-    """Return True where servers get no CPU quota: it would change the result of a server alone.
-
-    It cannot limit external servers, so that the servers beside them get none either.
-    """
-    backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
-    is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
-    return is_alone or EXTERNAL in backends
 
 
 def calibrate(
@@ -101,7 +81,7 @@ def calibrate(
     are repeated until nothing is left to adapt. Raises HostError with the cause if a server does not run.
     """
     began_s = time.monotonic()
-    if is_measured_as_it_is(make_fields(comparison)):
+    if _is_measured_as_it_is(make_fields(comparison)):
         comparison = replace(comparison, fixed=comparison.fixed | {"quota"})
     adaptation: Adaptation | None = None
     observed: ObservedBlock | None = None
@@ -110,7 +90,7 @@ def calibrate(
         try:
             experiment = calibration_of(make_fields(tried), settings)
             outcome = run_interruptibly(
-                experiment, inventory, store, SilentProgress(), RunOptions(), is_resumable=False
+                experiment, inventory, store, RunDisplay(quiet=True), RunOptions(), is_resumable=False
             )
         except (HostError, InputError):
             if tried.tool == comparison.tool:
@@ -137,9 +117,64 @@ def calibrate(
     return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s, profile=profile)
 
 
+def compare_servers(
+    make_fields: MakeFields,
+    comparison: ServerComparison,
+    inventory: Inventory,
+    store: Store,
+    *,
+    settings: Sequence[str],
+    tags: Mapping[str, str],
+    save: Path | None,
+    quiet: bool,
+) -> RunOutcome:
+    """Run a comparison, and begin again where its first block asks for another load or design.
+
+    The time of the first blocks is taken off the budget. It begins again a few times at most: no adaptation is undone,
+    and none is made late in the budget. `save` is a file for the scenario that runs. Returns the outcome of an
+    interrupted comparison, too; raises KeyboardInterrupt where no trial of it ended.
+    """
+
+    def ratios(folder: RunFolder) -> str:
+        results = server_results(read_run_data(store, folder))
+        shown = [f"{each.label} {ratio_text(each.ratio) or 'no ratio yet'}" for each in results if each.ratio]
+        return ", ".join(shown or [units.requests_per_s(each.rps) for each in results])
+
+    while True:
+        began_s = time.monotonic()
+        experiment = experiment_of(make_fields(comparison), settings)
+        if save is not None:
+            save_scenario(experiment.document.data, save)
+        run_options = RunOptions(tags=tags, names_other_programs=not quiet, adapts=comparison)
+        display = RunDisplay(quiet=quiet, after_block=ratios)
+        try:
+            outcome = run_interruptibly(experiment, inventory, store, display, run_options, is_resumable=False)
+        except KeyboardInterrupt:
+            if display.folder is None or read_run_data(store, display.folder).trials.empty:
+                raise
+            return RunOutcome(display.folder, "interrupted")
+        adaptation = outcome.adaptation
+        if adaptation is None or outcome.status == "interrupted":
+            return outcome
+        spent_s = comparison.spent_s + time.monotonic() - began_s
+        comparison = replace(adaptation.comparison, spent_s=spent_s)
+        if not quiet:
+            say(f"{adaptation.reason} The comparison begins again.")
+
+
+def _is_measured_as_it_is(fields: Fields) -> bool:
+    """Return True where servers get no CPU quota: it would change the result of a server alone.
+
+    It cannot limit external servers, so that the servers beside them get none either.
+    """
+    backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
+    is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
+    return is_alone or EXTERNAL in backends
+
+
 def _profile(
     observed: ObservedBlock, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
-) -> Mapping[str, object] | None:
+) -> Mapping[str, Any] | None:
     """Return a profile pass whose length suits the CPU times of the servers; None where these are unknown."""
     costs: dict[str, ServerCost] = {}
     for record in observed.records:
@@ -158,26 +193,6 @@ def _profile(
         given = f"Profiles of {units.duration(length.duration_s)}"
         say(f"{given} are too short for a narrow interval of a tenth of the difference: {why}. Raise --duration.")
     return length.fields
-
-
-def compare_adapted(
-    make_fields: MakeFields, comparison: ServerComparison, compare: Compare, *, quiet: bool
-) -> RunOutcome:
-    """Run a comparison, and begin again where its first block asks for another load or design.
-
-    The time of the first blocks is taken off the budget. It begins again a few times at most: no adaptation is undone,
-    and none is made late in the budget.
-    """
-    while True:
-        began_s = time.monotonic()
-        outcome = compare(make_fields(comparison), comparison)
-        adaptation = outcome.adaptation
-        if adaptation is None or outcome.status == "interrupted":
-            return outcome
-        spent_s = comparison.spent_s + time.monotonic() - began_s
-        comparison = replace(adaptation.comparison, spent_s=spent_s)
-        if not quiet:
-            say(f"{adaptation.reason} The comparison begins again.")
 
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from benchkit.cli import options
-from benchkit.cli.console import print_json, say
-from benchkit.cli.host_choice import hosts_for
 from benchkit.cli.options import MAX_TIMEOUT_S, SERVER_HELP, finite, parse_tags
-from benchkit.cli.progress import SilentProgress
-from benchkit.cli.run_summary import outcome_document, say_not_restored
-from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode
-from benchkit.run.events import Event, Notice, Opened
-
-if TYPE_CHECKING:
-    from benchkit.run.recorder import RunOutcome
-    from benchkit.store.store import Store
 
 _LIMIT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|µs|ms|s)")
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -100,8 +89,11 @@ def capacity(
     command's own, or on the hosts of -i or --lab.
     """
     from benchkit.cli.calibration import experiment_of
-    from benchkit.cli.run import run_interruptibly, wait_idle_hosts
-    from benchkit.cli.servers import named_servers, place_of, read_requests
+    from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
+    from benchkit.cli.console import signals_interrupt
+    from benchkit.cli.display import RunDisplay
+    from benchkit.cli.run import run_interruptibly
+    from benchkit.cli.run_summary import print_capacities
     from benchkit.models.capacity import CapacityGoal, Objective
     from benchkit.run.run import RunOptions
     from benchkit.scenario.versus import ServerComparison, capacity_fields, save_scenario
@@ -133,63 +125,9 @@ def capacity(
     with signals_interrupt():  # around the start of the lab, so that a signal removes it
         with hosts_for("capacity", given, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            progress = SilentProgress() if quiet else SearchProgress()
             run_options = RunOptions(tags=tags, names_other_programs=not quiet)
-            outcome = run_interruptibly(experiment, hosts, stored_in, progress, run_options, is_resumable=False)
-        say_not_restored(outcome)
-        is_known = _print(outcome, stored_in, save, json=json)
+            display = RunDisplay(quiet=quiet)
+            outcome = run_interruptibly(experiment, hosts, stored_in, display, run_options, is_resumable=False)
+        is_known = print_capacities(outcome, stored_in, json=json, save=save)
     if outcome.failures or outcome.not_restored or not is_known:
         raise typer.Exit(ExitCode.FAILED)
-
-
-class SearchProgress(SilentProgress):
-    """Display with a line for each probe."""
-
-    def print_line(self, text: str) -> None:
-        """Print the text on stderr."""
-        say(text)
-
-    def show(self, event: Event) -> None:
-        """Print the messages of the run, and which hosts connect to external servers."""
-        from benchkit.cli.versus_display import describe_connections
-
-        super().show(event)
-        match event:
-            case Opened(plan):
-                for sentence in describe_connections(plan):
-                    say(sentence)
-            case Notice(text):
-                say(text)
-
-
-def _print(outcome: RunOutcome, store: Store, save: Path | None, *, json: bool) -> bool:
-    """Print the capacities, and their comparison after enough blocks; return True if every capacity is known."""
-    from benchkit.cli.run import write_run_report
-    from benchkit.comparison.capacities import capacity_findings, cell_capacities
-    from benchkit.comparison.compare import answer_of_run
-    from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.stats.inference import MIN_BLOCKS
-
-    data = read_run_data(store, outcome.run)
-    capacities = cell_capacities(data)
-    notes = capacity_findings(data)
-    answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
-    if json:
-        document = {
-            **outcome_document(outcome, store),
-            "capacities": capacities,
-            "notes": notes,
-            "answer": answer,
-            "report": write_run_report(outcome, store),
-            "scenario": save,
-        }
-        print_json(document)
-    else:
-        print(*(each.sentence for each in capacities), *(f"! {note}" for note in notes), sep="\n")
-        if answer is not None:
-            print(*answer.sentences, answer.trust_sentence, sep="\n")
-        print(f"\nrun       {outcome.run.run_id}", flush=True)
-        print(f"report    {write_run_report(outcome, store).resolve()}")  # the report takes seconds
-        if save is not None:
-            print(f"scenario  {save}")
-    return all(capacity.is_known for capacity in capacities)

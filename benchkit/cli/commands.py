@@ -1,12 +1,12 @@
-"""List of commands, of which a process imports and builds only the one that it was started for."""
+"""The commands and their one line of help; a process imports only the command that it was started for."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -14,42 +14,52 @@ from typer.main import get_group
 
 from benchkit.registry import Registry
 
-SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+
+class Listed(NamedTuple):
+    """A command of the help: its line there, and its function or application."""
+
+    help: str
+    target: str
+
+
+SECTIONS: Mapping[str, Mapping[str, Listed]] = MappingProxyType(
     {
         "Compare servers": {
-            "demo": "benchkit.cli.run:demo",
-            "versus": "benchkit.cli.versus:versus",
-            "capacity": "benchkit.cli.capacity:capacity",
+            "demo": Listed("See a comparison on this machine, with nothing prepared.", "benchkit.cli.run:demo"),
+            "versus": Listed(
+                "Compare servers by command lines, URLs, images or git refs.", "benchkit.cli.versus:versus"
+            ),
+            "capacity": Listed("Find the highest rate that keeps limits of latency.", "benchkit.cli.capacity:capacity"),
         },
         "Run scenarios": {
-            "validate": "benchkit.cli.scenario_files:validate",
-            "plan": "benchkit.cli.plan:plan",
-            "run": "benchkit.cli.run:run",
-            "service": "benchkit.cli.service:app",
-            "fields": "benchkit.cli.scenario_files:fields",
+            "validate": Listed("Validate scenario files.", "benchkit.cli.scenarios:validate"),
+            "plan": Listed("Show cells, order, time and statistical power of a run.", "benchkit.cli.scenarios:plan"),
+            "run": Listed("Run a scenario, or resume an interrupted run.", "benchkit.cli.run:run"),
+            "service": Listed("Keep a scenario's stack up on its hosts, without load.", "benchkit.cli.service:app"),
+            "fields": Listed("Show the fields of scenarios and inventories.", "benchkit.cli.scenarios:fields"),
         },
         "Read results": {
-            "compare": "benchkit.cli.compare:compare",
-            "why": "benchkit.cli.why:why",
-            "report": "benchkit.cli.report:report",
-            "history": "benchkit.cli.history:history",
-            "results": "benchkit.cli.results:app",
-            "notebook": "benchkit.cli.report:notebook",
+            "compare": Listed("Compare the cells of a run, or two runs; gate on it.", "benchkit.cli.compare:compare"),
+            "why": Listed("Show what differences consist of, and their causes.", "benchkit.cli.why:why"),
+            "report": Listed("Write the report of a run.", "benchkit.cli.report:report"),
+            "history": Listed("Show how a scenario's ratios changed over its runs.", "benchkit.cli.history:history"),
+            "results": Listed("Read and keep what is stored.", "benchkit.cli.results:app"),
+            "notebook": Listed("Open JupyterLab on the notebooks.", "benchkit.cli.report:notebook"),
         },
         "Hosts": {
-            "lab": "benchkit.cli.lab:app",
-            "hosts": "benchkit.cli.hosts:app",
+            "lab": Listed("Start hosts on this machine.", "benchkit.cli.lab:app"),
+            "hosts": Listed("Check, prepare and restore hosts.", "benchkit.cli.hosts:app"),
         },
         "Tools": {
-            "parse": "benchkit.cli.tools:parse",
-            "profile": "benchkit.cli.profile:app",
-            "plugins": "benchkit.cli.tools:plugins",
+            "parse": Listed("Read one output of a load tool.", "benchkit.cli.tools:parse"),
+            "profile": Listed("Read a CPU profile of pprof or perf.", "benchkit.cli.profile:app"),
+            "plugins": Listed("List the parts that other packages add.", "benchkit.cli.tools:plugins"),
         },
     }
 )
-"""Sections of the help, in its order: function of each command, or application of each command group."""
+"""Sections of the help, in its order."""
 
-COMMANDS: Mapping[str, str] = MappingProxyType({name: at for of in SECTIONS.values() for name, at in of.items()})
+COMMANDS: Mapping[str, Listed] = MappingProxyType({name: each for of in SECTIONS.values() for name, each in of.items()})
 
 PASSED_ON = frozenset({"notebook"})
 """Commands that pass unknown arguments on to another program."""
@@ -72,13 +82,15 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer has its own copy of click
         """Return the names of all commands in the order of the help."""
-        return [name for names in _sections().values() for name in names]
+        return [name for title, of_section in SECTIONS.items() for name in (*of_section, *plugin_commands(title))]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
-        """Write the commands in sections, each with its first line of help."""
-        for title, names in _sections().items():
+        """Write the commands in sections, each with its line of help."""
+        for title, of_section in SECTIONS.items():
+            rows = [(name, each.help) for name, each in of_section.items()]
+            rows += [(name, self.get_command(ctx, name).get_short_help_str(100)) for name in plugin_commands(title)]
             with formatter.section(title):
-                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(100)) for name in names])
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Return the command of that name; for an unknown name build all, so that Click suggests one."""
@@ -89,13 +101,9 @@ class Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
 
-def _sections() -> Mapping[str, Sequence[str]]:
-    return {title: [*names, *plugin_commands(title)] for title, names in SECTIONS.items()}
-
-
 def _build_command(name: str) -> Any:  # noqa: ANN401
     if name in COMMANDS:
-        module, _, attribute = COMMANDS[name].partition(":")
+        module, _, attribute = COMMANDS[name].target.partition(":")
         command = getattr(import_module(module), attribute)
     else:
         command = next(found[name] for found in map(plugin_commands, SECTIONS) if name in found)

@@ -9,7 +9,7 @@ import typer
 
 from benchkit import units
 from benchkit.cli.console import print_json, print_table
-from benchkit.cli.options import Json, RunId, StoreToRead, complete_metric, complete_run
+from benchkit.cli.options import Json, RunId, StoreToRead, complete_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,6 @@ def compare(
         typer.Option(
             "--metric",
             help="A numeric column of `trials`; repeatable. [default: rps; at a held rate CPU per request; or the capacity]",
-            autocompletion=complete_metric,
         ),
     ] = None,
     baseline: Annotated[

@@ -1,4 +1,4 @@
-"""Input, output and logs of commands.
+"""Input, output, logs and signals of commands.
 
 Documents and tables go to stdout, everything else to stderr; there is colour on a terminal only. The file `-` is stdin.
 """
@@ -10,11 +10,13 @@ import io
 import json
 import logging
 import os
+import signal
 import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,8 +33,6 @@ MOMENT_S = 1.5
 
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
-
-_wide = False
 
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO})
 """Errors of a pipe and of a terminal whose other end is closed."""
@@ -139,7 +139,7 @@ def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table on stdout with the columns `right` (numbers) aligned to the right.
 
-    It fits the terminal: texts are folded, numbers are not. In a pipe, and with `--wide`, no line is broken.
+    It fits the terminal: texts are folded, numbers are not. In a pipe no line is broken.
     """
     from rich import box
     from rich.table import Table
@@ -154,14 +154,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         )
     for row in rows:
         table.add_row(*(Text(legible(cell)) for cell in row))
-    fits = sys.stdout.isatty() and not _wide
+    fits = sys.stdout.isatty()
     Terminal("stdout", width=None if fits else UNBROKEN).print(table, soft_wrap=not fits)
-
-
-def print_wide_tables() -> None:
-    """Break no line of a table from now on, also on a terminal."""
-    global _wide  # noqa: PLW0603 - an option of the process, like its streams
-    _wide = True
 
 
 def read_input(file: str) -> bytes:
@@ -210,3 +204,69 @@ def show_logs(verbosity: int, level: Level | None) -> None:
 def shows_logs() -> bool:
     """Return whether messages below warnings are shown on the terminal, where a live picture would overwrite them."""
     return any(type(handler).__name__ == "RichHandler" for handler in logging.getLogger().handlers)
+
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+STILL_RESTORING = (
+    "stopping services and restoring hosts; once more leaves that to the watchdogs on the hosts, within a minute"
+)
+
+_AGAIN_S = 0.1
+"""Time after which an ignored signal is sent again: the callback that it hit has ended by then."""
+
+
+@dataclass
+class Signals:
+    """Termination signals received so far."""
+
+    received: int = 0
+
+    @property
+    def abandoned(self) -> bool:
+        """True if the user did not wait for the end of the clean-up."""
+        return self.received > 2  # noqa: PLR2004 - see `signals_interrupt`
+
+
+_active: list[Signals] = []
+"""The signals of the outermost `signals_interrupt` that is running, if one is."""
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[Signals]:
+    """Turn Ctrl-C, SIGTERM and SIGHUP into KeyboardInterrupt, once, so that clean-up is not interrupted in turn.
+
+    A second signal prints that clean-up continues; from the third on each raises KeyboardInterrupt again. Python
+    ignores exceptions in callbacks of weak references and in finalizers: a signal that arrives there is sent again.
+    """
+    if _active:  # nested: the outer block keeps its handlers, and counts signals for both
+        yield _active[-1]
+        return
+    signals = Signals()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signals.received += 1
+        if signals.received == 2:  # noqa: PLR2004 - the second signal
+            print(STILL_RESTORING, file=sys.stderr, flush=True)
+        else:
+            raise KeyboardInterrupt
+
+    def repeat(ignored: sys.UnraisableHookArgs) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            report_ignored(ignored)
+            return
+        signals.received -= 1
+        again = threading.Timer(_AGAIN_S, os.kill, [os.getpid(), signal.SIGINT])
+        again.daemon = True
+        again.start()
+
+    _active.append(signals)
+    former = [signal.signal(number, interrupt) for number in HANDLED]
+    report_ignored, sys.unraisablehook = sys.unraisablehook, repeat
+    try:
+        yield signals
+    finally:
+        _active.clear()
+        sys.unraisablehook = report_ignored
+        for number, handler in zip(HANDLED, former, strict=True):
+            signal.signal(number, handler)

@@ -11,8 +11,8 @@ import typer
 from benchkit.agent.records import Records
 from benchkit.agent.server import Agent
 from benchkit.agent.watchdog_link import WatchdogLink
+from benchkit.cli.choices import inventory_of
 from benchkit.cli.console import print_json, print_table
-from benchkit.cli.host_choice import inventory_of
 from benchkit.cli.options import InventoryFile, Json, LabName, ScenarioName
 from benchkit.errors import HostError, InputError
 from benchkit.units import size

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.console import print_json, print_table, say
+from benchkit.cli.console import print_json, print_table, say, signals_interrupt
 from benchkit.cli.options import Json, Quiet, complete_lab
-from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import HostError, InputError, suggestion
 from benchkit.units import bits_per_s
 

@@ -55,25 +55,11 @@ def complete_lab(incomplete: str) -> list[str]:
         return []
 
 
-def complete_metric(incomplete: str) -> list[str]:
-    """Return the metrics of trials whose names begin with the incomplete word."""
-    from benchkit.models.metrics import METRICS
+def passes(settings: Sequence[str] | None, *, profile: bool, trace: bool) -> list[str]:
+    """Return the `--set` settings, with those of `--profile` and `--trace`."""
+    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES
 
-    return _starting_with(incomplete, METRICS)
-
-
-def complete_output_format(incomplete: str) -> list[str]:
-    """Return `auto`, and the tools with a parser whose names begin with the incomplete word."""
-    from benchkit.loadtools.formats import AUTO, FORMATS
-
-    return _starting_with(incomplete, (AUTO, *FORMATS))
-
-
-def complete_part(incomplete: str) -> list[str]:
-    """Return the parts of scenarios and inventories whose names begin with the incomplete word."""
-    from benchkit.scenario.fields import parts
-
-    return _starting_with(incomplete, parts())
+    return [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
 
 
 def parse_tags(texts: Sequence[str]) -> dict[str, str]:

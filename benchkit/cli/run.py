@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +11,12 @@ from benchkit.errors import ExitCode
 from benchkit.models import Scale
 
 if TYPE_CHECKING:
-    from benchkit.cli.progress import SilentProgress
+    from benchkit.cli.display import RunDisplay
     from benchkit.hosts.inventory import Inventory
     from benchkit.run.recorder import RunOutcome
     from benchkit.run.run import RunOptions
     from benchkit.scenario.experiment import Experiment
+    from benchkit.store.run_folder import RunFolder
     from benchkit.store.store import Store
 
 
@@ -56,46 +56,27 @@ def run(
     conditions. Scenario, hosts and the programs in use must be as they were (--accept-changes records the differences
     instead).
     """
-    from benchkit.cli.host_choice import inventory_of
-    from benchkit.cli.live_matrix import progress_of_run
+    from benchkit.cli.choices import inventory_of, wait_idle_hosts
+    from benchkit.cli.display import RunDisplay
     from benchkit.cli.run_summary import print_run_summary
     from benchkit.errors import InputError
     from benchkit.hosts.bootstrap import LEASE_S
     from benchkit.hosts.connections import RECONNECT_S
-    from benchkit.run.resume import require_unfinished
     from benchkit.run.run import ResumeOptions, RunOptions
-    from benchkit.scenario.read import (
-        DEFAULT_SCALE,
-        SCALES,
-        WITH_PROFILES,
-        WITH_TRACES,
-        read_experiment,
-        stored_experiment,
-    )
+    from benchkit.scenario.read import DEFAULT_SCALE, read_experiment
     from benchkit.store.store import Store, store_path
 
     tags = options.parse_tags(tag or [])
     stored_in = Store(store_path(store))
-    requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
-    run_folder = None if resume is None else stored_in.run(resume)
-    if run_folder is not None:
+    requested = options.passes(settings, profile=profile, trace=trace)
+    resumed = None
+    if resume is not None:
         if requested or tags or seed is not None or scale is not None:
             raise InputError("--scale, --set, --tag, --seed, --profile and --trace cannot change a resumed run")
-        require_unfinished(run_folder, retry_failed=retry_failed)
-        manifest = run_folder.manifest()
-        seed, requested = manifest.seed, list(manifest.settings)
-        of_run = next((each for each in SCALES if each == manifest.scale), None)
-        if of_run is None:
-            raise InputError(f"no scale {manifest.scale!r}", where=manifest.run_id)
-        if scenario is None:
-            experiment = stored_experiment(manifest.scenario, manifest.source, of_run, requested)
-        else:
-            experiment = read_experiment(scenario, of_run, requested)
-    elif retry_failed:
-        raise typer.BadParameter(
-            "name the run whose failed trials are repeated with --resume", param_hint="--retry-failed"
-        )
-    elif scenario is None:
+        resumed = ResumeOptions(stored_in.run(resume), accept_changes, retry_failed)
+        seed = resumed.run.manifest().seed
+        experiment = _resumed_experiment(resumed.run, scenario, retry_failed=retry_failed)
+    elif scenario is None or retry_failed:
         raise typer.BadParameter("name a scenario, or a run with --resume", param_hint="SCENARIO")
     else:
         experiment = read_experiment(scenario, scale or DEFAULT_SCALE, requested)
@@ -104,15 +85,31 @@ def run(
     run_options = RunOptions(
         seed=seed,
         tags=tags,
-        resume=None if run_folder is None else ResumeOptions(run_folder, accept_changes, retry_failed),
+        resume=resumed,
         lease_s=LEASE_S if lease is None else lease,
         reconnect_s=RECONNECT_S if reconnect is None else reconnect,
         names_other_programs=not quiet,
     )
-    outcome = run_interruptibly(experiment, chosen, stored_in, progress_of_run(quiet=quiet), run_options)
+    outcome = run_interruptibly(experiment, chosen, stored_in, RunDisplay(quiet=quiet), run_options)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=chosen.lab)
     if outcome.failures or outcome.not_restored:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _resumed_experiment(folder: RunFolder, scenario: str | None, *, retry_failed: bool) -> Experiment:
+    """Return the experiment of a stored run, with its fields from `scenario` if that is given. Raises InputError."""
+    from benchkit.errors import InputError
+    from benchkit.run.resume import require_unfinished
+    from benchkit.scenario.read import SCALES, read_experiment, stored_experiment
+
+    require_unfinished(folder, retry_failed=retry_failed)
+    manifest = folder.manifest()
+    scale = next((each for each in SCALES if each == manifest.scale), None)
+    if scale is None:
+        raise InputError(f"no scale {manifest.scale!r}", where=manifest.run_id)
+    if scenario is None:
+        return stored_experiment(manifest.scenario, manifest.source, scale, manifest.settings)
+    return read_experiment(scenario, scale, manifest.settings)
 
 
 def demo(
@@ -122,10 +119,10 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Start a lab of its own, compare Go alone with Go behind nginx, write the report, and remove the lab."""
-    from benchkit.cli.host_choice import own_lab
-    from benchkit.cli.live_matrix import progress_of_run
-    from benchkit.cli.run_summary import print_run_summary
-    from benchkit.cli.signals import signals_interrupt
+    from benchkit.cli.choices import own_lab
+    from benchkit.cli.console import signals_interrupt
+    from benchkit.cli.display import RunDisplay
+    from benchkit.cli.run_summary import print_run_summary, write_run_report
     from benchkit.run.run import RunOptions
     from benchkit.scenario.read import read_experiment
     from benchkit.store.store import Store, store_path
@@ -134,9 +131,9 @@ def demo(
         experiment = read_experiment("quickstart", scale)
         stored_in = Store(store_path(store))
         with own_lab("demo", quiet=quiet) as lab:
-            progress = progress_of_run(quiet=quiet)
             run_options = RunOptions(names_other_programs=not quiet)
-            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, progress, run_options)
+            display = RunDisplay(quiet=quiet)
+            outcome = run_interruptibly(experiment, lab.inventory(), stored_in, display, run_options)
         report = write_run_report(outcome, stored_in)
     print_run_summary(outcome, stored_in, quiet=quiet, json=json, lab=lab.name, report=report)
     if outcome.failures or outcome.not_restored:
@@ -147,7 +144,7 @@ def run_interruptibly(
     experiment: Experiment,
     inventory: Inventory,
     store: Store,
-    progress: SilentProgress,
+    display: RunDisplay,
     run_options: RunOptions,
     *,
     is_resumable: bool = True,
@@ -157,14 +154,13 @@ def run_interruptibly(
     With `is_resumable` the message says how to resume the run.
     """
     from benchkit import units
-    from benchkit.cli.console import say
-    from benchkit.cli.signals import Signals, signals_interrupt
+    from benchkit.cli.console import Signals, say, signals_interrupt
     from benchkit.run.run import run_experiment
 
     signals = Signals()
     try:
-        with signals_interrupt() as signals, progress:
-            return run_experiment(experiment, inventory, store, run_options, progress.show)
+        with signals_interrupt() as signals, display:
+            return run_experiment(experiment, inventory, store, run_options, display.show)
     except KeyboardInterrupt as stopped:
         run_id = run_options.run_id if run_options.resume is None else run_options.resume.run.run_id
         notes = ", ".join(getattr(stopped, "__notes__", ()))
@@ -176,22 +172,3 @@ def run_interruptibly(
         resume = [f"`benchkit run --resume {run_id}` resumes it"] if is_resumable and store.has(run_id) else []
         say("; ".join((f"interrupted: {how}", *stopped.args, *resume)))
         raise
-
-
-def wait_idle_hosts(inventory: Inventory, seconds: float | None, limit: float, *, quiet: bool) -> None:
-    """Wait up to `seconds` until nothing else uses the CPUs of the hosts; None: do not wait."""
-    from benchkit.cli.console import say
-    from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.other_programs import wait_until_idle
-
-    if seconds is not None:
-        with connect_all(inventory) as hosts:
-            wait_until_idle(hosts, seconds, limit, (lambda _text: None) if quiet else say)
-
-
-def write_run_report(outcome: RunOutcome, store: Store) -> Path:
-    """Write the report of a run beside it."""
-    from benchkit.report.pages.report_files import write_report
-    from benchkit.report.stored_run import read_run
-
-    return write_report(read_run(store, outcome.run), outcome.run.report)

@@ -1,22 +1,49 @@
-"""Summary of a run at its end: cells, ratios, claims, and where everything is stored."""
+"""The results that `run`, `versus` and `capacity` print at their end."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from benchkit import units
+from benchkit.cli.compare import show_claims
 from benchkit.cli.console import print_json, print_table, say
+from benchkit.cli.terminal import Terminal
+from benchkit.comparison.capacities import capacity_findings, cell_capacities
+from benchkit.comparison.cell_labels import UNWATCHED, cell_views
+from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.compare import RunComparison, answer_of_run, compare_cells
+from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.runs.run_data import RunData, read_run_data
+from benchkit.comparison.server_results import MeasuredServer, ServerResult, has_answer, measure_server, server_results
+from benchkit.comparison.texts import outcome as outcome_text
+from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
+from benchkit.models.design import explain, until_of
+from benchkit.models.metrics import PERCENTILES, RPS, metric_named
+from benchkit.report.pages.report_files import write_report
+from benchkit.report.stored_run import read_run
+from benchkit.run.recorder import RunOutcome
+from benchkit.stats.inference import MIN_BLOCKS
+from benchkit.stats.samples import excluded_ids, geometric_mean, is_comparable
+from benchkit.store.journal import RunProgress, read_progress
+from benchkit.store.store import Store
 from benchkit.units import counted
 
-if TYPE_CHECKING:
-    from benchkit.comparison.compare import RunComparison
-    from benchkit.comparison.ratios import Ratio
-    from benchkit.comparison.runs.run_data import RunData
-    from benchkit.run.recorder import RunOutcome
-    from benchkit.store.store import Store
+WIDTH = 80
+"""Width of the table of servers in characters."""
+_NAME_WIDTH = 16
+UNUSABLE = "In brackets: measured, but not usable."
+
+
+def write_run_report(outcome: RunOutcome, store: Store) -> Path:
+    """Write the report of a run beside it."""
+    return write_report(read_run(store, outcome.run), outcome.run.report)
 
 
 def say_not_restored(outcome: RunOutcome) -> None:
@@ -43,16 +70,10 @@ def print_run_summary(
     outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, lab: str | None, report: Path | None = None
 ) -> None:
     """Print the summary: one JSON document, or tables; with `quiet` only the path of a report."""
-    from benchkit.cli.compare import show_claims
-    from benchkit.comparison.capacities import cell_capacities
-    from benchkit.comparison.claims import judge_claims
-    from benchkit.comparison.compare import answer_of_run, compare_cells
-    from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.models.design import explain
-
     say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
-    cells, claims = _cells(data, failed_blocks(outcome)), judge_claims(data)
+    progress = read_progress(outcome.run.history())
+    cells, claims = _cells(data, outcome, progress), judge_claims(data)
     compared = compare_cells(data, [data.primary_metric])
     capacities = cell_capacities(data)
     if json:
@@ -78,7 +99,7 @@ def print_run_summary(
         searched = [each.sentence for each in capacities]
         print(*answer.sentences, answer.trust_sentence, *searched, sep="\n", end="\n\n")
         _show(cells, compared)
-        for text in _incomplete_trials(outcome):
+        for text in _incomplete_trials(outcome, progress):
             print(f"! {text}")
         print(explain("cell", "suspect", "invalid"))
         show_claims(claims)
@@ -88,14 +109,12 @@ def print_run_summary(
 
 
 def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
-    from benchkit.comparison.texts import outcome
-    from benchkit.models.metrics import RPS, metric_named
 
     ratios = {ratio.cell_id: ratio for ratio in compared.ratios}
     rows = []
     for cell in cells:
         ratio = ratios.get(cell["cell_id"])
-        shown = ("", "") if ratio is None else (_bracketed(ratio), outcome(ratio, brief=True))
+        shown = ("", "") if ratio is None else (ratio_text(ratio), outcome_text(ratio, brief=True))
         problems = cell["unsupported"] or "; ".join(filter(None, (_failed(cell["failed"]), cell["verdicts"].problems)))
         rows.append((cell["cell_id"], str(cell["trials"]), units.rate(cell["rps"]), *shown, problems))
     (metric,) = compared.metrics
@@ -105,11 +124,8 @@ def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
         print(f"! {note}")
 
 
-def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
+def _incomplete_trials(outcome: RunOutcome, progress: RunProgress) -> Iterator[str]:
     """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
-    from benchkit.store.journal import read_progress
-
-    progress = read_progress(outcome.run.history())
     resume = f"benchkit run --resume {outcome.run.run_id}"
     retried = {trial: whys for trial, whys in outcome.retries.items() if trial not in outcome.failures}
     if retried:
@@ -123,13 +139,6 @@ def _incomplete_trials(outcome: RunOutcome) -> Iterator[str]:
         yield f"{counted(len(skipped), 'trial')} skipped: `{resume}` runs them once the cause is fixed: {cause}"
 
 
-def _bracketed(ratio: Ratio) -> str:
-    if ratio.ratio is None:
-        return ""
-    has_interval = ratio.low is not None and ratio.high is not None
-    return f"{ratio.ratio:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]" if has_interval else f"{ratio.ratio:.3f}"
-
-
 def _failed(blocks: list[int]) -> str:
     """Return `2 failed (blocks 1, 4)`: failures in several blocks point at the cell, not at a moment."""
     if not blocks:
@@ -138,23 +147,12 @@ def _failed(blocks: list[int]) -> str:
     return f"{len(blocks)} failed ({where})"
 
 
-def failed_blocks(outcome: RunOutcome) -> dict[str, list[int]]:
-    """Return the blocks in which trials failed or were skipped, by cell."""
-    from benchkit.store.journal import read_progress
-
-    progress = read_progress(outcome.run.history())
-    found: dict[str, list[int]] = {}
+def _cells(data: RunData, outcome: RunOutcome, progress: RunProgress) -> list[dict[str, Any]]:
+    """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
+    failed = defaultdict[str, list[int]](list)
     for trial_id in outcome.failures:
         place = progress.positions[trial_id]
-        found.setdefault(place.cell_id, []).append(place.block)
-    return found
-
-
-def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
-    """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
-    from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
-    from benchkit.stats.samples import excluded_ids, geometric_mean, is_comparable
-
+        failed[place.cell_id].append(place.block)
     trials = data.trials[is_comparable(data.trials)]
     invalid = excluded_ids(data.exclusions, "rps")
     rates: dict[str, list[float]] = {}
@@ -166,10 +164,136 @@ def _cells(data: RunData, failed: dict[str, list[int]]) -> list[dict[str, Any]]:
         {
             "cell_id": cell.cell_id,
             "trials": verdicts[cell.cell_id].trials,
-            "failed": sorted(failed.get(cell.cell_id, [])),
+            "failed": sorted(failed[cell.cell_id]),
             "verdicts": verdicts[cell.cell_id],
             "rps": geometric_mean(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
             "unsupported": cell.unsupported,
         }
         for cell in data.manifest.cells
     ]
+
+
+def results_table(results: Sequence[ServerResult]) -> Table:
+    """Return the results as a table of at most `WIDTH` columns."""
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1))
+    table.add_column("server", no_wrap=True, overflow="ellipsis", max_width=_NAME_WIDTH)
+    for title in ("RPS", "ratio [95 %]", "p99", "CPU/req"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True, overflow="ellipsis")
+    for result in results:
+        texts = {
+            "rps": units.rate(result.rps),
+            "latency_p99_s": units.seconds(result.latency_p99_s),
+            "server_cpu_s_per_request": units.seconds(result.server_cpu_s_per_request),
+        }
+        rate, *costs = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
+        # Problems come first, as they decide if the row can be believed.
+        verdict = result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
+        table.add_row(
+            Text(result.label.removesuffix(UNWATCHED)),
+            rate,
+            ratio_text(result.ratio) if result.ratio else "baseline",
+            *costs,
+            verdict,
+        )
+    if any(result.unusable for result in results):
+        table.caption = UNUSABLE
+        table.caption_justify = "left"
+    return table
+
+
+def print_comparison(
+    outcome: RunOutcome, store: Store, *, quiet: bool, json: bool, save: Path | None, is_one_host: bool
+) -> bool:
+    """Print the results of servers, their answer and where the report is; return True if anything is compared."""
+    say_not_restored(outcome)
+    data = read_run_data(store, outcome.run)
+    results, answer = server_results(data), answer_of_run(data)
+    alone = measure_server(data) if len(data.manifest.cells) == 1 else None
+    is_interrupted = outcome.status == "interrupted"  # then there is no report, which takes seconds
+    if json:
+        document = {
+            **outcome_document(outcome, store),
+            "servers": results,
+            **({} if alone is None else {"measured": alone}),
+            "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
+            "report": None if is_interrupted else write_run_report(outcome, store),
+            "scenario": save,
+        }
+        print_json(document)
+        return has_answer(results)
+    if not quiet:
+        Terminal("stdout", WIDTH).print(results_table(results) if alone is None else _measured_table(alone))
+        print()
+    sentences = answer.sentences if alone is None else (alone.sentence, alone.limit)
+    print(*sentences, answer.trust_sentence, sep="\n")
+    labels = {view.cell_id: view.label for view in cell_views(data.manifest)}
+    killed = {record.cell_id: record.killed[0] for record in outcome.run.records() if record.killed}
+    for cell_id, sentence in killed.items():
+        told, _, _ = sentence.partition(", and was killed")
+        print(f"{labels[cell_id]}: {told}, and was killed after each trial, which took time from the comparison.")
+    if is_interrupted:
+        cells = sum(cell.unsupported is None for cell in data.manifest.cells)
+        blocks = int((data.trials.groupby("block").size() == cells).sum())
+        most = "" if until_of(data.manifest.scenario) is None else "at most "
+        print(f"Interrupted after {blocks} of {most}{data.manifest.blocks} blocks.")
+    _print_places(outcome, store, save, has_report=not is_interrupted)
+    if save is not None and is_one_host:
+        print("          `benchkit lab up --host host=sut,load` makes a lab for it")
+    return has_answer(results)
+
+
+def print_capacities(outcome: RunOutcome, store: Store, *, json: bool, save: Path | None) -> bool:
+    """Print the capacities, and their comparison after enough blocks; return True if every capacity is known."""
+    say_not_restored(outcome)
+    data = read_run_data(store, outcome.run)
+    capacities, notes = cell_capacities(data), capacity_findings(data)
+    answer = answer_of_run(data) if len(capacities) > 1 and data.manifest.blocks >= MIN_BLOCKS else None
+    if json:
+        document = {
+            **outcome_document(outcome, store),
+            "capacities": capacities,
+            "notes": notes,
+            "answer": answer,
+            "report": write_run_report(outcome, store),
+            "scenario": save,
+        }
+        print_json(document)
+    else:
+        print(*(each.sentence for each in capacities), *(f"! {note}" for note in notes), sep="\n")
+        if answer is not None:
+            print(*answer.sentences, answer.trust_sentence, sep="\n")
+        _print_places(outcome, store, save)
+    return all(capacity.is_known for capacity in capacities)
+
+
+def _print_places(outcome: RunOutcome, store: Store, save: Path | None, *, has_report: bool = True) -> None:
+    print(f"\nrun       {outcome.run.run_id}", flush=True)
+    if has_report:
+        print(f"report    {write_run_report(outcome, store).resolve()}")  # the report takes seconds
+    if save is not None:
+        print(f"scenario  {save}")
+
+
+def _measured_table(server: MeasuredServer) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_row("server", Text(server.label))
+    table.add_row("RPS", units.rate(server.rps))
+    for name, metric in PERCENTILES.items():
+        if (latency_s := server.latency[name]) is not None:
+            table.add_row(metric.title, units.seconds(latency_s))
+    table.add_row("CPU per request", units.seconds(server.server_cpu_s_per_request))
+    table.add_row("trials", server.verdicts.text)
+    return table
+
+
+def ratio_text(ratio: Ratio | None) -> str:
+    """Return `1.31 [1.24, 1.38]`, in brackets alone where it cannot be used; empty where there is no ratio."""
+    if ratio is None or ratio.ratio is None:
+        return ""
+    if ratio.is_unusable:
+        return f"({ratio.ratio:.2f})"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.ratio:.2f}"
+    digits = units.decimals_apart(ratio.low, ratio.high)
+    return f"{ratio.ratio:.{digits}f} [{ratio.low:.{digits}f}, {ratio.high:.{digits}f}]"

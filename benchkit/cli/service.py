@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.console import print_json, print_table, say
-from benchkit.cli.host_choice import inventory_of
+from benchkit.cli.choices import inventory_of
+from benchkit.cli.console import print_json, print_table, say, signals_interrupt
 from benchkit.cli.options import InventoryFile, Json, LabName, Quiet, ScaleName, ScenarioName, Set
-from benchkit.cli.signals import signals_interrupt
 from benchkit.errors import ExitCode, raise_first
 
 if TYPE_CHECKING:

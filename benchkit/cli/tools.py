@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.console import input_name, print_json, print_table, read_input, say
-from benchkit.cli.options import Json, complete_output_format
+from benchkit.cli.options import Json
 from benchkit.units import bytes_per_s, count, rate, seconds, share, size
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ def parse(
         str,
         typer.Argument(
             help="The load tool that wrote it, or auto to recognise it; an unknown name lists all.",
-            autocompletion=complete_output_format,
         ),
     ],
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],

@@ -11,8 +11,7 @@ from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share
 from benchkit.judge.usage import STARVED
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
-from benchkit.scenario.versus import ServerComparison
-from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS, slice_for
+from benchkit.scenario.versus import DEFAULT_CONNECTIONS, ServerComparison, slice_for
 
 QUOTAS = (0.5, 0.25)
 """CPUs of a server to try, one after the other, while the load tool is the limit."""

@@ -32,6 +32,10 @@ SysctlValue = (
 )
 
 
+COMMAND_LINE = "the command line"
+"""Source of scenarios that are made of options, in messages."""
+
+
 class Limits(Frozen):
     """Limits of the processes that benchkit starts on the host; other processes keep theirs."""
 
@@ -151,10 +155,10 @@ class Experiment:
     @property
     def reference(self) -> str | None:
         """Name or file by which other commands find it; None: it is made of options of the command line."""
-        origin = self.document.source.origin()
-        if origin.is_option:
+        source = self.document.source.origin().source
+        if source == COMMAND_LINE:
             return None
-        return self.scenario.name if Path(origin.source).parent == shipped("scenarios") else origin.source
+        return self.scenario.name if Path(source).parent == shipped("scenarios") else source
 
     @property
     def install_hint(self) -> str:

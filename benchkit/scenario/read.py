@@ -22,7 +22,7 @@ from benchkit.models.claims import CellPair
 from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
 from benchkit.models.request import without_secrets
 from benchkit.scenario.cells import Factors, combinations, level_faults, typed_cell, validate_generators
-from benchkit.scenario.experiment import Experiment, read_tunings
+from benchkit.scenario.experiment import COMMAND_LINE, Experiment, read_tunings
 from benchkit.scenario.model import LOAD_ROLE, Scenario
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.validation import Location
@@ -214,13 +214,12 @@ def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origi
     return _experiment(document, experiment.scale, experiment.settings)
 
 
-def experiment_of_options(data: Mapping[str, object], options: Origins, settings: Sequence[str] = ()) -> Experiment:
-    """Return the experiment of options of the command line, which messages name, with `--set` settings.
+def experiment_of_options(data: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
+    """Return the experiment of a scenario made of options of the command line, with `--set` settings.
 
     Raises InputError.
     """
-    document = _with_settings(Document(dict(data), SourceMap(options)), settings)
-    return _experiment(document, DEFAULT_SCALE, settings)
+    return _experiment(_with_settings(_unmapped(data, COMMAND_LINE), settings), DEFAULT_SCALE, settings)
 
 
 def stored_experiment(

@@ -1,104 +1,83 @@
-"""The scenarios of `benchkit versus` and `benchkit capacity`: servers given by command lines, URLs or git refs."""
+"""Comparisons of servers that are given by command lines, URLs, images or git refs, as scenarios and their times."""
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
-from types import MappingProxyType
 from typing import Any
 
+from pydantic.dataclasses import dataclass
 from ruamel.yaml import YAML
 
-from benchkit.document import Origin, Origins
+from benchkit import units
 from benchkit.errors import InputError
+from benchkit.loadtools.load_shares import pauses, turn_s
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.base import SplitCpus
 from benchkit.models.capacity import CapacityGoal
-from benchkit.models.design import Design, ResponsePart
-from benchkit.models.request import SecretValue, without_secrets
+from benchkit.models.design import Design, ResponsePart, StopCondition
+from benchkit.models.load import Load
+from benchkit.models.request import HeaderValue, Request, without_secrets
 from benchkit.models.run import CALIBRATION
+from benchkit.scenario.model import Scenario
 from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
-from benchkit.scenario.versus_times import (
-    CALIBRATION_S,
-    DEFAULT_TOOL,
-    MIN_BLOCKS,
-    MIN_SLICES,
-    MIXING_TOOL,
-    PLANNED_BLOCKS,
-    SLICE_S,
-    load_times,
-    remaining_s,
-    takes_whole_seconds,
-    warm_up_s,
-    window_s,
-)
 from benchkit.services.container import CONTAINER
 from benchkit.services.external import EXTERNAL
 from benchkit.services.images import find_image
 
-SCENARIO_NAME = "versus"
-LOOPBACK = "127.0.0.1"
+SCENARIO_NAME, CAPACITY_SCENARIO = "versus", "capacity-search"
+LOOPBACK, PORT = "127.0.0.1", 8080
 SERVICE = "app"
-PORT = 8080
-MAX_BLOCKS = 60
-"""Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
-
 OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
 """A difference that every comparison of servers has."""
 
-CAPACITY_SCENARIO = "capacity-search"
+DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
+"""Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
+MIXING_TOOL = "wrk"
+"""Load tool for requests that differ in method or body, which h2load cannot send."""
+
+WARM_UP_SHARE = 0.25
+"""Share of a trial's time that warms the server up."""
 CAPACITY_WARM_UP_S = 0.5
+OVERHEAD_S = 0.5
+"""Time of a trial without load, as in `benchkit.plan.model`."""
+CALIBRATION_S = 1.0
+"""Measured window of a calibration, of which half precedes it as warm-up."""
+SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.5, 5.0
+"""Bounds of a measured window: in less, a slow server answers too few requests for a p99."""
+SHORTEST_WHOLE_S = 1.5
+"""Shortest window planned for tools that take whole seconds: a second of warm-up, and one that is measured."""
 
+SLICE_S = float(Scenario.model_fields["slice_s"].default)
+SLICE_RESERVE = 1.5
+"""Answers that slices are planned for, relative to the fewest that are valid: rates vary by tens of per cent."""
+SLICE_STEP_S, LONGEST_SLICE_S = 0.05, 10.0
+MIN_SLICES = 2
+"""Slices of a window: with a single one, cells would not take turns within a block."""
 
-@dataclass(frozen=True)
-class ServerRequest:
-    """The request that every server gets."""
+MIN_BLOCKS = int(StopCondition.model_fields["min_blocks"].default)
+PLANNED_BLOCKS = MIN_BLOCKS + 1
+"""Blocks for which a comparison has time: one more than the fewest that can show a difference. Servers that start
+slowly take longer than `OVERHEAD_S`: without this block, their comparison could show nothing."""
+MAX_BLOCKS = 60
+"""Blocks after which a comparison ends even if its intervals are still wide and its budget is not spent."""
+FEWEST_BLOCKS = 3
+"""Blocks of a comparison whose budget has no time for more: the fewest with an interval."""
 
-    path: str = "/"
-    method: str = "GET"
-    body: str | None = None
-    body_file: str | None = None
-    """File with the body, relative to the scenario's file."""
-    headers: Mapping[str, str | SecretValue] = field(default_factory=dict)
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """Its fields in a scenario, but for the headers."""
-        bodies = {"body": self.body, "body_file": self.body_file}
-        given = {name: value for name, value in bodies.items() if value is not None}
-        return {"method": self.method, "path": self.path, **given}
-
-
-def load_of(requests: Sequence[ServerRequest]) -> dict[str, object]:
-    """Return the fields of a load that sends these requests, which have the same headers."""
-    first = requests[0]
-    is_plain = len(requests) == 1 and first.body_file is None
-    fields: dict[str, object] = {**first.fields} if is_plain else {"requests": [each.fields for each in requests]}
-    if not first.headers:
-        return fields
-    return {**fields, "headers": {name: _header_field(value) for name, value in first.headers.items()}}
-
-
-def default_tool(requests: Sequence[ServerRequest]) -> str:
-    """Return the load tool of requests for which none is named: one that can send them all."""
-    methods = {request.method for request in requests}
-    bodies = {(request.body, request.body_file) for request in requests}
-    return DEFAULT_TOOL if len(methods) == len(bodies) == 1 else MIXING_TOOL
-
-
-def _header_field(value: str | SecretValue) -> object:
-    if isinstance(value, str):
-        return value
-    return value.reveal() if value.is_given else value.model_dump()
+Fields = dict[str, Any]
+"""Fields of a scenario."""
 
 
 @dataclass(frozen=True)
 class ServerComparison:
     """A comparison of servers: its load, its duration, and where they start."""
 
-    requests: tuple[ServerRequest, ...]
+    requests: tuple[Request, ...]
+    """Requests that every server gets, equally often; they have the same headers."""
     tool: str
     connections: int
     budget_s: float
@@ -114,7 +93,7 @@ class ServerComparison:
     differs: tuple[ResponsePart, ...] = ()
     """Parts of the responses that are meant to differ, between servers or from one response to the next."""
     files: tuple[str, ...] = ()
-    """Files and folders to carry to the hosts, relative to the scenario's file."""
+    """Files and folders to carry to the hosts."""
     cwd: str | None = None
     """Folder on the host in which servers given by command lines start; None: a folder of their own."""
     search_path: str | None = None
@@ -122,7 +101,7 @@ class ServerComparison:
     port: int | None = None
     """Port at which images listen; None: the one that they expose, or 8080."""
     certificate: str | None = None
-    """File that verifies servers given by https URLs, relative to the scenario's file."""
+    """File that verifies servers given by https URLs."""
     cpus: SplitCpus | None = None
     """CPUs of servers and load tool on one host, connected by loopback; None: each has hosts of its own."""
     fixed: frozenset[str] = frozenset()
@@ -137,136 +116,207 @@ class ServerComparison:
     """Part of the budget that is spent already."""
     quota: float | None = None
     """CPUs that a server may use, where the load tool would otherwise be the limit."""
-    profile: Mapping[str, object] | None = None
+    profile: Mapping[str, Any] | None = None
     """Options of a profile pass; None: without one."""
     has_trace: bool = False
     """True with a trace pass."""
 
+    def window_s(self, servers: int, planned_blocks: int = PLANNED_BLOCKS) -> float:
+        """Return the measured window of a trial for which the blocks fit into the budget, in seconds.
 
-def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
-    """Return the fields of a scenario that compares command lines and URLs by name; the first is the baseline.
+        Fewer blocks fit where it would be too short. Windows that are long enough are whole numbers of slices.
+        """
+        spent_s = max(self.spent_s, _calibrations_s(servers))
+        of_trial_s = (self.budget_s - spent_s) / (self.blocks or planned_blocks) / servers
+        window = (of_trial_s - self._beside_s) / self._per_window
+        step_s = self.slice_s if window >= MIN_SLICES * self.slice_s else SLICE_S
+        whole = math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s
+        return max(self._shortest_s, round(whole, 3))
+
+    def shortage(self, servers: int) -> str | None:
+        """Return a sentence on blocks for which the budget has no time, and how long they take; None: there is time."""
+        fewest = self.blocks or MIN_BLOCKS
+        needed_s = self._fewest_s(servers, fewest)
+        if self.budget_s >= needed_s:
+            return None
+        why = "" if self.blocks else ", the fewest that can show a small difference"
+        return f"{units.counted(fewest, 'block')}{why}, take {math.ceil(needed_s)} s, and not {self.budget_s:g} s."
+
+    def times(self, servers: int, planned_blocks: int = PLANNED_BLOCKS) -> Fields:
+        """Return the fields of a scenario that say which load there is, how long, and when the run ends."""
+        window = self.window_s(servers, planned_blocks)
+        warm_up_s = _warm_up_s(window) if self.warm_up_s is None else self.warm_up_s
+        fits = window >= MIN_SLICES * self.slice_s and not takes_whole_seconds(self.tool)
+        design = "sliced" if servers > 1 and self.is_sliced and fits else "blocks"
+        until = None
+        if self.blocks is None:
+            block_s = servers * (window + warm_up_s + OVERHEAD_S)
+            left_s = self.budget_s - _calibrations_s(servers)
+            fewest = MIN_BLOCKS if self.shortage(servers) is None else max(FEWEST_BLOCKS, int(left_s / block_s))
+            budget_s = math.ceil(max(self.budget_s - self.spent_s, fewest * block_s))
+            until = {"precision": self.precision, "budget_s": budget_s}
+        return _given(
+            load={**self.load, **load_times(window, warm_up_s, self.tool), **_given(warmup_s=self.warm_up_s)},
+            design=self.design or design,
+            slice_s=None if self.slice_s == SLICE_S else self.slice_s,
+            blocks=self.blocks or MAX_BLOCKS,
+            until=until,
+            profile=self.profile,
+            trace={} if self.has_trace else None,
+        )
+
+    @property
+    def load(self) -> Fields:
+        """The load as fields of a scenario, without its times."""
+        first = self.requests[0]
+        requests = [
+            _given(method=each.method, path=each.path, body=each.body, body_file=each.body_file)
+            for each in self.requests
+        ]
+        is_plain = len(requests) == 1 and first.body_file is None
+        return _given(
+            tool=self.tool,
+            connections=self.connections,
+            keepalive=None if self.keepalive else False,
+            **(requests[0] if is_plain else {"requests": requests}),
+            headers={name: _header_field(value) for name, value in first.headers.items()} or None,
+        )
+
+    @property
+    def roles(self) -> Fields:
+        """CPUs and quotas of servers and load tool, as fields of a scenario; empty for the defaults."""
+        if self.quota is None and self.cpus is None:
+            return {}
+        servers = _given(cpus=None if self.cpus is None else self.cpus.servers, quota=self.quota)
+        return {"roles": {"sut": servers, **self.load_role}}
+
+    @property
+    def load_role(self) -> Fields:
+        """The role of the load tool."""
+        return {"load": {} if self.cpus is None else {"cpus": self.cpus.load}}
+
+    @property
+    def _per_window(self) -> float:
+        """Ratio of the time of a trial under load, with warm-up and pauses between slices, to its window."""
+        of_slices = 1.0
+        if not takes_whole_seconds(self.tool):
+            one_slice = Load(tool=self.tool, connections=self.connections, duration_s=self.slice_s)
+            of_slices = turn_s(pauses(one_slice), self.slice_s) / self.slice_s
+        return of_slices + (WARM_UP_SHARE / (1 - WARM_UP_SHARE) if self.warm_up_s is None else 0.0)
+
+    @property
+    def _beside_s(self) -> float:
+        return OVERHEAD_S + (self.warm_up_s or 0.0)
+
+    @property
+    def _shortest_s(self) -> float:
+        return SHORTEST_WHOLE_S if takes_whole_seconds(self.tool) else SHORTEST_WINDOW_S
+
+    def _fewest_s(self, servers: int, blocks: int) -> float:
+        block_s = servers * (self._shortest_s * self._per_window + self._beside_s)
+        return _calibrations_s(servers) + blocks * block_s
+
+
+def default_tool(requests: Sequence[Request]) -> str:
+    """Return the load tool of requests for which none is named: one that can send them all."""
+    kinds = {(request.method, request.body, request.body_file) for request in requests}
+    return DEFAULT_TOOL if len(kinds) == 1 else MIXING_TOOL
+
+
+def takes_whole_seconds(tool: str) -> bool:
+    """Return True for a load tool that measures whole seconds only, or a second at least.
+
+    Raises InputError for an unknown one.
+    """
+    load = Load(tool=tool, connections=1, duration_s=0.5)
+    return any(unsupported.field == "duration_s" for unsupported in get_tool(tool).unsupported_fields(load))
+
+
+def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]:
+    """Return window and warm-up as fields of a load, in whole seconds where the tool takes no others."""
+    if takes_whole_seconds(tool):
+        window_s, warm_up_s = max(1.0, math.floor(window_s)), max(1.0, round(warm_up_s))
+    return {"duration_s": window_s, "warmup_s": warm_up_s}
+
+
+def slice_for(rate: float, connections: int, min_answers: float) -> float:
+    """Return the length of slices in which a server with this rate answers often enough on each connection, in seconds.
+
+    `min_answers` is the threshold `slice_answers` of the check few-requests-in-slice.
+    """
+    wanted_s = SLICE_RESERVE * min_answers * connections / rate
+    return max(SLICE_S, min(LONGEST_SLICE_S, round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)))
+
+
+def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> Fields:
+    """Return the scenario that compares command lines, images and URLs by name; the first is the baseline.
 
     A single server is measured without a comparison. Raises InputError for a program that this machine lacks, where
     servers start on it.
     """
-    names = list(servers)
-    question = (
-        f"Which of these servers is faster: {', '.join(names)}?" if len(names) > 1 else f"How fast is {names[0]}?"
-    )
-    return _comparison_of(names, question, server_fields(servers, comparison), comparison)
-
-
-def server_fields(servers: Mapping[str, str], comparison: ServerComparison) -> dict[str, object]:
-    """Return the fields that say what runs where, and which differences of responses are declared.
-
-    Raises InputError as `compare_commands`.
-    """
-    are_all_there = all(map(is_url, servers.values()))
+    names = ", ".join(servers)
+    question = f"Which of these servers is faster: {names}?" if len(servers) > 1 else f"How fast is {names}?"
     return {
-        "factors": {"stack": list(servers)},
-        "stacks": {
-            name: _external(server, comparison.certificate) if is_url(server) else _started(server, comparison)
-            for name, server in servers.items()
-        },
-        **({"roles": _load_role(comparison)} if are_all_there else _roles(comparison)),
-        "differs": _differs(comparison),
+        "name": SCENARIO_NAME,
+        "title": " against ".join(servers),
+        "question": question,
+        **_servers(servers, comparison),
+        **comparison.times(len(servers)),
     }
 
 
-def compare_refs(
-    build: str, run: str, refs: Sequence[str], repository: str, comparison: ServerComparison
-) -> dict[str, object]:
-    """Return the fields of a scenario that compares a server at several git refs; the first is the baseline.
+def compare_refs(build: str, run: str, refs: Sequence[str], repository: str, comparison: ServerComparison) -> Fields:
+    """Return the scenario that compares a server at several git refs; the first is the baseline.
 
-    `repository` is the folder of the git checkout, relative to the scenario's file. Each version starts in the folder
-    of its own build. Raises InputError as `compare_commands`.
+    `repository` is the folder of the git checkout. Each version starts in the folder of its own build. Raises
+    InputError as `compare_commands`.
     """
     variables, words = command_words(build)
-    options = {
-        "build": {"run": words, **({"env": variables} if variables else {})},
-        "source": {"git": repository, "ref": "$ref"},
-    }
-    return _compare_refs("revisions", refs, _stack(run, options, replace(comparison, cwd=None)), comparison)
+    stack = _started_by(
+        run,
+        replace(comparison, cwd=None),
+        build=_given(run=words, env=variables or None),
+        source={"git": repository, "ref": "$ref"},
+    )
+    return _compare_refs("revisions", refs, stack, comparison)
 
 
-def compare_images_of(
-    dockerfile: str, refs: Sequence[str], repository: str, comparison: ServerComparison
-) -> dict[str, object]:
-    """Return the fields of a scenario that compares the images that a Containerfile makes at several git refs.
+def compare_images_of(dockerfile: str, refs: Sequence[str], repository: str, comparison: ServerComparison) -> Fields:
+    """Return the scenario that compares the images that a Containerfile makes at several git refs.
 
     `dockerfile` is relative to `repository`, the folder of the git checkout.
     """
     file = PurePath(dockerfile)
-    options = {
-        "build": {"context": str(file.parent), "file": file.name},
-        "source": {"git": repository, "ref": "$ref"},
-    }
-    return _compare_refs("images", refs, _container(options, comparison.port or PORT, comparison), comparison)
-
-
-def _compare_refs(
-    what: str, refs: Sequence[str], stack: Mapping[str, object], comparison: ServerComparison
-) -> dict[str, object]:
-    fields = {
-        "factors": {"ref": list(refs)},
-        "stacks": {"server": stack},
-        **_roles(comparison),
-        "differs": _differs(comparison),
-    }
-    return _comparison_of(refs, f"Which of these {what} is faster: {', '.join(refs)}?", fields, comparison)
-
-
-def _comparison_of(
-    names: Sequence[str], question: str, fields: Mapping[str, object], comparison: ServerComparison
-) -> dict[str, object]:
-    title = {"name": SCENARIO_NAME, "title": " against ".join(names), "question": question}
-    return {**title, **fields, **_times(len(names), comparison)}
-
-
-def options_of(fields: Mapping[str, Any]) -> Origins:
-    """Return the options of `versus` and `bisect` that give the values of these fields, for messages."""
-    is_built = "ref" in fields["factors"]
-    stacks: dict[str | int, Origins] = {}
-    for name in fields["stacks"]:
-        server = "--run" if is_built else name
-        service = _option(server, _named_options(_SERVICE_OPTIONS))
-        stacks[name] = _option(server, {"services": _option(server, {SERVICE: service})})
-    body = _named_options({"body": "body", "body_file": "body"})
-    requests: dict[str | int, Origins] = {
-        number: _option("--request", body) for number in range(len(fields["load"].get("requests", ())))
-    }
-    return _option(
-        "the options",
-        {
-            **_named_options(("design", "blocks", "differs")),
-            "load": _option("the load", {**_named_options(_LOAD_OPTIONS), "requests": _option("--request", requests)}),
-            "stacks": _option("the servers", stacks),
-            "factors": _option("--ref" if is_built else "the servers"),
-            "until": _option("--duration", _named_options(("precision",))),
-        },
+    stack = _container(
+        comparison,
+        comparison.port or PORT,
+        build={"context": str(file.parent), "file": file.name},
+        source={"git": repository, "ref": "$ref"},
     )
+    return _compare_refs("images", refs, stack, comparison)
 
 
-_LOAD_OPTIONS = {
-    **{name: name for name in ("tool", "connections", "method", "path", "body")},
-    "headers": "header",
-    "duration_s": "duration",
-    "warmup_s": "warmup",
-}
-_SERVICE_OPTIONS = {"build": "build", "source": "ref", "files": "files", "ready": "ready-within"}
+def capacity_fields(
+    servers: Mapping[str, str], comparison: ServerComparison, goal: CapacityGoal, *, probe_s: float, blocks: int
+) -> Fields:
+    """Return the scenario that searches for the capacities of these servers, `blocks` times each.
+
+    Raises InputError as `compare_commands`.
+    """
+    names = ", ".join(servers)
+    times = {"duration_s": probe_s, "warmup_s": CAPACITY_WARM_UP_S, "capacity": goal.model_dump(exclude_none=True)}
+    return {
+        "name": CAPACITY_SCENARIO,
+        "title": f"the capacity of {names}",
+        "question": f"How many requests per second does each of these keep with {goal.slo.text}: {names}?",
+        **_servers(servers, comparison),
+        "load": {**comparison.load, **times},
+        "blocks": blocks,
+    }
 
 
-def _option(name: str, inner: Mapping[str | int, Origins] = MappingProxyType({})) -> Origins:
-    return Origins(Origin(name, None, is_option=True), inner)
-
-
-def _named_options(names: Mapping[str, str] | Sequence[str]) -> dict[str | int, Origins]:
-    by_field = names if isinstance(names, Mapping) else dict(zip(names, names, strict=True))
-    return {field: _option(f"--{option}") for field, option in by_field.items()}
-
-
-def calibration_fields(fields: Mapping[str, Any]) -> dict[str, object]:
-    """Return the fields of the same comparison as one short trial of each server."""
+def calibration_fields(fields: Mapping[str, Any]) -> Fields:
+    """Return the same comparison as one short trial of each server."""
     load = fields["load"]
     window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
     kept = {name: value for name, value in fields.items() if name not in {"until", "profile", "trace"}}
@@ -283,40 +333,88 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
         yaml.dump({name: without_secrets(field) for name, field in fields.items()}, file)
 
 
-def _roles(comparison: ServerComparison) -> dict[str, object]:
-    if comparison.quota is None and comparison.cpus is None:
-        return {}
-    servers = {} if comparison.quota is None else {"quota": comparison.quota}
-    cpus = {} if comparison.cpus is None else {"cpus": comparison.cpus.servers}
-    return {"roles": {"sut": {**cpus, **servers}, **_load_role(comparison)}}
+def _given(**fields: object) -> Fields:
+    """Return the fields that are given; None: the default of the scenario holds."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _load_role(comparison: ServerComparison) -> dict[str, object]:
-    return {"load": {} if comparison.cpus is None else {"cpus": comparison.cpus.load}}
+def _header_field(value: HeaderValue) -> object:
+    if isinstance(value, str):
+        return value
+    return value.reveal() if value.is_given else value.model_dump()
 
 
-def design_of(window_s: float, comparison: ServerComparison) -> str:
-    """Return the design of a comparison with these windows: sliced, unless slices have to be too long for that."""
-    fits = window_s >= MIN_SLICES * comparison.slice_s and not takes_whole_seconds(comparison.tool)
-    return "sliced" if comparison.is_sliced and fits else "blocks"
+def _calibrations_s(servers: int) -> float:
+    return servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
 
 
-def _external(url: str, certificate: str | None) -> dict[str, object]:
+def _warm_up_s(window_s: float) -> float:
+    return round(window_s * WARM_UP_SHARE / (1 - WARM_UP_SHARE), 1)
+
+
+def _compare_refs(what: str, refs: Sequence[str], stack: Fields, comparison: ServerComparison) -> Fields:
+    return {
+        "name": SCENARIO_NAME,
+        "title": " against ".join(refs),
+        "question": f"Which of these {what} is faster: {', '.join(refs)}?",
+        "factors": {"ref": list(refs)},
+        "stacks": {"server": stack},
+        **comparison.roles,
+        "differs": _differs(comparison),
+        **comparison.times(len(refs)),
+    }
+
+
+def _servers(servers: Mapping[str, str], comparison: ServerComparison) -> Fields:
+    """Return the fields that say what runs where, and which differences of responses are declared."""
+    needs_no_host = all(map(is_url, servers.values()))
+    return {
+        "factors": {"stack": list(servers)},
+        "stacks": {name: _stack(server, comparison) for name, server in servers.items()},
+        **({"roles": comparison.load_role} if needs_no_host else comparison.roles),
+        "differs": _differs(comparison),
+    }
+
+
+def _differs(comparison: ServerComparison) -> list[object]:
+    declared = ({"what": list(each.traits), "why": f"--differs {each}", "varies": True} for each in comparison.differs)
+    return [OWN_HEADERS, *declared]
+
+
+def _stack(server: str, comparison: ServerComparison) -> Fields:
+    """Return the stack of a server; an image listens at the comparison's port, its only exposed one, or `PORT`.
+
+    Other machines pull an image that this one does not have. Raises InputError where this machine has no engine.
+    """
+    if is_url(server):
+        return _external(server, comparison.certificate)
+    image = image_of(server)
+    if image is None:
+        return _started_by(server, comparison)
+    found = find_image(image)
+    ports = () if found is None else found[1].ports
+    exposed = ports[0] if len(ports) == 1 else PORT
+    pull = "missing" if found is None and comparison.cpus is None else None
+    return _container(comparison, comparison.port or exposed, image=image, pull=pull)
+
+
+def _external(url: str, certificate: str | None) -> Fields:
     parts = split_url(url)
-    options: dict[str, object] = {"backend": EXTERNAL, "url": f"{parts.scheme}://{parts.netloc}"}
-    if parts.scheme == "https":
-        if certificate is None:
-            why = "over TLS a server is verified, and no list of public authorities is used"
-            hint = "name the file (PEM) of its certificate, or of its authority's, with --certificate"
-            raise InputError(f"{url} has no certificate", why=why, hint=hint)
-        options["tls"] = {"certificate": certificate}
-    return _stack_of(options)
+    is_tls = parts.scheme == "https"
+    if is_tls and certificate is None:
+        raise InputError(
+            f"{url} has no certificate",
+            why="over TLS a server is verified, and no list of public authorities is used",
+            hint="name the file (PEM) of its certificate, or of its authority's, with --certificate",
+        )
+    tls = {"certificate": certificate} if is_tls else None
+    return _stack_of(backend=EXTERNAL, url=f"{parts.scheme}://{parts.netloc}", tls=tls)
 
 
-def _command(command: str, search_path: str | None) -> dict[str, object]:
-    """Return the options `run` and `env`: where servers start on this machine, with the program's path here."""
+def _started_by(command: str, comparison: ServerComparison, **options: object) -> Fields:
+    """Return the stack of a command line; where it starts on this machine, with the program's path here."""
     variables, (program, *arguments) = command_words(command)
-    run = [program, *arguments]
+    search_path = comparison.search_path
     if search_path is not None and not re.search(r"[/{]", program):
         found = shutil.which(program, path=variables.get("PATH", search_path))
         if found is None:
@@ -325,114 +423,27 @@ def _command(command: str, search_path: str | None) -> dict[str, object]:
                 why="it is in no folder of this shell's PATH",
                 hint="install it, activate its environment, or write its path",
             )
-        run[0] = str(Path(found).absolute())
-    env = ({} if search_path is None else {"PATH": search_path}) | variables
-    return {"run": run, **({"env": env} if env else {})}
-
-
-def _stack(command: str, options: Mapping[str, object], comparison: ServerComparison) -> dict[str, object]:
-    # Many servers listen on the loopback interface unless told otherwise.
-    listen = PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}"
-    service = {
-        "backend": "command",
-        "listen": listen,
+        program = str(Path(found).absolute())
+    return _stack_of(
+        backend="command",
+        # Many servers listen on the loopback interface unless told otherwise.
+        listen=PORT if comparison.cpus is None else f"{LOOPBACK}:{PORT}",
         **options,
-        **_command(command, comparison.search_path),
-        **({"files": list(comparison.files)} if comparison.files else {}),
-        **({} if comparison.cwd is None else {"cwd": comparison.cwd}),
-        **_ready(comparison),
-    }
-    return _stack_of(service)
-
-
-def _container(options: Mapping[str, object], port: int, comparison: ServerComparison) -> dict[str, object]:
-    """Return a stack of one container with these options, which listens on this port inside."""
-    return _stack_of({"backend": CONTAINER.name, "listen": PORT, "port": port, **options, **_ready(comparison)})
-
-
-def _ready(comparison: ServerComparison) -> dict[str, object]:
-    return {} if comparison.ready_within_s is None else {"ready": {"within_s": comparison.ready_within_s}}
-
-
-def _stack_of(service: dict[str, object]) -> dict[str, object]:
-    return {"entry": SERVICE, "services": {SERVICE: service}}
-
-
-def _started(server: str, comparison: ServerComparison) -> dict[str, object]:
-    """Return the stack of a command, or of an image at the comparison's port, its only exposed one, or `PORT`.
-
-    Other machines pull an image that this one does not have. Raises InputError where this machine has no engine.
-    """
-    image = image_of(server)
-    if image is None:
-        return _stack(server, {}, comparison)
-    found = find_image(image)
-    ports = () if found is None else found[1].ports
-    exposed = ports[0] if len(ports) == 1 else PORT
-    pulled = {"pull": "missing"} if found is None and comparison.cpus is None else {}
-    return _container({"image": image, **pulled}, comparison.port or exposed, comparison)
-
-
-def _differs(comparison: ServerComparison) -> list[object]:
-    declared = ({"what": list(each.traits), "why": f"--differs {each}", "varies": True} for each in comparison.differs)
-    return [OWN_HEADERS, *declared]
-
-
-def _times(servers: int, comparison: ServerComparison) -> dict[str, object]:
-    tool, blocks = comparison.tool, comparison.blocks
-    window = window_s(
-        servers,
-        comparison.budget_s,
-        blocks or PLANNED_BLOCKS,
-        fewest=blocks or MIN_BLOCKS,
-        connections=comparison.connections,
-        tool=tool,
-        slice_s=comparison.slice_s,
-        spent_s=comparison.spent_s,
-        warm_up_s=comparison.warm_up_s,
+        run=[program, *arguments],
+        env=_given(PATH=search_path) | variables or None,
+        files=list(comparison.files) or None,
+        cwd=comparison.cwd,
+        ready=_ready(comparison),
     )
-    load: dict[str, object] = {
-        "tool": tool,
-        "connections": comparison.connections,
-        **({} if comparison.keepalive else {"keepalive": False}),
-        **load_times(window, warm_up_s(window), tool),
-        **({} if comparison.warm_up_s is None else {"warmup_s": comparison.warm_up_s}),
-        **load_of(comparison.requests),
-    }
-    design = design_of(window, comparison) if servers > 1 else "blocks"
-    warm_s = warm_up_s(window) if comparison.warm_up_s is None else comparison.warm_up_s
-    budget_s = remaining_s(servers, comparison.budget_s, comparison.spent_s, window, warm_s)
-    return {
-        "load": load,
-        "design": comparison.design or design,
-        **({} if comparison.slice_s == SLICE_S else {"slice_s": comparison.slice_s}),
-        "blocks": blocks or MAX_BLOCKS,
-        **({} if blocks else {"until": {"precision": comparison.precision, "budget_s": budget_s}}),
-        **({} if comparison.profile is None else {"profile": dict(comparison.profile)}),
-        **({"trace": {}} if comparison.has_trace else {}),
-    }
 
 
-def capacity_fields(
-    servers: Mapping[str, str], comparison: ServerComparison, goal: CapacityGoal, *, probe_s: float, blocks: int
-) -> dict[str, object]:
-    """Return the fields of a scenario that searches for the capacities of these servers, `blocks` times each.
+def _container(comparison: ServerComparison, port: int, **options: object) -> Fields:
+    return _stack_of(backend=CONTAINER.name, listen=PORT, port=port, **options, ready=_ready(comparison))
 
-    Raises InputError for a program that this machine lacks, where servers start on it.
-    """
-    names = ", ".join(servers)
-    return {
-        "name": CAPACITY_SCENARIO,
-        "title": f"the capacity of {names}",
-        "question": f"How many requests per second does each of these keep with {goal.slo.text}: {names}?",
-        **server_fields(servers, comparison),
-        "load": {
-            "tool": comparison.tool,
-            "connections": comparison.connections,
-            "duration_s": probe_s,
-            "warmup_s": CAPACITY_WARM_UP_S,
-            "capacity": goal.model_dump(exclude_none=True),
-            **load_of(comparison.requests),
-        },
-        "blocks": blocks,
-    }
+
+def _ready(comparison: ServerComparison) -> Fields | None:
+    return None if comparison.ready_within_s is None else {"within_s": comparison.ready_within_s}
+
+
+def _stack_of(**service: object) -> Fields:
+    return {"entry": SERVICE, "services": {SERVICE: _given(**service)}}

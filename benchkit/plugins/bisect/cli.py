@@ -9,7 +9,7 @@ import typer
 from benchkit.cli import options
 
 if TYPE_CHECKING:
-    from benchkit.plugins.bisect.record import BisectionRecord
+    from benchkit.plugins.bisect.search import BisectionRecord
 
 OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
 """Options that a resumed search may change, as they do not define the search."""
@@ -28,7 +28,7 @@ def bisect(
     run: options.BuiltCommand = None,
     metric: Annotated[
         str,
-        typer.Option(help="A numeric column of `trials` that became worse.", autocompletion=options.complete_metric),
+        typer.Option(help="A numeric column of `trials` that became worse."),
     ] = "rps",
     path: options.UrlPath = None,
     method: options.Method = None,
@@ -74,46 +74,46 @@ def bisect(
     side of the threshold half-way between the two, or its time is spent. A commit that does not build or start is
     skipped. Without -i or --lab, servers and load tool share the only host of a lab of its own.
     """
-    from benchkit.cli.calibration import fixed_fields, search_path
-    from benchkit.cli.host_choice import inventory_of, own_lab, split_cpus
-    from benchkit.cli.servers import read_requests
-    from benchkit.cli.signals import signals_interrupt
-    from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search, stored_requests
-    from benchkit.plugins.bisect.record import SearchOptions, read_bisection
-    from benchkit.scenario.versus import default_tool
-    from benchkit.scenario.versus_times import DEFAULT_CONNECTIONS
+    from dataclasses import replace
+
+    from benchkit.cli.calibration import fixed_fields
+    from benchkit.cli.choices import hosts_for, place_of, read_requests
+    from benchkit.cli.console import signals_interrupt
+    from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search
+    from benchkit.plugins.bisect.search import read_bisection
+    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, ServerComparison, default_tool
     from benchkit.store.store import Store, store_path
 
     stored_in = Store(store_path(store))
-    has_own_lab = inventory is None and lab is None
+    place = {**place_of([], inventory, lab), "cwd": None}
     if resume is not None:
         _refuse_changes(context)
         record = read_bisection(stored_in.path, resume)
+        record = record.model_copy(update={"comparison": replace(record.comparison, **place)})
     else:
         if good is None or bad is None or build is None or run is None:
             raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
         requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
-        search_options = SearchOptions(
-            requests=stored_requests(requests),
-            ready_within_s=ready_within,
+        comparison = ServerComparison(
+            requests=requests,
             tool=tool or default_tool(requests),
             connections=connections or DEFAULT_CONNECTIONS,
-            fixed=fixed_fields(tool, connections),
-            duration_s=duration,
+            budget_s=duration,
             precision=precision,
-            settings=tuple(settings or ()),
+            ready_within_s=ready_within,
+            fixed=fixed_fields(tool, connections),
+            **place,
         )
-        record = new_record(good, bad, build=build, run=run, metric=metric, options=search_options)
+        record = new_record(
+            good, bad, build=build, run=run, metric=metric, comparison=comparison, settings=settings or ()
+        )
     if record.end is None or record.next_commit is not None:
-        place = {"search_path": search_path(inventory), "cpus": split_cpus() if has_own_lab else None}
-        record = record.model_copy(update={"options": record.options.model_copy(update=place)})
         require_valid(record)
-        with signals_interrupt():  # before the lab is started: a signal at any later time removes it
-            if has_own_lab:
-                with own_lab("bisect", is_one_host=True, quiet=quiet) as started:
-                    record = run_search(record, started.inventory(), stored_in, quiet=quiet)
-            else:
-                record = run_search(record, inventory_of(inventory, lab, quiet=quiet), stored_in, quiet=quiet)
+        with (
+            signals_interrupt(),  # before the lab is started: a signal at any later time removes it
+            hosts_for("bisect", (), inventory, lab, quiet=quiet) as hosts,
+        ):
+            record = run_search(record, hosts, stored_in, quiet=quiet)
     _print_answer(record, json=json)
 
 

@@ -1,144 +1,146 @@
-"""The search for the commit that made a server slower, among noisy measurements. Pure.
+"""The search for the commit that made a server slower, among noisy measurements, and its stored record.
 
 Every step compares a commit with the good end, in blocks that have both. It ends when the interval of their ratio lies
 on one side of a threshold. The threshold is half-way, on a logarithmic scale, between no change and the change of the
 bad end. This is a sequential classification between two known means (Wald, Sequential Analysis, 1947, ch. 7), with t
 intervals because the noise is not known. The error rate of the search is divided among its steps (Bonferroni), whose
-number is known.
+number is known. The record is `<store>/bisections/<id>.json`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.errors import BenchkitError
+from benchkit.errors import BenchkitError, InputError
+from benchkit.files import read_regular
 from benchkit.models.base import Frozen
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.metrics import metric_named
-from benchkit.plugins.bisect.record import BisectionRecord, SearchStep, StepJudgement
+from benchkit.models.run import RunId
+from benchkit.scenario.versus import ServerComparison
 from benchkit.services.git_source import Commit
+from benchkit.store.durable_files import PRIVATE, make_folders, write_atomically
+from benchkit.validation import first_fault
 
 ERROR_RATE = 0.05
 """Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
+FOLDER = "bisections"
+_ID: TypeAdapter[str] = TypeAdapter(RunId)
+
+StepJudgement = Literal["good", "bad", "undecided", "skipped"]
+"""Undecided is the bad end alone: of other commits the ratio itself decides where the interval does not."""
 
 
-def count_steps(commits: int) -> int:
-    """Return the number of comparisons of a search without skipped commits, the bad end's included."""
-    return 1 + math.ceil(math.log2(max(commits, 1)))
+class SearchStep(Frozen):
+    """The result of one step of the search: a commit compared with the good end, or the reason why it was skipped."""
 
-
-def step_error_rate(commits: int) -> float:
-    """Return the error rate of each step that keeps `ERROR_RATE` over a search among this number of commits."""
-    return ERROR_RATE / count_steps(commits)
-
-
-def halfway(change: float) -> float:
-    """Return the threshold between no change and a change, both as ratios: their geometric mean."""
-    return math.sqrt(change)
-
-
-def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJudgement, bool] | None:
-    """Return the judgement of a commit by its ratio to the good end, and True if it is decided; None without a ratio.
-
-    It is decided once the interval with this error rate lies on one side of the threshold.
-    """
-    if ratio.ratio is None:
-        return None
-    low, high = ratio.interval(error_rate)
-    is_higher_better = metric_named(ratio.metric).better == "higher"
-    is_worse = ratio.ratio < threshold if is_higher_better else ratio.ratio > threshold
-    return "bad" if is_worse else "good", not low <= threshold <= high
-
-
-_NOT_SLOWER: Mapping[StepJudgement, str] = {
-    "good": "No slowdown is shown between the good and the bad end.",
-    "undecided": (
-        "Whether the bad end is slower is undecided: its interval is wider than `--precision`. "
-        "A longer `--duration` narrows it."
-    ),
-}
-
-
-class BisectionAnswer(Frozen):
-    """The result of a finished search."""
-
-    sentences: tuple[str, ...]
-    is_slowdown_shown: bool
-    first_bad: tuple[Commit, ...]
-    """The first bad commit; several where commits before it could not be tested; none without a slowdown."""
-    ratio: float | None
-    """The bad end relative to the good end, with its interval."""
-    low: float | None
-    high: float | None
-    undecided: tuple[SearchStep, ...]
-    skipped: tuple[SearchStep, ...]
-    error_rate: float
-    """Probability, at most, of a wrong result, if no step is undecided."""
-
-
-def answer_of(record: BisectionRecord) -> BisectionAnswer:
-    """Return the result of a finished search. Raises ValueError for one without its first comparison."""
-    end = record.end
-    if end is None:
-        raise ValueError("the bad end is not compared yet")
-    is_slower, names = end.judgement == "bad", {commit.commit: commit.subject for commit in record.commits}
-    skipped = tuple(step for step in record.steps if step.judgement == "skipped")
-    undecided = tuple(step for step in record.steps if step.judgement != "skipped" and not step.is_decided)
-    condition = ", if the undecided steps are right" if undecided else ""
-    return BisectionAnswer(
-        sentences=(
-            _suspects_sentence(record) if is_slower else _NOT_SLOWER[end.judgement],
-            _end_sentence(record, end),
-            *(f"Undecided, judged by its point alone: {_shown(step.commit, names)}." for step in undecided),
-            *(f"Skipped: {_shown(step.commit, names)}: {step.reason}." for step in skipped),
-            *(f"{_shown(step.commit, names)}: {note}" for step in (end, *record.steps) for note in step.notes),
-            f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
-        ),
-        is_slowdown_shown=is_slower,
-        first_bad=record.suspects if is_slower else (),
-        ratio=end.ratio,
-        low=end.low,
-        high=end.high,
-        undecided=undecided,
-        skipped=skipped,
-        error_rate=ERROR_RATE,
+    commit: str
+    judgement: StepJudgement
+    is_decided: bool = Field(
+        default=True,
+        description="False if the interval still contained the threshold at the end, and the ratio itself decided",
     )
+    run_id: RunId | None = Field(default=None, description="run of the comparison")
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    reason: str | None = Field(default=None, description="reason for which it was skipped, or needed no comparison")
+    notes: tuple[str, ...] = Field(default=(), description="notes on its ratio, such as different responses")
+
+    def __str__(self) -> str:
+        """Return ratio, interval and judgement in a few words; the reason of a step without a ratio."""
+        is_by_point = not self.is_decided and self.judgement != "undecided"
+        judgement = f"{self.judgement} by its point alone (undecided)" if is_by_point else self.judgement
+        if self.ratio is None:
+            return f"{judgement}: {self.reason}"
+        interval = units.interval(self.low, self.high, units.ratio)
+        return f"ratio {units.ratio(self.ratio)}{interval}, {judgement}"
 
 
-def describe_step(step: SearchStep) -> str:
-    """Return ratio, interval and judgement of a step in a few words; the reason of one without a ratio."""
-    is_by_point = not step.is_decided and step.judgement != "undecided"
-    judgement = f"{step.judgement} by its point alone (undecided)" if is_by_point else step.judgement
-    if step.ratio is None:
-        return f"{judgement}: {step.reason}"
-    interval = "" if step.low is None or step.high is None else f" [{units.ratio(step.low)}, {units.ratio(step.high)}]"
-    return f"ratio {units.ratio(step.ratio)}{interval}, {judgement}"
+class BisectionRecord(Frozen):
+    """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
 
-
-def _suspects_sentence(record: BisectionRecord) -> str:
-    shown = [f"{each.commit[:12]} ({each.subject})" for each in record.suspects]
-    if len(shown) == 1:
-        return f"{shown[0]} is the first bad commit."
-    return f"The first bad commit is one of {len(shown)}, of which the others could not be tested: {', '.join(shown)}."
-
-
-def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
-    if end.ratio is None:
-        return f"The bad end needs no comparison: {end.reason}."
-    title = metric_named(record.metric).title
-    interval = units.interval(end.low, end.high, units.ratio)
-    return (
-        f"The bad end has {units.ratio(end.ratio)} times the {title} of the good end{interval} ({end.blocks} blocks)."
+    bisection_id: RunId
+    started_at: AwareDatetime
+    repository: str
+    good: Commit
+    commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")
+    metric: str
+    build: str
+    run: str
+    comparison: ServerComparison = Field(description="load and duration of each step")
+    settings: tuple[str, ...] = Field(default=(), description="overrides of scenario fields by `--set`")
+    end: SearchStep | None = Field(
+        default=None, description="comparison of the bad end with the good end; None: not yet made"
     )
+    steps: tuple[SearchStep, ...] = ()
+
+    @property
+    def suspects(self) -> tuple[Commit, ...]:
+        """Commits of which one is the first bad one: those after the last good commit, up to the first bad one."""
+        first, last = self._bounds
+        return self.commits[first : last + 1]
+
+    @property
+    def next_commit(self) -> str | None:
+        """The commit to compare next: the untested one nearest to the middle of the suspects.
+
+        None before the comparison of the bad end, and at the end of the search.
+        """
+        if self.end is None or self.end.judgement != "bad":
+            return None
+        first, last = self._bounds
+        middle = (first + last - 1) / 2
+        skipped = {step.commit for step in self.steps if step.judgement == "skipped"}
+        untested = [i for i in range(first, last) if self.commits[i].commit not in skipped]
+        return self.commits[min(untested, key=lambda i: (abs(i - middle), i))].commit if untested else None
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        judged = {step.commit: step.judgement for step in self.steps}
+        bad = [i for i, each in enumerate(self.commits) if judged.get(each.commit) == "bad"]
+        last = min(bad, default=len(self.commits) - 1)
+        good = [i for i in range(last) if judged.get(self.commits[i].commit) == "good"]
+        return max(good, default=-1) + 1, last
+
+    def titled(self, commit: str) -> str:
+        """Return the beginning of a commit with its subject."""
+        subject = next(each.subject for each in self.commits if each.commit == commit)
+        return f"{commit[:12]} ({subject})"
 
 
-def _shown(commit: str, names: Mapping[str, str]) -> str:
-    return f"{commit[:12]} ({names[commit]})"
+def save_bisection(store: Path, record: BisectionRecord) -> None:
+    """Write the record of a search, in place of an earlier state of it. Raises OSError."""
+    make_folders(store / FOLDER)
+    path = store / FOLDER / f"{record.bisection_id}.json"
+    write_atomically(path, record.model_dump_json(indent=2).encode(), PRIVATE)
+
+
+def read_bisection(store: Path, name: str) -> BisectionRecord:
+    """Return the search of this id, or the newest one for `latest`. Raises InputError."""
+    names = sorted(file.stem for file in (store / FOLDER).glob("*.json"))
+    if name == "latest" and names:
+        name = names[-1]
+    if name not in names:
+        raise InputError(f"no bisection {name!r}", where=str(store), why=f"there are: {', '.join(names) or 'none'}")
+    path = store / FOLDER / f"{_ID.validate_python(name)}.json"
+    try:
+        return BisectionRecord.model_validate_json(read_regular(path))
+    except OSError as error:
+        raise InputError("cannot read the record of the bisection", where=str(path), why=error.strerror) from None
+    except ValidationError as error:
+        raise InputError(
+            "the record of the bisection is damaged", where=str(path), why=first_fault(error, BisectionRecord)
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,33 @@ class Compare(Protocol):
         """
 
 
-SaveSearch = Callable[[BisectionRecord], None]
-"""Function that stores the search, and reports its last step."""
+def count_steps(commits: int) -> int:
+    """Return the number of comparisons of a search without skipped commits, the bad end's included."""
+    return 1 + math.ceil(math.log2(max(commits, 1)))
 
 
-def continue_search(record: BisectionRecord, compare: Compare, save: SaveSearch) -> BisectionRecord:
-    """Run the remaining steps of a search, and return its record, which is saved after each step.
+def step_error_rate(commits: int) -> float:
+    """Return the error rate of each step that keeps `ERROR_RATE` over a search among this number of commits."""
+    return ERROR_RATE / count_steps(commits)
+
+
+def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJudgement, bool] | None:
+    """Return the judgement of a commit by its ratio to the good end, and True if it is decided; None without a ratio.
+
+    It is decided once the interval with this error rate lies on one side of the threshold.
+    """
+    if ratio.ratio is None:
+        return None
+    low, high = ratio.interval(error_rate)
+    is_higher_better = metric_named(ratio.metric).better == "higher"
+    is_worse = ratio.ratio < threshold if is_higher_better else ratio.ratio > threshold
+    return "bad" if is_worse else "good", not low <= threshold <= high
+
+
+def continue_search(
+    record: BisectionRecord, compare: Compare, save: Callable[[BisectionRecord], None]
+) -> BisectionRecord:
+    """Run the remaining steps of a search, and return its record, which `save` gets after each step.
 
     Raises BenchkitError where the bad end cannot be compared; what `compare` raises passes through.
     """
@@ -187,20 +210,19 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
 
     Raises BenchkitError without a ratio.
     """
-    bad = record.commits[-1]
-    found = compare(bad.commit, threshold=None, judged=[record.good.commit])
+    bad = record.commits[-1].commit
+    found = compare(bad, threshold=None, judged=[record.good.commit])
     if found.same_as is not None:
-        return SearchStep(commit=bad.commit, judgement="good", reason=_same_build(found.same_as))
-    ratio = found.ratio
-    if ratio is None or ratio.ratio is None:
-        why = found.reason if ratio is None else ratio.reason
-        raise BenchkitError("the bad end cannot be compared with the good end", where=bad.commit[:12], why=why)
-    judged = classify(ratio, 1.0, ALPHA_PER_LOOK)
-    if judged is None or not judged[1]:
-        low, high = ratio.interval(ALPHA_PER_LOOK)
-        is_narrow = high <= low * (1 + record.options.precision) ** 2
-        return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, ("good", True) if is_narrow else ("undecided", False))
-    return _step(bad.commit, found, ratio, ALPHA_PER_LOOK, judged)
+        return SearchStep(commit=bad, judgement="good", reason=_same_build(found.same_as))
+    judged = None if found.ratio is None else classify(found.ratio, 1.0, ALPHA_PER_LOOK)
+    if found.ratio is None or judged is None:
+        why = found.reason if found.ratio is None else found.ratio.reason
+        raise BenchkitError("the bad end cannot be compared with the good end", where=bad[:12], why=why)
+    if not judged[1]:
+        low, high = found.ratio.interval(ALPHA_PER_LOOK)
+        is_narrow = high <= low * (1 + record.comparison.precision) ** 2
+        judged = ("good", True) if is_narrow else ("undecided", False)
+    return _step(bad, found, found.ratio, ALPHA_PER_LOOK, judged)
 
 
 def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep:
@@ -212,33 +234,34 @@ def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep
         record.good.commit: SearchStep(commit=record.good.commit, judgement="good"),
         **{step.commit: step for step in (end, *record.steps) if step.judgement != "skipped"},
     }
-    threshold, error_rate = halfway(end.ratio), step_error_rate(len(record.commits))
+    threshold, error_rate = math.sqrt(end.ratio), step_error_rate(len(record.commits))
     found = compare(commit, threshold=threshold, judged=list(known))
     if found.same_as is not None:
-        equal = known[found.same_as]
-        reason = _same_build(found.same_as)
-        return SearchStep(commit=commit, judgement=equal.judgement, is_decided=equal.is_decided, reason=reason)
-    ratio = found.ratio
-    judged = None if ratio is None else classify(ratio, threshold, error_rate)
-    if ratio is None or judged is None:
-        why = found.reason if ratio is None else ratio.reason
+        return known[found.same_as].model_copy(
+            update={"commit": commit, "reason": _same_build(found.same_as), **_WITHOUT_RATIO}
+        )
+    judged = None if found.ratio is None else classify(found.ratio, threshold, error_rate)
+    if found.ratio is None or judged is None:
+        why = found.reason if found.ratio is None else found.ratio.reason
         return SearchStep(commit=commit, judgement="skipped", run_id=found.run_id, reason=why)
-    return _step(commit, found, ratio, error_rate, judged)
+    return _step(commit, found, found.ratio, error_rate, judged)
+
+
+_WITHOUT_RATIO = {"run_id": None, "ratio": None, "low": None, "high": None, "blocks": 0, "notes": ()}
 
 
 def _step(
     commit: str, found: Compared, ratio: Ratio, error_rate: float, judged: tuple[StepJudgement, bool]
 ) -> SearchStep:
-    low, high = ratio.interval(error_rate)
-    has_interval = ratio.log_error is not None
+    low, high = ratio.interval(error_rate) if ratio.log_error is not None else (None, None)
     return SearchStep(
         commit=commit,
         judgement=judged[0],
         is_decided=judged[1],
         run_id=found.run_id,
         ratio=ratio.ratio,
-        low=low if has_interval else None,
-        high=high if has_interval else None,
+        low=low,
+        high=high,
         blocks=ratio.blocks,
         notes=ratio.notes,
     )
@@ -246,3 +269,73 @@ def _step(
 
 def _same_build(commit: str) -> str:
     return f"its build output is that of {commit[:12]}, byte for byte"
+
+
+class BisectionAnswer(Frozen):
+    """The result of a finished search."""
+
+    sentences: tuple[str, ...]
+    is_slowdown_shown: bool
+    first_bad: tuple[Commit, ...]
+    """The first bad commit; several where commits before it could not be tested; none without a slowdown."""
+    ratio: float | None
+    """The bad end relative to the good end, with its interval."""
+    low: float | None
+    high: float | None
+    undecided: tuple[SearchStep, ...]
+    skipped: tuple[SearchStep, ...]
+    error_rate: float
+    """Probability, at most, of a wrong result, if no step is undecided."""
+
+
+def answer_of(record: BisectionRecord) -> BisectionAnswer:
+    """Return the result of a finished search. Raises ValueError for one without its first comparison."""
+    end = record.end
+    if end is None:
+        raise ValueError("the bad end is not compared yet")
+    first_bad = record.suspects if end.judgement == "bad" else ()
+    skipped = tuple(step for step in record.steps if step.judgement == "skipped")
+    undecided = tuple(step for step in record.steps if step.judgement != "skipped" and not step.is_decided)
+    condition = ", if the undecided steps are right" if undecided else ""
+    return BisectionAnswer(
+        sentences=(
+            _headline(record, end, first_bad),
+            _end_sentence(record, end),
+            *(f"Undecided, judged by its point alone: {record.titled(step.commit)}." for step in undecided),
+            *(f"Skipped: {record.titled(step.commit)}: {step.reason}." for step in skipped),
+            *(f"{record.titled(step.commit)}: {note}" for step in (end, *record.steps) for note in step.notes),
+            f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
+        ),
+        is_slowdown_shown=end.judgement == "bad",
+        first_bad=first_bad,
+        ratio=end.ratio,
+        low=end.low,
+        high=end.high,
+        undecided=undecided,
+        skipped=skipped,
+        error_rate=ERROR_RATE,
+    )
+
+
+def _headline(record: BisectionRecord, end: SearchStep, first_bad: Sequence[Commit]) -> str:
+    if end.judgement == "good":
+        return "No slowdown is shown between the good and the bad end."
+    if end.judgement == "undecided":
+        return (
+            "Whether the bad end is slower is undecided: its interval is wider than `--precision`. "
+            "A longer `--duration` narrows it."
+        )
+    shown = [record.titled(each.commit) for each in first_bad]
+    if len(shown) == 1:
+        return f"{shown[0]} is the first bad commit."
+    return f"The first bad commit is one of {len(shown)}, of which the others could not be tested: {', '.join(shown)}."
+
+
+def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
+    if end.ratio is None:
+        return f"The bad end needs no comparison: {end.reason}."
+    title = metric_named(record.metric).title
+    interval = units.interval(end.low, end.high, units.ratio)
+    return (
+        f"The bad end has {units.ratio(end.ratio)} times the {title} of the good end{interval} ({end.blocks} blocks)."
+    )

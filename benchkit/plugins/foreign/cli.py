@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json, StoreFolder, Tags, complete_output_format, complete_run, finite
+from benchkit.cli.options import Json, StoreFolder, Tags, complete_run, finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,7 +163,6 @@ def import_outputs(
         str,
         typer.Argument(
             help="The load tool that wrote them, or auto to recognise it; an unknown name lists all.",
-            autocompletion=complete_output_format,
         ),
     ],
     files: Annotated[

@@ -15,7 +15,7 @@ import pytest
 from benchkit.agent import operations as ops
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.server import Agent
-from benchkit.cli.signals import signals_interrupt
+from benchkit.cli.console import signals_interrupt
 from benchkit.errors import HostError
 from benchkit.hosts import agent_link as links
 from benchkit.hosts.agent_link import AgentLink

@@ -171,7 +171,7 @@ if __name__ == "__main__":
 
     used = (
         "run.run",
-        "cli.live_matrix",
+        "cli.display",
         "hosts.ssh",
         "lab.lab",
         "plan.planner",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from benchkit.cli.host_choice import own_lab
+from benchkit.cli.choices import own_lab
 from benchkit.document import read_document
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS

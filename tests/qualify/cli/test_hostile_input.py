@@ -153,7 +153,7 @@ def test_a_factor_of_twenty_thousand_levels_is_counted_before_it_is_examined(cli
 
 def number_options() -> Iterator[tuple[str, OptionInfo]]:
     """Yield the options of all commands that take a decimal number without a unit, by function and parameter."""
-    for home in COMMANDS.values():
+    for home in (each.target for each in COMMANDS.values()):
         module, _, name = home.partition(":")
         command = getattr(import_module(module), name)
         functions = [each.callback for each in command.registered_commands] if isinstance(command, Typer) else [command]

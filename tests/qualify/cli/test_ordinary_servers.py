@@ -15,9 +15,10 @@ from ruamel.yaml import YAML
 
 import benchkit
 from benchkit.cli.calibration import calibrate
-from benchkit.cli.host_choice import own_lab, split_cpus
+from benchkit.cli.choices import own_lab, split_cpus
 from benchkit.lab.lab import Lab
-from benchkit.scenario.versus import ServerComparison, ServerRequest, compare_commands
+from benchkit.models.request import Request
+from benchkit.scenario.versus import ServerComparison, compare_commands
 from benchkit.store.store import Store
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
@@ -149,7 +150,7 @@ def test_each_ordinary_server_has_a_rate_with_the_default_tool(only_host: Lab, t
         subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
     store = Store(tmp_path / "store")
     comparison = ServerComparison(
-        (ServerRequest(),), "h2load", 64, budget_s=120, precision=0.03,
+        (Request(),), "h2load", 64, budget_s=120, precision=0.03,
         files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"], cpus=split_cpus(),
         ready_within_s=60,
     )  # fmt: skip

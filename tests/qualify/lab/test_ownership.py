@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchkit.cli.host_choice import inventory_of
+from benchkit.cli.choices import inventory_of
 from benchkit.cli.lab import app
 from benchkit.errors import InputError
 from benchkit.hosts.connections import connect

@@ -13,8 +13,15 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
 from benchkit.plugins.bisect.bisection import MIN_BLOCKS, USUAL_BLOCKS
-from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions
-from benchkit.plugins.bisect.search import Compared, answer_of, classify, continue_search, step_error_rate
+from benchkit.plugins.bisect.search import (
+    BisectionRecord,
+    Compared,
+    answer_of,
+    classify,
+    continue_search,
+    step_error_rate,
+)
+from benchkit.scenario.versus import ServerComparison
 from benchkit.services.git_source import Commit
 from benchkit.stats.inference import t_statistics
 from benchkit.stats.samples import Reals
@@ -78,7 +85,6 @@ def search(
 
     `broken` are the places of commits that do not build, `spread` is the deviation of a trial's logarithm.
     """
-    options = SearchOptions(requests=(Request(),), tool="h2load", connections=64, duration_s=180, precision=precision)
     record = BisectionRecord(
         bisection_id="simulated",
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
@@ -88,7 +94,7 @@ def search(
         metric="rps",
         build="",
         run="",
-        options=options,
+        comparison=ServerComparison((Request(),), "h2load", connections=64, budget_s=180, precision=precision),
     )
     compare = _SimulatedComparison(
         model=model,

@@ -81,6 +81,14 @@ def test_without_hosts_the_message_names_lab_up(cli: Cli, command: str) -> None:
     assert "benchkit lab up --name none" in result.err
 
 
+@pytest.mark.parametrize(("option", "seconds"), [("--lease", "inf"), ("--lease", "0"), ("--reconnect", "nan")])
+def test_a_timeout_without_sense_is_refused_before_anything_starts(cli: Cli, option: str, seconds: str) -> None:
+    refused = cli("run", "quickstart", option, seconds)
+    assert refused.code == 2
+    assert option in refused.err
+    assert "no lab" not in refused.err
+
+
 def test_hosts_stores_and_runs_that_do_not_exist(cli: Cli, here: Path, snapshot: Snapshot) -> None:
     (here / "inventory.yaml").write_text("hosts:\n  a: {adress: 10.0.0.1}\n")
     shown = transcript(

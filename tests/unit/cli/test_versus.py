@@ -16,7 +16,6 @@ MISTAKES = [
     ("one", "two", "--header", "plain"),
     ("./one", "./two", "--header-env", "Cookie: NO_SUCH"),
     ("no-such-server", "./two"),
-    ("./one", "./two", "--duration", "5"),
     ("./one", "./two", "--tool", "nothing"),
     ("./one {prt}", "./two"),
     ("./one", "./two", "--method", "get it"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.cli.host_choice import inventory_of
+from benchkit.cli.choices import inventory_of
 from benchkit.errors import InputError
 from benchkit.lab import state
 from benchkit.lab.state import current_owner

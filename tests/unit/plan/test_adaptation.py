@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from benchkit.models.load_result import LoadResult
+from benchkit.models.request import Request
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.adaptation import ObservedBlock, adapt
-from benchkit.scenario.versus import ServerComparison, ServerRequest
+from benchkit.scenario.versus import ServerComparison
 from tests.support.judge.builders import build_slices, build_trial
 
-COMPARISON = ServerComparison((ServerRequest(),), "h2load", 64, budget_s=60, precision=0.03)
+COMPARISON = ServerComparison((Request(),), "h2load", 64, budget_s=60, precision=0.03)
 
 
 def observed(

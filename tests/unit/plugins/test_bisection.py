@@ -9,18 +9,19 @@ import pytest
 from benchkit.comparison.ratios import Ratio
 from benchkit.errors import BenchkitError
 from benchkit.models.request import Request
-from benchkit.plugins.bisect.bisection import commit_fields, comparison_of
-from benchkit.plugins.bisect.record import BisectionRecord, SearchOptions, SearchStep, StepJudgement
+from benchkit.plugins.bisect.bisection import commit_fields
 from benchkit.plugins.bisect.search import (
+    BisectionRecord,
     Compared,
+    SearchStep,
+    StepJudgement,
     answer_of,
     classify,
     continue_search,
     count_steps,
-    describe_step,
-    halfway,
     step_error_rate,
 )
+from benchkit.scenario.versus import ServerComparison
 from benchkit.services.git_source import Commit
 
 
@@ -43,7 +44,7 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
         metric=metric,
         build="make",
         run="./app {port}",
-        options=SearchOptions(requests=(Request(),), tool="h2load", connections=8, duration_s=60, precision=0.05),
+        comparison=ServerComparison((Request(),), "h2load", connections=8, budget_s=60, precision=0.05),
     )
 
 
@@ -91,8 +92,7 @@ def test_error_rate_is_divided_among_the_steps() -> None:
 
 
 def test_commit_is_decided_once_the_interval_excludes_the_threshold() -> None:
-    threshold = halfway(0.9)
-    assert threshold == pytest.approx(0.9487, abs=1e-4)
+    threshold = math.sqrt(0.9)
     assert classify(ratio(0.90, 0.005), threshold, 0.01) == ("bad", True)
     assert classify(ratio(0.99, 0.005), threshold, 0.01) == ("good", True)
     assert classify(ratio(0.94, 0.05), threshold, 0.01) == ("bad", False)
@@ -100,8 +100,8 @@ def test_commit_is_decided_once_the_interval_excludes_the_threshold() -> None:
 
 def test_more_is_worse_for_a_cost() -> None:
     cost = "server_cpu_s_per_request"
-    assert classify(ratio(1.1, 0.005, cost), halfway(1.1), 0.01) == ("bad", True)
-    assert classify(ratio(1.0, 0.005, cost), halfway(1.1), 0.01) == ("good", True)
+    assert classify(ratio(1.1, 0.005, cost), math.sqrt(1.1), 0.01) == ("bad", True)
+    assert classify(ratio(1.0, 0.005, cost), math.sqrt(1.1), 0.01) == ("good", True)
 
 
 def test_commit_without_a_ratio_cannot_be_judged() -> None:
@@ -174,7 +174,7 @@ def test_wide_interval_of_the_bad_end_leaves_it_undecided(end: Compared) -> None
     assert compare.asked == ["c7"]
     assert found.end is not None
     assert (found.end.judgement, found.end.is_decided) == ("undecided", False)
-    assert describe_step(found.end).endswith("], undecided")
+    assert str(found.end).endswith(", undecided")
     answer = answer_of(found)
     assert not answer.is_slowdown_shown
     assert answer.first_bad == ()
@@ -257,7 +257,7 @@ def test_interrupted_search_is_continued_after_its_last_step() -> None:
 def test_commits_that_are_built_together_take_no_part_of_the_time_of_a_step() -> None:
     record = search(commits=31)
     of_step, of_all = (
-        commit_fields(record, [GOOD, *(each.commit for each in record.commits[:number])], comparison_of(record))
+        commit_fields(record, [GOOD, *(each.commit for each in record.commits[:number])], record.comparison)
         for number in (1, 31)
     )
     assert of_all["factors"] == {"ref": [GOOD, *(each.commit for each in record.commits)]}

@@ -9,8 +9,8 @@ import weakref
 
 import pytest
 
-from benchkit.cli import signals as signals_module
-from benchkit.cli.signals import signals_interrupt
+from benchkit.cli import console
+from benchkit.cli.console import signals_interrupt
 
 
 class Garbage:
@@ -20,7 +20,7 @@ class Garbage:
 def test_a_signal_in_a_callback_of_a_weak_reference_interrupts_a_moment_later(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signals_module, "_AGAIN_S", 0.5)  # so that a busy machine gets beyond the callback before
+    monkeypatch.setattr(console, "_AGAIN_S", 0.5)  # so that a busy machine gets beyond the callback before
     garbage = Garbage()
     reference = weakref.ref(garbage, lambda _: signal.raise_signal(signal.SIGTERM))
     reached = []

@@ -1,4 +1,4 @@
-"""`benchkit plan`: the cells, order and time of a run on these hosts, and its statistical power."""
+"""`benchkit validate`, `fields` and `plan`: scenario files, their fields, and what a run of them will do."""
 
 from __future__ import annotations
 
@@ -9,24 +9,116 @@ import typer
 
 from benchkit import units
 from benchkit.cli import options
-from benchkit.cli.console import announced_if_slow, print_json, print_table, say
-from benchkit.cli.host_choice import inventory_of
-from benchkit.cli.signals import signals_interrupt
-from benchkit.errors import BenchkitError, raise_first
+from benchkit.cli.console import announced_if_slow, print_json, print_table, say, signals_interrupt
+from benchkit.errors import BenchkitError, ExitCode, InputError, raise_first, suggestion
 
 if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import PlannedCell, RunPlan
+    from benchkit.scenario.fields import FilePart
     from benchkit.services.external import ExternalService
     from benchkit.store.store import Store
 
+WIDTH = 100
+"""Columns of descriptions."""
 MAX_LISTED = 12
 """Ratios listed one by one; of more, only those with the least and the most noise."""
 
 
 MAX_BLOCKS_SHOWN, MAX_TRIALS_SHOWN = 50, 50
 """Blocks whose order is shown, and trials of each."""
+
+
+def validate(
+    scenarios: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO…", help="Names of shipped scenarios, or files.", autocompletion=options.complete_scenario
+        ),
+    ],
+    json: options.Json = False,
+) -> None:
+    """Validate scenario files at every scale they have; errors name file, line and field."""
+    from benchkit.scenario.read import read_experiment, scales_of
+
+    checked: list[tuple[str, str, int]] = []
+    faults = []
+    for name in scenarios:
+        try:
+            for scale in scales_of(name):
+                experiment = read_experiment(name, scale)
+                checked.append((experiment.scenario.name, scale, len(experiment.cells)))
+        except InputError as error:
+            faults.append(error)
+    if json:
+        shown = [dict(zip(("scenario", "scale", "cells"), line, strict=True)) for line in checked]
+        print_json({"checked": shown, "errors": [str(error) for error in faults]})
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+    if not json:
+        for scenario, shown_scale, cells in checked:
+            print(f"{scenario} at {shown_scale} scale: {units.counted(cells, 'cell')}, no fault found")
+
+
+def fields(
+    part: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PART",
+            help="load, services, a backend as nginx, claims, inventory, … [default: the scenario, and the names of all parts]",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema",
+            help="Print a JSON Schema of scenario files, or of the PART inventory or tuning-file, for editors.",
+        ),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
+    from dataclasses import asdict
+
+    from benchkit.scenario.fields import find_part, parts
+    from benchkit.scenario.schema import SCHEMAS
+
+    if schema:
+        if (part or "scenario") not in SCHEMAS:
+            raise InputError(
+                f"no file consists of {part!r} alone", where="--schema", why=suggestion(part or "", SCHEMAS)
+            )
+        print_json(SCHEMAS[part or "scenario"]())
+        return
+    shown = find_part(part or "scenario")
+    if json:
+        every = [shown] if part else parts().values()
+        print_json([{"part": p.name, "summary": p.summary, "fields": [asdict(f) for f in p.fields]} for p in every])
+        return
+    _show_part(shown)
+    if part is None:
+        print("The fields of a part: `benchkit fields PART`. Parts:")
+        for each in parts().values():
+            print(f"  {each.name:<16} {each.summary.splitlines()[0]}")
+
+
+def _show_part(part: FilePart) -> None:
+    from textwrap import fill
+
+    from benchkit.scenario.fields import as_text
+
+    print(f"{part.name}: {part.summary}\n")
+    for field in part.fields:
+        default = "required" if field.required else f"default: {as_text(field.default)}"
+        print(f"{field.name}: {as_text(field.example)}")
+        for text in (field.description, f"{field.type}; {default}"):
+            print(fill(text, WIDTH, initial_indent="    ", subsequent_indent="    ", break_long_words=False))
+        print()
 
 
 def plan(
@@ -51,13 +143,13 @@ def plan(
     Changes nothing on the hosts. The power follows from the noise of earlier runs in the store, or of a pilot, which
     puts a little load on the hosts.
     """
+    from benchkit.cli.choices import inventory_of
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan
-    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES, read_experiment
+    from benchkit.scenario.read import read_experiment
     from benchkit.store.store import open_store
 
-    requested = [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
-    experiment = read_experiment(scenario, scale, requested)
+    experiment = read_experiment(scenario, scale, options.passes(settings, profile=profile, trace=trace))
     where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
@@ -75,7 +167,7 @@ def plan(
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
     """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
-    from benchkit.cli.live_matrix import progress_of_run  # rich takes a while
+    from benchkit.cli.display import RunDisplay
     from benchkit.comparison.power import analyse_power, earlier_runs
     from benchkit.run.manifest import make_manifest
 
@@ -88,8 +180,8 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
         return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
     from benchkit.run.pilot import run_pilot
 
-    with progress_of_run(quiet=quiet) as progress:
-        data = run_pilot(run_plan.experiment, planned, hosts, progress.show)
+    with RunDisplay(quiet=quiet) as display:
+        data = run_pilot(run_plan.experiment, planned, hosts, display.show)
     return analyse_power(planned, [data], ["the pilot"], block_s=block_s)
 
 
@@ -148,7 +240,7 @@ def _external(server: ExternalService) -> str:
 
 
 def _show(plan: RunPlan) -> None:
-    from benchkit.cli.versus_display import describe_connections
+    from benchkit.cli.display import describe_connections
     from benchkit.models.design import explain
 
     scenario = plan.experiment.scenario
