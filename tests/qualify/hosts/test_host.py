@@ -22,6 +22,7 @@ from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledSt
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
+from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
@@ -301,7 +302,7 @@ def test_a_host_whose_agent_is_killed_is_named_and_restored(hosts: Hosts, invent
         host.compare_clocks()
     assert any("shutdown not confirmed" in failure for failure in host.close())
     with connect(spec) as after:
-        after.lock_for("a run", "a test")  # waits until everything is restored
+        after.call(WatchdogLink.lock, "a run", spec.name, "a test")  # waits until everything is restored
         state = after.changes.state()
         assert state.records == ()
         (report,) = state.reports
