@@ -1,10 +1,9 @@
-"""The interface of collectors, and what they share."""
+"""The interface of collectors, and the kernel's files that they read."""
 
 from __future__ import annotations
 
 import os
-import time
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 MetricKey = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
@@ -26,60 +25,43 @@ class KernelFile:
         """Open the file. Raises UnavailableError."""
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDONLY)
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise UnavailableError(f"{path}: {error.strerror}") from None
 
-    def read(self) -> bytes:
-        """Return the present content. Raises OSError."""
-        content = os.pread(self._fd, READ_BYTES, 0)
-        while True:  # the kernel returns long lists in parts
+    def read(self, is_enough: Callable[[bytes], bool] = lambda _: False) -> bytes:
+        """Return the present content, in parts until it `is_enough`. Raises OSError."""
+        content = b""
+        while not is_enough(content):
             more = os.pread(self._fd, READ_BYTES, len(content))
             if not more:
-                return content
+                break
             content += more
+        return content
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
 
 
-class CpuBudget:
-    """Limits work that is expensive on some hosts to an average share of a CPU."""
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._next = 0.0
-        self._started = 0.0
-
-    def reset(self) -> None:
-        """Allow the work at once."""
-        self._next = 0.0
-
-    def start(self) -> bool:
-        """Return True where the budget allows the work now; the caller then calls `stop` after it."""
-        if time.monotonic() < self._next:
-            return False
-        self._started = time.thread_time()
-        return True
-
-    def stop(self) -> None:
-        """Charge the work to the budget."""
-        self._next = time.monotonic() + (time.thread_time() - self._started) / self._share
-
-
 class Collector:
     """A source of samples on the host. Its creation raises UnavailableError where the host does not have the source."""
 
-    files: Sequence[KernelFile] = ()
-    """Files that the collector keeps open."""
+    is_sparse = False
+    """True for a source that is expensive to read: it is read for requested samples only."""
+    problem: Optional[str] = None
+    """Reason why its samples lack a part; None where they are complete."""
+
+    def __init__(self, *paths: str) -> None:
+        """Keep files open; only the first must exist."""
+        self.files = [KernelFile(path) for path in paths[:1]]
+        for path in paths[1:]:
+            if os.path.exists(path):  # noqa: PTH110 - as all of the agent
+                self.files.append(KernelFile(path))
 
     def sample(self) -> Values:
         """Read the source. Raises UnavailableError or OSError where it no longer has data."""
         raise NotImplementedError
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs; for collectors with a CPU budget."""
 
     def close(self) -> None:
         """Close its files."""
@@ -87,22 +69,24 @@ class Collector:
             file.close()
 
 
-class BudgetedCollector(Collector):
-    """A collector that may use only a share of a CPU."""
+class FileCollector(Collector):
+    """Kernel files whose contents, one behind the other, a function parses."""
 
-    CPU_SHARE: float
+    def __init__(self, parse: Callable[[bytes], Values], *paths: str) -> None:
+        """Read the files once. Raises UnavailableError where they have nothing that is known."""
+        super().__init__(*paths)
+        self._parse = parse
+        if not self.sample():
+            raise UnavailableError(f"{paths[0]} has no known values")
 
-    def __init__(self) -> None:
-        self.budget = CpuBudget(self.CPU_SHARE)
-
-    def reset_budget(self) -> None:
-        """Sample next time, whatever it costs."""
-        self.budget.reset()
+    def sample(self) -> Values:
+        """Return the values in the files."""
+        return self._parse(b"".join(b"\n" + file.read() for file in self.files))
 
 
 def read_once(path: str) -> bytes:
     """Return the content of a small file of the kernel. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, READ_BYTES)
     finally:
@@ -115,3 +99,8 @@ def number_after(content: bytes, word: bytes) -> Optional[int]:
     if start < 0:
         return None
     return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])
+
+
+def numbers_after(content: bytes, *words: bytes) -> List[Optional[int]]:
+    """Return the numbers of `number_after` for each word."""
+    return [number_after(content, word) for word in words]

@@ -1,43 +1,28 @@
-"""Collectors of process trees: CPU time, memory, threads, context switches and open files.
-
-They read one file of /proc in 10 µs a process; psutil opens three files and takes 60 µs. Besides, psutil reads context
-switches of the first thread only, and has CPU times of threads in hundredths of a second.
-"""
+"""Collectors of process trees: CPU time, memory, threads, context switches and writes to disks."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.cgroup_accounting import CpuSplit, CpuSplitter
 from benchkit.agent.child_process import Child
-from benchkit.agent.collector import (
-    BudgetedCollector,
-    Collector,
-    KernelFile,
-    UnavailableError,
-    Values,
-    number_after,
-    read_once,
-)
+from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Values, number_after, read_once
 from benchkit.agent.common import read_bytes
-from benchkit.agent.proc import TICKS, ProcStat, cpu_clock_s, parse_stat, pids, proc_stat
+from benchkit.agent.proc import TICKS, ProcStat, cpu_clock_s, parse_stat
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.timetable import Timetable
 
-ROOTS = (0, 1)
-"""Parents of the first processes: the kernel and init."""
-
 PAGE = os.sysconf("SC_PAGE_SIZE")
-
 SHORT_LIVED = (b"nginx: cache loader process",)
 """Titles of processes that end when their work is done: nginx's cache loader ends a minute after its start
 (src/os/unix/ngx_process_cycle.c)."""
 
 NANOSECOND = 1e-9
+MAX_PROCESSES = 64
+"""Limit of processes; the processes of a larger tree are not sampled one by one."""
 MAX_THREADS = 512
 """Limit of threads; the threads of a larger tree or process are not sampled."""
 
@@ -49,34 +34,15 @@ class ProcessTrees:
         """Follow the processes that this agent started. Raises UnavailableError where there is no /proc/loadavg."""
         self._processes = processes
         self._load = KernelFile("/proc/loadavg")
-        self._known: Dict[int, ProcStat] = {}
         self._trees: Dict[int, List[ProcStat]] = {}
-        self._last_number = b""
-        self._is_stale = True
+        self._last_number: Optional[bytes] = None
         self._lost_before = processes.lost_orphans
-        self.changes = 0
-        """Counter that grows whenever processes or threads may have started or ended."""
 
     def refresh(self) -> None:
-        """Update the trees."""
+        """Update the trees, unless no process or thread has started since and none is known to have ended."""
         last_number = self._load.read().rsplit(None, 1)[-1]
-        if last_number == self._last_number and not self._is_stale:
-            return
-        self.changes += 1
-        present = set(pids())
-        ended = self._known.keys() - present
-        for pid in ended:
-            del self._known[pid]
-        changed = present - self._known.keys() | self._orphans_of(ended)
-        for pid in changed:
-            process = proc_stat(pid)
-            if process is None:
-                self._known.pop(pid, None)
-            else:
-                self._known[pid] = process
-        if self._is_stale or any(map(self._may_be_descendant, changed)):
-            self._trees = self._processes.trees(self._known)
-        self._last_number, self._is_stale = last_number, False
+        if last_number != self._last_number:
+            self._trees, self._last_number = self._processes.trees(), last_number
 
     @property
     def lost_orphans(self) -> int:
@@ -85,7 +51,7 @@ class ProcessTrees:
 
     def invalidate(self) -> None:
         """Have the next refresh read everything: a known process has ended."""
-        self._is_stale = True
+        self._last_number = None
 
     def tree(self, number: int) -> List[ProcStat]:
         """Return the processes of one tree, each as it was first read."""
@@ -94,21 +60,6 @@ class ProcessTrees:
     def close(self) -> None:
         """Close the file."""
         self._load.close()
-
-    def _may_be_descendant(self, pid: int) -> bool:
-        """Return True for a descendant of the agent, or an orphan that may have been one."""
-        agent = os.getpid()
-        process = self._known.get(pid)
-        while process is not None and process.parent not in (agent, *ROOTS):
-            parent = self._known.get(process.parent)
-            if parent is not None and parent.start > process.start:  # the pid was reused
-                return True
-            process = parent
-        return process is not None
-
-    def _orphans_of(self, ended: Set[int]) -> Set[int]:
-        """Return the children of ended processes, which have another parent now."""
-        return {each.pid for each in self._known.values() if each.parent in ended} if ended else set()
 
 
 class TreeProcess(NamedTuple):
@@ -120,19 +71,12 @@ class TreeProcess(NamedTuple):
     cpu_s: float
     """CPU time, including ended children that it has waited for."""
 
-    @property
-    def is_alive(self) -> bool:
-        """True for a running process; an ended one is listed until its parent reaps it."""
-        return self.stat.state not in "ZX"
-
 
 class ProcessTree(Collector):
     """The process tree of one service."""
 
-    MAX_PROCESSES = 64
-    """Limit of processes; the processes of a larger tree are not sampled one by one."""
-
     def __init__(self, child: Child, trees: ProcessTrees) -> None:
+        super().__init__()
         self._child = child
         self._trees = trees
         self._known: Dict[int, int] = {}
@@ -149,7 +93,7 @@ class ProcessTree(Collector):
         """
         group = self._child.group
         processes = self._read_tree() if group is None else list(filter(None, map(read_process, group.pids())))
-        self.members = alive = [process for process in processes if process.is_alive]
+        self.members = alive = [process for process in processes if process.stat.state not in "ZX"]
         if group is None:
             # The time of an ended process is missing until its parent reaps it: the sum never decreases.
             ended = self._child.cpu_s([])
@@ -171,7 +115,7 @@ class ProcessTree(Collector):
         if alive:
             values["threads", None] = sum(process.threads for process in alive)
             values["rss_bytes", None] = sum(process.rss_bytes for process in alive)
-        if len(alive) <= self.MAX_PROCESSES:
+        if len(alive) <= MAX_PROCESSES:
             for process in alive:
                 values["process_cpu_s_total", str(process.stat.pid)] = process.cpu_s
         return values
@@ -209,21 +153,19 @@ class GroupLimits(Collector):
     """The CPU quota and the memory of the control group of one service."""
 
     def __init__(self, child: Child) -> None:
+        super().__init__()
         self._child = child
 
     def sample(self) -> Values:
         """Return quota periods, throttled periods, throttled time and charged memory, as far as the group has them."""
         values: Values = {}
         group = self._child.group
-        if group is self._child.own_group and self._child.command.group is None:
+        if group is None or (group is self._child.own_group and self._child.command.group is None):
             return values  # this group has neither quota nor memory controller
-        throttling = None if group is None else group.throttling()
-        if throttling is not None:
-            periods, throttled, throttled_s = throttling
-            values["quota_periods_total", None] = periods
-            values["quota_throttled_total", None] = throttled
-            values["quota_throttled_s_total", None] = throttled_s
-        memory_bytes = None if group is None else group.memory_bytes()
+        names = ("quota_periods_total", "quota_throttled_total", "quota_throttled_s_total")
+        for name, value in zip(names, group.throttling() or ()):  # noqa: B905 - Python 3.8 has no strict
+            values[name, None] = value
+        memory_bytes = group.memory_bytes()
         if memory_bytes is not None:
             values["cgroup_memory_bytes", None] = memory_bytes
         return values
@@ -265,11 +207,9 @@ def read_process(pid: int) -> Optional[TreeProcess]:
 class ThreadTimes(Collector):
     """CPU time of each thread of a process, as the scheduler counts it (sched-stats.rst of Linux)."""
 
-    def __init__(self, child: Child, trees: ProcessTrees) -> None:
+    def __init__(self, child: Child) -> None:
+        super().__init__()
         self._pid = child.pid
-        self._trees = trees
-        self._changes = -1
-        self._tids: List[str] = []
         try:
             read_once("/proc/self/schedstat")
         except OSError as error:
@@ -277,11 +217,9 @@ class ThreadTimes(Collector):
 
     def sample(self) -> Values:
         """Return seconds by thread; nothing after the end of the process."""
-        if self._changes != self._trees.changes:
-            self._changes = self._trees.changes
-            self._tids = thread_ids(self._pid)
         found: Values = {}
-        for tid in self._tids if len(self._tids) <= MAX_THREADS else ():
+        tids = thread_ids(self._pid)
+        for tid in tids if len(tids) <= MAX_THREADS else ():
             try:
                 content = read_once(f"/proc/{self._pid}/task/{tid}/schedstat")
             except OSError:  # the thread has ended
@@ -290,36 +228,27 @@ class ThreadTimes(Collector):
         return found
 
 
-class ContextSwitches(BudgetedCollector):
+class ContextSwitches(Collector):
     """Context switches of all threads of a tree, including ended threads up to their last sample.
 
     Each thread has its own file, and a long one: this is the most expensive collector.
     """
 
-    CPU_SHARE = 0.0001
+    is_sparse = True
 
-    def __init__(self, tree: ProcessTree, trees: ProcessTrees) -> None:
+    def __init__(self, tree: ProcessTree) -> None:
+        super().__init__()
         self._tree = tree
-        self._trees = trees
-        self._changes = -1
-        self._threads: List[Tuple[int, str]] = []
         self._before: Dict[Tuple[int, str], Tuple[int, int]] = {}
         self._voluntary = self._involuntary = 0
-        super().__init__()
 
     def sample(self) -> Values:
-        """Return voluntary and involuntary switches, within the CPU budget. Call it after `sample` of the tree."""
-        if not self.budget.start():
+        """Return voluntary and involuntary switches. Call it after `sample` of the tree."""
+        threads = [(pid, tid) for pid, _ in self._tree.ids() for tid in thread_ids(pid)]
+        if len(threads) > MAX_THREADS:
             return {}
-        if self._changes != self._trees.changes:
-            self._changes = self._trees.changes
-            self._threads = [(pid, tid) for pid, _ in self._tree.ids() for tid in thread_ids(pid)]
-        too_many = len(self._threads) > MAX_THREADS
-        for pid, tid in () if too_many else self._threads:
+        for pid, tid in threads:
             self._add(pid, tid)
-        self.budget.stop()
-        if too_many:
-            return {}
         return {
             ("voluntary_switches_total", None): self._voluntary,
             ("involuntary_switches_total", None): self._involuntary,
@@ -350,53 +279,23 @@ def thread_ids(pid: int) -> List[str]:
         return []
 
 
-class OpenFiles(BudgetedCollector):
-    """Number of open files. Linux 6.2 and newer count them; on older kernels all are listed, 15,000 in 5 ms."""
-
-    CPU_SHARE = 0.0005
-
-    def __init__(self, tree: ProcessTree, *, counted: Optional[bool] = None) -> None:
-        """Sample a tree; `counted` is true where the kernel counts open files, None to find out."""
-        self._tree = tree
-        self._counted = Path("/proc/self/fd").stat().st_size > 0 if counted is None else counted
-        super().__init__()
-
-    def sample(self) -> Values:
-        """Return their number; nothing while the CPU budget is used up, or where a process cannot be read."""
-        members = self._tree.ids()
-        if not members or (not self._counted and not self.budget.start()):
-            return {}
-        try:
-            number = sum(self._count(f"/proc/{pid}/fd") for pid, _ in members)
-        except OSError:
-            return {}
-        if not self._counted:
-            self.budget.stop()
-        return {("open_files", None): number}
-
-    def _count(self, folder: str) -> int:
-        return os.stat(folder).st_size if self._counted else len(os.listdir(folder))  # noqa: PTH116, PTH208 - often
-
-
-class StorageWrites(BudgetedCollector):
+class StorageWrites(Collector):
     """Bytes that the processes of a tree have written to files on disks; files in memory do not count.
 
     A byte counts when its page in the cache is written, before the page reaches the disk (proc(5), `write_bytes` of
     /proc/PID/io). Bytes of ended processes stay in the sum.
     """
 
-    CPU_SHARE = 0.0001
+    is_sparse = True
 
     def __init__(self, tree: ProcessTree) -> None:
+        super().__init__()
         self._tree = tree
         self._before: Dict[Tuple[int, int], int] = {}
         self._written = 0
-        super().__init__()
 
     def sample(self) -> Values:
-        """Return the bytes; nothing while the CPU budget is used up. Raises OSError where /proc denies access."""
-        if not self.budget.start():
-            return {}
+        """Return the bytes. Raises OSError where /proc denies access."""
         now = {}
         for process in self._tree.ids():
             try:
@@ -405,7 +304,6 @@ class StorageWrites(BudgetedCollector):
                 continue
         self._written += sum(written - self._before.get(process, 0) for process, written in now.items())
         self._before = now
-        self.budget.stop()
         return {("storage_written_bytes_total", None): self._written}
 
 
@@ -413,6 +311,7 @@ class ScheduledProcesses(Collector):
     """All processes that a timetable starts under one name, running and ended."""
 
     def __init__(self, timetable: Timetable, name: str) -> None:
+        super().__init__()
         self._timetable = timetable
         self._name = name
 
@@ -425,12 +324,11 @@ class AgentCpu(Collector):
     """The agent's process."""
 
     def __init__(self) -> None:
-        self._statm = KernelFile("/proc/self/statm")
-        self.files = (self._statm,)
+        super().__init__("/proc/self/statm")
 
     def sample(self) -> Values:
         """Return CPU time and memory."""
         return {
             ("cpu_s_total", None): time.process_time(),
-            ("rss_bytes", None): int(self._statm.read().split()[1]) * PAGE,
+            ("rss_bytes", None): int(self.files[0].read().split()[1]) * PAGE,
         }

@@ -20,7 +20,6 @@ from benchkit.agent.collector import MetricKey, Values
 from benchkit.agent.frames import JsonObject
 
 SECOND_NS = 1_000_000_000
-
 FORMAT = 1
 
 
@@ -29,43 +28,33 @@ class Tick(enum.Enum):
 
     REGULAR = "regular"
     REQUESTED = "requested"
-    """By `tick_now`."""
+    """By `request`."""
     SCHEDULED = "scheduled"
     """By `tick_at`."""
 
 
 class SamplingSchedule:
-    """Ticks at a regular interval for any number of threads. A missed tick is skipped and leaves a gap."""
+    """Ticks at a regular interval for one thread. A missed tick is skipped and leaves a gap."""
 
     def __init__(self, interval_s: float) -> None:
         """Tick every `interval_s` seconds, at once for the first time."""
         self.interval_ns = round(interval_s * SECOND_NS)
         self._changed = threading.Condition()
-        self._requested = 0
-        self._done: Dict[int, int] = {}
-        self._followers = 0
+        self._requested = self._done = 0
         self._instants: List[int] = []
-        self._is_stopped = False
+        self._is_stopped = self._has_ended = False
 
-    def ticks(self) -> Iterator[Tick]:
-        """Return an iterator over the ticks, for one thread.
-
-        `tick_now` waits for all callers of this method, even before their first tick. The next regular tick comes half
-        an interval after a requested one. So a window of whole intervals between two requests has no regular tick close
-        to its end.
-        """
-        with self._changed:
-            self._followers += 1
-            self._done[self._followers] = self._requested
-            return self._follow(self._followers, self._requested)
-
-    def tick_now(self, timeout_s: float) -> bool:
-        """Request an extra tick and wait until all threads have handled it; return False at the timeout."""
+    def request(self) -> int:
+        """Request an extra tick; return its number for `wait`."""
         with self._changed:
             self._requested += 1
-            request = self._requested
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: all(done >= request for done in self._done.values()), timeout_s)
+            return self._requested
+
+    def wait(self, number: int, timeout_s: float) -> bool:
+        """Wait until the thread has handled a requested tick; return False at the timeout."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._done >= number or self._has_ended, timeout_s)
 
     def tick_at(self, at_ns: Sequence[int]) -> None:
         """Tick at these instants; regular ticks pause until the last of them is over."""
@@ -79,33 +68,34 @@ class SamplingSchedule:
             self._is_stopped = True
             self._changed.notify_all()
 
-    def _follow(self, follower: int, done: int) -> Iterator[Tick]:
+    def ticks(self) -> Iterator[Tick]:
+        """Yield the ticks.
+
+        The next regular tick comes half an interval after a requested one. So a window of whole intervals between two
+        requests has no regular tick close to its end.
+        """
         next_ns = time.monotonic_ns()
-        place = 0
         while True:
             with self._changed:
-                while not self._is_stopped and self._requested == done:
-                    is_scheduled = place < len(self._instants)
-                    due_ns = self._instants[place] if is_scheduled else next_ns
-                    remaining_ns = due_ns - time.monotonic_ns()
+                while not self._is_stopped and self._requested == self._done:
+                    remaining_ns = (self._instants[0] if self._instants else next_ns) - time.monotonic_ns()
                     if remaining_ns <= 0:
                         break
                     self._changed.wait(remaining_ns / SECOND_NS)
-                if self._is_stopped and self._requested == done:
-                    del self._done[follower]
+                requested = self._requested
+                if requested == self._done and self._is_stopped:
+                    self._has_ended = True
                     self._changed.notify_all()
                     return
-                requested = self._requested
-            if requested != done:
+                tick = Tick.REQUESTED if requested != self._done else Tick.REGULAR
+                if tick is Tick.REGULAR and self._instants:
+                    del self._instants[0]
+                    tick = Tick.SCHEDULED
+            if tick is Tick.REQUESTED:
                 next_ns = time.monotonic_ns() - self.interval_ns // 2
-                yield Tick.REQUESTED
-            elif is_scheduled:
-                place += 1
-                yield Tick.SCHEDULED
-            else:
-                yield Tick.REGULAR
+            yield tick
             with self._changed:
-                done = self._done[follower] = requested
+                self._done = requested
                 self._changed.notify_all()
             late_ns = max(0, time.monotonic_ns() - next_ns)
             next_ns += (late_ns // self.interval_ns + 1) * self.interval_ns
@@ -197,23 +187,20 @@ class SampleWriter:
     def __init__(self, recorder: Recorder, interval_ns: int) -> None:
         self._recorder = recorder
         self._interval_ns = interval_ns
-        self._delayed: Optional[Tuple[int, GroupValues]] = None
-        self._delayed_tick = Tick.REGULAR
+        self._delayed: Optional[Tuple[int, GroupValues, Tick]] = None
 
     def write(self, at_ns: int, sample: GroupValues, tick: Tick) -> None:
         """Add the sample of a tick."""
         self._recorder.remember(at_ns, sample)
-        if self._delayed is not None and not self._replaces(self._delayed[0], at_ns, tick):
-            self._recorder.write(*self._delayed)
-        self._delayed, self._delayed_tick = (at_ns, sample), tick
+        if self._delayed is not None:
+            earlier_ns, _, earlier = self._delayed
+            is_close = at_ns - earlier_ns < self._interval_ns / 4
+            if not (is_close and tick is Tick.REQUESTED and earlier is not Tick.SCHEDULED):
+                self.close()
+        self._delayed = at_ns, sample, tick
 
     def close(self) -> None:
         """Write the last sample."""
         if self._delayed is not None:
-            self._recorder.write(*self._delayed)
+            self._recorder.write(*self._delayed[:2])
             self._delayed = None
-
-    def _replaces(self, delayed_ns: int, at_ns: int, tick: Tick) -> bool:
-        if tick is not Tick.REQUESTED or self._delayed_tick is Tick.SCHEDULED:
-            return False
-        return at_ns - delayed_ns < self._interval_ns / 4

@@ -14,7 +14,7 @@ from benchkit.agent.collector import UnavailableError, Values
 from benchkit.agent.common import OperationError
 from benchkit.agent.http_client import HttpConnection, read_body
 from benchkit.agent.operations import CounterSource
-from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule, SeriesGroup
+from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule
 
 OK = 200
 TIMEOUT_S = 1.0
@@ -35,47 +35,49 @@ Parser = Callable[[bytes, BenchkitRequests], Values]
 """(page, the agent's own requests) → values. Raises UnavailableError."""
 
 NGINX = re.compile(
-    rb"Active connections: (?P<active>\d+)\s+"
-    rb"server accepts handled requests(?: request_time)?\s+(?P<accepts>\d+) (?P<handled>\d+) (?P<requests>\d+)(?: \d+)?\s+"
-    rb"Reading: (?P<reading>\d+) Writing: (?P<writing>\d+) Waiting: (?P<waiting>\d+)"
+    rb"server accepts handled requests(?: request_time)?\s+(\d+) \d+ (\d+)(?: \d+)?\s+Reading: \d+ Writing: \d+"
 )
 """ngx_http_stub_status_module; Tengine adds a column."""
+
+GO_RUNTIME = {
+    "goroutines": "goroutines",
+    "heap_bytes": "heap_live_bytes",
+    "gc_total": "gc_cycles",
+    "gc_pause_s_total": "gc_pause_s",
+    "gc_cpu_s_total": "gc_cpu_s",
+    "allocated_bytes_total": "allocated_bytes",
+    "mutex_wait_s_total": "mutex_wait_s",
+}
+NODE_WORKER = {
+    "requests_total": "requests",
+    "heap_bytes": "heap_bytes",
+    "gc_total": "gc_total",
+    "gc_pause_s_total": "gc_pause_s",
+    "event_loop_active_s_total": "event_loop_active_s",
+}
+QUIC = {"connections_accepted_total": "accepted", "quic_connections": "open"}
+"""Metric → name on the page; a value that is missing, as in some releases of Go, is absent."""
 
 
 def expvar(page: bytes, _own: BenchkitRequests) -> Values:
     """Parse the page of benchkit's Go backends: `runtime` has values of runtime/metrics, `connections` are QUIC's."""
     document = _mapping(_document(page))
     runtime = _mapping(document.get("runtime", {}))
-    found: Values = {}
-    _put(found, "requests_total", None, document.get("requests"))
-    _put(found, "goroutines", None, runtime.get("goroutines"))
-    _put(found, "heap_bytes", None, runtime.get("heap_live_bytes"))
-    _put(found, "gc_total", None, runtime.get("gc_cycles"))
-    _put(found, "gc_pause_s_total", None, runtime.get("gc_pause_s"))
-    _put(found, "gc_cpu_s_total", None, runtime.get("gc_cpu_s"))
-    _put(found, "allocated_bytes_total", None, runtime.get("allocated_bytes"))
-    _put(found, "mutex_wait_s_total", None, runtime.get("mutex_wait_s"))
-    _put_waits(found, runtime.get("scheduler_latencies"))
-    _put_handshakes(found, document)
-    connections = _mapping(document.get("connections", {}))
-    _put(found, "connections_accepted_total", None, connections.get("accepted"))
-    _put(found, "quic_connections", None, connections.get("open"))
-    return found
+    return {
+        **_numbers(document, {"requests_total": "requests"}),
+        **_numbers(runtime, GO_RUNTIME),
+        **_waits(runtime.get("scheduler_latencies")),
+        **_handshakes(document),
+        **_numbers(_mapping(document.get("connections", {})), QUIC),
+    }
 
 
 def node(page: bytes, _own: BenchkitRequests) -> Values:
-    """Parse the Node backend's page: the same values by worker, and utilisation and lag of its event loop."""
-    found: Values = {}
+    """Parse the Node backend's page: the same values by worker, and the utilisation of its event loop."""
     document = _mapping(_document(page))
-    _put_handshakes(found, document)
-    for pid, each in _mapping(document.get("workers", {})).items():
-        worker = _mapping(each)
-        _put(found, "requests_total", pid, worker.get("requests"))
-        _put(found, "heap_bytes", pid, worker.get("heap_bytes"))
-        _put(found, "gc_total", pid, worker.get("gc_total"))
-        _put(found, "gc_pause_s_total", pid, worker.get("gc_pause_s"))
-        _put(found, "event_loop_active_s_total", pid, worker.get("event_loop_active_s"))
-        _put(found, "event_loop_lag_s", pid, worker.get("event_loop_lag_p99_s"))
+    found = _handshakes(document)
+    for pid, worker in _mapping(document.get("workers", {})).items():
+        found.update(_numbers(_mapping(worker), NODE_WORKER, pid))
     return found
 
 
@@ -84,14 +86,10 @@ def nginx(page: bytes, own: BenchkitRequests) -> Values:
     match = NGINX.search(page)
     if match is None:
         raise UnavailableError(f"not the page of stub_status: {page[:60]!r}")
-    count = {name: int(value) for name, value in match.groupdict().items()}
+    accepted, requests = map(int, match.groups())
     return {
-        ("requests_total", None): count["requests"] - own.requests,
-        ("connections_accepted_total", None): count["accepts"] - own.connections,
-        ("nginx_connections", "active"): count["active"] - 1,
-        ("nginx_connections", "reading"): count["reading"],
-        ("nginx_connections", "writing"): count["writing"] - 1,
-        ("nginx_connections", "waiting"): count["waiting"],
+        ("requests_total", None): requests - own.requests,
+        ("connections_accepted_total", None): accepted - own.connections,
     }
 
 
@@ -103,14 +101,13 @@ def handshakes(logs: Mapping[str, str]) -> Values:
     return {("tls_handshakes_total", kind): Path(path).stat().st_size // LOG_LINE_BYTES for kind, path in logs.items()}
 
 
-def _put_handshakes(found: Values, document: Dict[str, object]) -> None:
-    """Store the TLS handshakes of a page; a server without TLS has none."""
-    if "tls" in document:
-        counts = _mapping(document["tls"])
-        everything, resumed = counts.get("handshakes"), counts.get("resumed")
-        if isinstance(everything, int) and isinstance(resumed, int):
-            found["tls_handshakes_total", "full"] = everything - resumed
-            found["tls_handshakes_total", "resumed"] = resumed
+def _handshakes(document: Mapping[str, object]) -> Values:
+    """Return the TLS handshakes of a page by kind; a server without TLS has none."""
+    counts = _mapping(document.get("tls", {}))
+    everything, resumed = counts.get("handshakes"), counts.get("resumed")
+    if not isinstance(everything, int) or not isinstance(resumed, int):
+        return {}
+    return {("tls_handshakes_total", "full"): everything - resumed, ("tls_handshakes_total", "resumed"): resumed}
 
 
 def _document(page: bytes) -> object:
@@ -126,13 +123,13 @@ def _mapping(value: object) -> Dict[str, object]:
     return value
 
 
-def _put_waits(found: Values, histogram: object) -> None:
-    """Store number and sum of a histogram's times, each taken as the middle of its bucket.
+def _waits(histogram: object) -> Values:
+    """Return number and sum of a histogram's times, each taken as the middle of its bucket.
 
     The width of Go's buckets is at most a quarter of their lower end, so the sum is exact to 12.5 %.
     """
     if not isinstance(histogram, list):
-        return
+        return {}
     waits, seconds = 0, 0.0
     for each in histogram:
         bucket = _mapping(each)
@@ -142,14 +139,12 @@ def _put_waits(found: Values, histogram: object) -> None:
             raise UnavailableError(f"not a bucket of a histogram: {str(each)[:60]}")
         waits += count
         seconds += count * sum(ends) / len(ends)
-    found["goroutine_waits_total", None] = waits
-    found["goroutine_wait_s_total", None] = seconds
+    return {("goroutine_waits_total", None): waits, ("goroutine_wait_s_total", None): seconds}
 
 
-def _put(found: Values, metric: str, instance: Optional[str], value: object) -> None:
-    """Store a number, unless it is missing, as in some releases of Go."""
-    if isinstance(value, (int, float)):
-        found[metric, instance] = value
+def _numbers(page: Mapping[str, object], names: Mapping[str, str], instance: Optional[str] = None) -> Values:
+    values = {metric: page.get(name) for metric, name in names.items()}
+    return {(metric, instance): value for metric, value in values.items() if isinstance(value, (int, float))}
 
 
 class CounterPageClient:
@@ -191,24 +186,21 @@ class CounterPageClient:
 class CounterPoller(threading.Thread):
     """Polls the counter page of one server."""
 
-    def __init__(
-        self, source: CounterSource, schedule: SamplingSchedule, recorder: Recorder, group: SeriesGroup
-    ) -> None:
-        super().__init__(name=f"poller {group.service}", daemon=True)
+    def __init__(self, source: CounterSource, interval_s: float, recorder: Recorder, service: str) -> None:
+        super().__init__(name=f"poller {service}", daemon=True)
+        self.schedule = SamplingSchedule(interval_s)
         self._page = CounterPageClient(source)
         self._parse = PARSERS[source.kind]
         self._handshake_logs = source.handshake_logs
-        self._ticks = schedule.ticks()
-        self._interval_ns = schedule.interval_ns
         self._recorder = recorder
-        self._group = group
+        self._group = recorder.group(service)
         self._failures = 0
         self._last_failure = ""
 
     def run(self) -> None:
         """Poll at each tick of the schedule."""
-        writer = SampleWriter(self._recorder, self._interval_ns)
-        for tick in self._ticks:
+        writer = SampleWriter(self._recorder, self.schedule.interval_ns)
+        for tick in self.schedule.ticks():
             try:
                 content = self._page.get()
                 at_ns = time.monotonic_ns()  # a busy server reads its counters just before it answers

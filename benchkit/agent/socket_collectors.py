@@ -1,146 +1,55 @@
-"""Collectors of the sockets of services: accept queues and established connections, over netlink (sock_diag(7))."""
+"""Collectors of the sockets of services: accept queues from /proc/PID/net, their limits and connections from ss(8)."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import errno
 import os
+import re
 import socket
-import struct
-import threading
-from pathlib import Path
-from typing import Collection, Dict, Generic, Iterator, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from benchkit.agent.collector import Collector, UnavailableError, Values
-from benchkit.agent.common import with_port
+from benchkit.agent.collector import Collector, KernelFile, UnavailableError, Values
+from benchkit.agent.common import OperationError, with_port
 from benchkit.agent.operations import SocketAddress
+from benchkit.agent.sockets import kernel_endpoint
 
-CLONE_NEWNET = 0x40000000  # setns(2)
-NETLINK_SOCK_DIAG = 4
-SOCK_DIAG_BY_FAMILY = 20
-NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
-NLMSG_ERROR, NLMSG_DONE = 2, 3
+SS_S = 10.0
+SS_BYTES = 8 << 20
+"""Limit of the output of ss: 100,000 connections."""
+LISTENING = b"0A"
+"""State of a listening socket in /proc/net/tcp, which lists these before all others (tcp_ipv4.c of Linux)."""
+_TCP_LIMIT = re.compile(r"^LISTEN +\d+ +(\d+) .*\bino:(\d+)", re.MULTILINE)
+_UNIX_LIMIT = re.compile(r"^u_\S+ +LISTEN +\d+ +(\d+) .* (\d+) +\* 0", re.MULTILINE)
 
-ESTABLISHED, LISTEN = 1, 10  # include/net/tcp_states.h
-INET_DIAG_REQ_BYTECODE = 1
-S_GE, S_LE = 2, 3  # linux/inet_diag.h, INET_DIAG_BC_S_…: source port ≥, ≤
-UDIAG_SHOW_NAME, UDIAG_SHOW_RQLEN = 0x1, 0x10
-UNIX_DIAG_NAME, UNIX_DIAG_RQLEN = 0, 4
-
-MESSAGE = struct.Struct("=IHHII")
-INET_REQUEST = struct.Struct("=BBBxI")
-INET_ID_BYTES = 48
-INET_REPLY = struct.Struct("=BBBB2s2s16s16sIIIIIIII")
-UNIX_REQUEST = struct.Struct("=BBHIIIII")
-UNIX_REPLY_BYTES = 16
-ATTRIBUTE = struct.Struct("=HH")
-OPERATION = struct.Struct("=BBH")
-FAMILIES = (socket.AF_INET, socket.AF_INET6)
-TIMEOUT_S = 2.0
-BUFFER = 1 << 17
+RunTool = Callable[[Sequence[str]], str]
+"""Runs a command in the network namespace of a service, and returns its output. Raises UnavailableError."""
 
 
 class Listener(NamedTuple):
-    """A listening socket, with its accept queue and the limit of the queue."""
+    """A listening socket and its accept queue."""
 
+    inode: int
     address: str
     """An IP address with its port, or the path of a unix socket."""
-    port: Optional[int]
-    inode: int
     queued: int
-    limit: int
 
 
-class SockDiag:
-    """A netlink socket for requests; for one thread at a time."""
+def tool_in_network(run: Callable[[List[str], float, int], Tuple[Optional[int], str]], pid: Optional[int]) -> RunTool:
+    """Return a function that runs commands in the network namespace of a process; None: in the agent's."""
+    prefix = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net"]
 
-    def __init__(self, network: Optional[int] = None) -> None:
-        """Open the socket in the network namespace of the process `network`; None: the agent's.
-
-        Raises UnavailableError where the kernel does not support it.
-        """
+    def run_tool(argv: Sequence[str]) -> str:
         try:
-            with _in_network(network):
-                self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)
-        except OSError as error:
-            raise UnavailableError(f"sockets: no sock_diag: {error.strerror}") from None
-        self._socket.settimeout(TIMEOUT_S)
-        self._number = 0
+            exit_code, text = run([*prefix, *argv], SS_S, SS_BYTES)
+        except OperationError as error:
+            raise UnavailableError(f"sockets: {error}") from None
+        if exit_code != 0:
+            raise UnavailableError(f"sockets: {' '.join(argv)}: {text.strip()[:200] or exit_code}")
+        return text
 
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-    def tcp_listeners(self, family: int, ports: Collection[int]) -> List[Listener]:
-        """Return the listening TCP sockets of a family on these ports. Raises UnavailableError."""
-        found = []
-        for reply in self._request(_inet(family, LISTEN)):
-            _, _, _, _, port, _, source, _, _, _, _, _, queued, limit, _, inode = INET_REPLY.unpack_from(reply)
-            number = int.from_bytes(port, "big")
-            if number in ports:
-                address = socket.inet_ntop(family, source[:4] if family == socket.AF_INET else source)
-                found.append(Listener(with_port(address, number), number, inode, queued, limit))
-        return found
-
-    def tcp_established(self, ports: Collection[int]) -> Dict[int, int]:
-        """Return the number of established connections to each of these ports of the host. Raises UnavailableError."""
-        counts = dict.fromkeys(ports, 0)
-        code = _source_ports(min(ports), max(ports))
-        for reply in (reply for family in FAMILIES for reply in self._request(_inet(family, ESTABLISHED, code))):
-            port = int.from_bytes(reply[4:6], "big")
-            if port in counts:
-                counts[port] += 1
-        return counts
-
-    def unix_listeners(self, paths: Collection[str]) -> List[Listener]:
-        """Return the listening unix sockets at these paths. Raises UnavailableError."""
-        found = []
-        for reply in self._request(_unix(LISTEN, UDIAG_SHOW_NAME | UDIAG_SHOW_RQLEN)):
-            path, queue = _unix_attributes(reply)
-            if path is not None and path in paths and queue is not None:
-                (inode,) = struct.unpack_from("=I", reply, 4)
-                found.append(Listener(path, None, inode, *queue))
-        return found
-
-    def unix_established(self, paths: Collection[str]) -> Dict[str, int]:
-        """Return the number of established connections to the unix sockets at these paths. Raises UnavailableError."""
-        counts = dict.fromkeys(paths, 0)
-        for reply in self._request(_unix(ESTABLISHED, UDIAG_SHOW_NAME)):
-            path, _ = _unix_attributes(reply)
-            if path is not None and path in counts:
-                counts[path] += 1
-        return counts
-
-    def _request(self, request: bytes) -> Iterator[bytes]:
-        """Yield the answers to one request, without their headers."""
-        self._number += 1
-        size = MESSAGE.size + len(request)
-        head = MESSAGE.pack(size, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, self._number, 0)
-        try:
-            self._socket.send(head + request)
-            while True:
-                content = self._socket.recv(BUFFER)
-                at = 0
-                while at < len(content):
-                    length, kind, _, number, _ = MESSAGE.unpack_from(content, at)
-                    body = content[at + MESSAGE.size : at + length]
-                    at += (length + 3) & ~3
-                    if number != self._number:  # answer to an earlier request that timed out
-                        continue
-                    if kind == NLMSG_DONE:
-                        return
-                    if kind == NLMSG_ERROR:
-                        _raise_error(-struct.unpack_from("=i", body)[0])
-                        return
-                    yield body
-        except socket.timeout:
-            raise UnavailableError("sockets: sock_diag does not answer") from None
-        except OSError as error:
-            raise UnavailableError(f"sockets: sock_diag: {error.strerror}") from None
+    return run_tool
 
 
-def network_of(pids: List[int]) -> Optional[int]:
+def network_of(pids: Sequence[int]) -> Optional[int]:
     """Return the first of these processes outside the agent's network namespace; None: all are in it."""
     own = _network_id("self")
     return next((pid for pid in pids if _network_id(str(pid)) not in (own, None)), None)
@@ -153,242 +62,118 @@ def _network_id(process: str) -> Optional[str]:
         return None
 
 
-@contextlib.contextmanager
-def _in_network(process: Optional[int]) -> Iterator[None]:
-    """Move this thread to the network namespace of a process within the context (setns(2)). Raises OSError."""
-    if process is None:
-        yield
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path(f"/proc/{process}/ns/net").open("rb") as there, Path("/proc/thread-self/ns/net").open("rb") as here:
-        if libc.setns(there.fileno(), CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        try:
-            yield
-        finally:
-            libc.setns(here.fileno(), CLONE_NEWNET)
+def tcp_listeners(content: bytes, family: int, ports: Sequence[int]) -> Iterator[Listener]:
+    """Yield the listening sockets on these ports in the content of /proc/net/tcp or tcp6."""
+    for line in content.split(b"\n")[1:]:
+        field = line.split()
+        if len(field) > 9 and field[3] == LISTENING:  # noqa: PLR2004 - a complete line
+            address, port = kernel_endpoint(field[1].decode(), family)
+            if port in ports:
+                yield Listener(int(field[9]), with_port(address, port), int(field[4].partition(b":")[2], 16))
 
 
-def _raise_error(code: int) -> None:
-    """Raise UnavailableError where the kernel has no sock_diag for a family, OSError for any other error."""
-    if code == errno.ENOENT:  # no module for this family: no IPv6, or no sock_diag for unix sockets
-        raise UnavailableError("sockets: the kernel has no sock_diag for them (module tcp_diag or unix_diag)")
-    raise OSError(code, os.strerror(code))
+def unix_listeners(content: bytes, paths: Sequence[str]) -> Iterator[Listener]:
+    """Yield the listening sockets at these paths in /proc/net/unix: connections in their queues have inode 0."""
+    found: Dict[str, List[int]] = {path: [] for path in paths}
+    for line in content.decode(errors="surrogateescape").split("\n"):
+        field = line.split(None, 7)
+        if len(field) == 8 and field[7] in found:  # noqa: PLR2004 - with a path
+            if field[3] == "00010000":
+                found[field[7]].insert(0, int(field[6]))
+            elif field[6] == "0":
+                found[field[7]].append(0)
+    return (Listener(inodes[0], path, inodes.count(0)) for path, inodes in found.items() if inodes and inodes[0])
 
 
-def _inet(family: int, state: int, code: bytes = b"") -> bytes:
-    """Encode a request for TCP sockets of one state, filtered by byte code."""
-    request = INET_REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << state) + bytes(INET_ID_BYTES)
-    if code:
-        request += ATTRIBUTE.pack(ATTRIBUTE.size + len(code), INET_DIAG_REQ_BYTECODE) + code
-    return request
-
-
-def _source_ports(least: int, most: int) -> bytes:
-    """Return byte code that accepts sockets with a local port from `least` to `most`.
-
-    Each operation has two offsets of the next one, for true and for false; one beyond the end rejects the socket.
-    """
-    code = b""
-    for remaining, operation, port in ((2, S_GE, least), (1, S_LE, most)):
-        step = 2 * OPERATION.size
-        code += OPERATION.pack(operation, step, remaining * step + 4) + OPERATION.pack(0, 0, port)
-    return code
-
-
-def _unix(state: int, show: int) -> bytes:
-    return UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 1 << state, 0, show, 0, 0)
-
-
-def _unix_attributes(reply: bytes) -> Tuple[Optional[str], Optional[Tuple[int, int]]]:
-    """Return path, queue and queue limit of a unix socket, as far as the answer has them."""
-    path, queue = None, None
-    at = UNIX_REPLY_BYTES
-    while at + ATTRIBUTE.size <= len(reply):
-        length, kind = ATTRIBUTE.unpack_from(reply, at)
-        value = reply[at + ATTRIBUTE.size : at + length]
-        if kind == UNIX_DIAG_NAME and value[:1] != b"\0":
-            path = os.fsdecode(value.rstrip(b"\0"))
-        elif kind == UNIX_DIAG_RQLEN:
-            queue = struct.unpack("=II", value)
-        at += (length + 3) & ~3
-    return path, queue
-
-
-class NetworkSockets:
-    """Sockets of one network namespace that services listen on, read together by one netlink socket."""
-
-    def __init__(self, network: Optional[int]) -> None:
-        self._network = network
-        self._lock = threading.Lock()
-        self._diag: Optional[SockDiag] = None
-        self._ports: Set[int] = set()
-        self._paths: Set[str] = set()
-
-    def refresh(self) -> None:
-        """Read all sockets. Raises UnavailableError."""
-        with self._lock:
-            if self._diag is not None:
-                self._read(self._diag)
-
-    def close(self) -> None:
-        """Close the netlink socket."""
-        with self._lock:
-            if self._diag is not None:
-                self._diag.close()
-
-    def _open(self) -> SockDiag:
-        """Return the netlink socket, with the lock held. Raises UnavailableError."""
-        if self._diag is None:
-            self._diag = SockDiag(self._network)
-        return self._diag
-
-    def _read(self, diag: SockDiag) -> None:
-        raise NotImplementedError
-
-
-Sockets = TypeVar("Sockets", bound=NetworkSockets)
-
-
-class SocketsByNetwork(Generic[Sockets]):
-    """Sockets of all services, by network namespace."""
-
-    kind: Type[Sockets]
-
-    def __init__(self) -> None:
-        self._networks: Dict[Optional[int], Sockets] = {}
-
-    def of(self, network: Optional[int]) -> Sockets:
-        """Return the sockets in the network namespace of the process `network`; None: the host's own."""
-        return self._networks.setdefault(network, self.kind(network))
-
-    def refresh(self) -> None:
-        """Read all sockets. Raises UnavailableError."""
-        for each in list(self._networks.values()):
-            each.refresh()
-
-    def close(self) -> None:
-        """Close the netlink sockets."""
-        for each in list(self._networks.values()):
-            each.close()
-
-
-class NetworkListeners(NetworkSockets):
-    """The listening sockets of one network namespace; the kernel always lists all of them."""
-
-    def __init__(self, network: Optional[int]) -> None:
-        super().__init__(network)
-        self._families: Set[int] = set()
-        self.current: List[Listener] = []
-
-    def add(self, ports: List[int], paths: List[str]) -> None:
-        """Add sockets by port and path. Raises UnavailableError where the kernel does not list them."""
-        with self._lock:
-            diag = self._open()
-            self._families.update(family for family in FAMILIES if diag.tcp_listeners(family, ports))
-            self._ports.update(ports)
-            self._paths.update(paths)
-            self._read(diag)
-
-    def _read(self, diag: SockDiag) -> None:
-        found = [each for family in self._families for each in diag.tcp_listeners(family, self._ports)]
-        found += diag.unix_listeners(self._paths) if self._paths else []
-        self.current = sorted(found, key=lambda each: each.inode)
-
-
-class ListeningSockets(SocketsByNetwork[NetworkListeners]):
-    """The listening sockets of all services."""
-
-    kind = NetworkListeners
+def has_other_state(content: bytes) -> bool:
+    """Return True for a part of /proc/net/tcp that goes beyond the listening sockets."""
+    lines = content.split(b"\n")[1:-1]
+    return bool(lines) and lines[-1].split(None, 4)[3] != LISTENING
 
 
 class AcceptQueues(Collector):
     """The listening sockets of a service, by port or path."""
 
-    def __init__(self, ports: List[int], paths: List[str], listeners: NetworkListeners) -> None:
-        self._ports = ports
-        self._paths = paths
-        self._listeners = listeners
-        self._names: Dict[Tuple[str, int], str] = {}
-        listeners.add(ports, paths)
+    def __init__(self, listeners: Sequence[SocketAddress], run_tool: RunTool, pid: Optional[int]) -> None:
+        super().__init__()
+        self._run_tool = run_tool
+        self._ports = [each.tcp[1] for each in listeners if each.tcp is not None]
+        self._paths = [each.unix for each in listeners if each.unix is not None]
+        folder = f"/proc/{pid or 'self'}/net"
+        self._tcp: List[Tuple[KernelFile, int]] = []
+        if self._ports:
+            for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+                if os.path.exists(f"{folder}/{name}"):  # noqa: PTH110 - as all of the agent
+                    self._tcp.append((KernelFile(f"{folder}/{name}"), family))
+        self._unix = KernelFile(f"{folder}/unix") if self._paths else None
+        self.files = [*(file for file, _ in self._tcp), *([self._unix] if self._unix else [])]
+        self._limits: Dict[int, Optional[int]] = {}
+        self._names: Dict[int, str] = {}
 
     def sample(self) -> Values:
         """Return queue length and limit by socket.
 
         Several sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`.
         """
-        found: Values = {}
-        for listener in self._listeners.current:
-            if listener.port in self._ports or listener.address in self._paths:
-                name = self._name(listener)
-                found["accept_queue", name] = listener.queued
-                found["accept_queue_limit", name] = listener.limit
-        if not found:
+        present = [
+            each
+            for file, family in self._tcp
+            for each in tcp_listeners(file.read(has_other_state), family, self._ports)
+        ]
+        present += unix_listeners(self._unix.read(), self._paths) if self._unix else ()
+        if not present:
             listening = ", ".join([*map(str, self._ports), *self._paths])
             raise UnavailableError(f"accept queues: no listening socket at {listening}")
+        if any(each.inode not in self._limits for each in present):
+            self._read_limits(present)
+        found: Values = {}
+        for each in sorted(present):
+            name = self._name(each)
+            found["accept_queue", name] = each.queued
+            limit = self._limits[each.inode]
+            if limit is not None:
+                found["accept_queue_limit", name] = limit
         return found
 
+    def _read_limits(self, present: Sequence[Listener]) -> None:
+        text = ""
+        try:
+            text = self._run_tool(["ss", "-Hltne"]) if self._ports else ""
+            limits = {int(inode): int(limit) for limit, inode in _TCP_LIMIT.findall(text)}
+            text = self._run_tool(["ss", "-Hlx"]) if self._paths else ""
+            limits.update((int(inode), int(limit)) for limit, inode in _UNIX_LIMIT.findall(text))
+        except UnavailableError as error:
+            self.problem, limits = f"limits of accept queues: {error}", {}
+        self._limits = {each.inode: limits.get(each.inode) for each in present}
+
     def _name(self, listener: Listener) -> str:
-        key = listener.address, listener.inode
-        if key not in self._names:
-            before = sum(address == listener.address for address, _ in self._names)
-            self._names[key] = f"{listener.address}#{before + 1}" if before else listener.address
-        return self._names[key]
-
-
-class NetworkConnections(NetworkSockets):
-    """The numbers of connections to listening sockets in one network namespace.
-
-    For each request the kernel walks its table of all connections, also those in TIME-WAIT: 7 ms where it is empty.
-    """
-
-    def __init__(self, network: Optional[int]) -> None:
-        super().__init__(network)
-        self._by_port: Dict[int, int] = {}
-        self._by_path: Dict[str, int] = {}
-
-    def add(self, at: SocketAddress) -> None:
-        """Add a socket. Raises UnavailableError."""
-        with self._lock:
-            self._open()
-            if at.tcp is not None:
-                self._ports.add(at.tcp[1])
-            elif at.unix is not None:
-                self._paths.add(at.unix)
-
-    def count(self, at: SocketAddress) -> Values:
-        """Return the number of connections to one of the sockets, as last counted. Raises UnavailableError."""
-        with self._lock:
-            if at.tcp is not None:
-                name, count = str(at.tcp[1]), self._by_port.get(at.tcp[1])
-            else:
-                name, count = str(at.unix), self._by_path.get(at.unix or "")
-            if count is None:
-                raise UnavailableError(f"connections: those to {name} were not counted")
-            return {("connections_established", name): count}
-
-    def _read(self, diag: SockDiag) -> None:
-        self._by_port, self._by_path = {}, {}
-        if self._ports:
-            self._by_port = diag.tcp_established(self._ports)
-        if self._paths:
-            self._by_path = diag.unix_established(self._paths)
-
-
-class EstablishedConnections(SocketsByNetwork[NetworkConnections]):
-    """The connections to the listening sockets of all services."""
-
-    kind = NetworkConnections
+        if listener.inode not in self._names:
+            before = sum(name.partition("#")[0] == listener.address for name in self._names.values())
+            self._names[listener.inode] = f"{listener.address}#{before + 1}" if before else listener.address
+        return self._names[listener.inode]
 
 
 class Connections(Collector):
-    """The connections to one listening socket."""
+    """The established connections to the sockets of a service."""
 
-    def __init__(self, at: SocketAddress, established: NetworkConnections) -> None:
-        self._at = at
-        self._established = established
-        established.add(at)
+    def __init__(self, listeners: Sequence[SocketAddress], run_tool: RunTool, pid: Optional[int]) -> None:
+        super().__init__()
+        self._run_tool = run_tool
+        self._ports = [each.tcp[1] for each in listeners if each.tcp is not None]
+        self._paths = [each.unix for each in listeners if each.unix is not None]
+        self.files = [KernelFile(f"/proc/{pid or 'self'}/net/unix")] if self._paths else []
 
     def sample(self) -> Values:
-        """Return the number of connections, as last counted."""
-        return self._established.count(self._at)
+        """Return the number of connections by port and path. Raises UnavailableError."""
+        found: Values = {}
+        if self._ports:
+            wanted = " or ".join(f"sport = :{port}" for port in self._ports)
+            text = self._run_tool(["ss", "-Htn", "state", "established", f"( {wanted} )"])
+            of_lines = [line.split()[2].rpartition(":")[2] for line in text.splitlines()]
+            found.update({("connections_established", str(port)): of_lines.count(str(port)) for port in self._ports})
+        for file in self.files:
+            ends = [line.split(None, 7)[5:] for line in file.read().decode(errors="surrogateescape").splitlines()[1:]]
+            for path in self._paths:
+                count = sum(1 for end in ends if end[0] == "03" and end[2:] == [path])
+                found["connections_established", path] = count
+        return found

@@ -158,12 +158,13 @@ def _sockets(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
             state = TCP_STATES.get(field[3], field[3])
-            address, port = _kernel_endpoint(field[1], family)
-            peer = None if state in (TCP_LISTEN, UDP_BOUND) else with_port(*_kernel_endpoint(field[2], family))
+            address, port = kernel_endpoint(field[1], family)
+            peer = None if state in (TCP_LISTEN, UDP_BOUND) else with_port(*kernel_endpoint(field[2], family))
             yield int(field[9]), ops.PortOwner(port, address, int(field[7]), None, None, state, peer)
 
 
-def _kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
+def kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
+    """Convert an address and a port of /proc/net/tcp to the usual notation."""
     address, _, port = text.rpartition(":")
     return kernel_address(address, family), int(port, 16)
 

@@ -27,7 +27,7 @@ class TelemetryMetric:
     text: str
     sparse: bool = False
     """True for a figure that costs too much CPU time to be sampled at each edge of a slice. A server's own page is read
-    at the interval, and context switches within a budget."""
+    at the interval, and context switches before and after the load."""
 
     @property
     def grows(self) -> bool:
@@ -46,7 +46,6 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("cpu_frequency_hz", "Hz", "core", "clock rate, at three points of the window"),
     TelemetryMetric("cpu_loop_s", "s", "core", "CPU time of a small fixed loop: shows slow cores"),
     TelemetryMetric("load1", "1", None, "load average over a minute"),
-    TelemetryMetric("memory_available_bytes", "B", None, "memory available without swapping"),
     TelemetryMetric("memory_used_bytes", "B", None, "memory that is not available"),
     TelemetryMetric("swap_read_bytes_total", "B", None, "paging: read from swap"),
     TelemetryMetric("swap_written_bytes_total", "B", None, "paging: written to swap"),
@@ -57,22 +56,15 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("net_sent_bytes_total", "B", "interface", "sent, including headers"),
     TelemetryMetric("net_received_packets_total", "1", "interface", "packets received"),
     TelemetryMetric("net_sent_packets_total", "1", "interface", "packets sent"),
-    TelemetryMetric("net_received_drops_total", "1", "interface", "received packets dropped"),
-    TelemetryMetric("net_sent_drops_total", "1", "interface", "packets dropped before sending"),
     TelemetryMetric("context_switches_total", "1", None, "context switches of all cores"),
-    TelemetryMetric("interrupts_total", "1", None, "interrupts of all cores"),
     TelemetryMetric("tcp_sockets", "1", "state", "established, in_use, orphaned, time_wait, allocated"),
     TelemetryMetric("tcp_active_opens_total", "1", None, "connections opened by programs of the host (ActiveOpens)"),
     TelemetryMetric("tcp_passive_opens_total", "1", None, "connections that arrived at its listeners (PassiveOpens)"),
-    TelemetryMetric("tcp_retransmits_total", "1", None, "retransmitted segments (RetransSegs)"),
     TelemetryMetric("listen_overflows_total", "1", None, "accept queue full (ListenOverflows)"),
     TelemetryMetric("listen_drops_total", "1", None, "connections dropped at a listener (ListenDrops)"),
-    TelemetryMetric("syn_cookies_sent_total", "1", None, "SYN cookies sent (SyncookiesSent)"),
     TelemetryMetric("req_queue_full_cookies_total", "1", None, "TCPReqQFullDoCookies"),
     TelemetryMetric("req_queue_full_drops_total", "1", None, "TCPReqQFullDrop"),
     TelemetryMetric("udp_received_total", "1", None, "datagrams given to programs (InDatagrams), of IPv4 and IPv6"),
-    TelemetryMetric("udp_sent_total", "1", None, "datagrams, or batches of them with GSO (OutDatagrams)"),
-    TelemetryMetric("udp_in_errors_total", "1", None, "datagrams not given to a program, for any reason (InErrors)"),
     TelemetryMetric("udp_receive_buffer_errors_total", "1", None, "receive buffer of a socket full (RcvbufErrors)"),
     TelemetryMetric("udp_send_buffer_errors_total", "1", None, "send buffer of a socket full (SndbufErrors)"),
     TelemetryMetric("cgroup_periods_total", "1", None, "periods of the host's CPU quota (nr_periods)"),
@@ -94,7 +86,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("processes", "1", None, "processes of the tree"),
     TelemetryMetric("threads", "1", None, "threads of the tree"),
     TelemetryMetric("rss_bytes", "B", None, "resident memory of the tree"),
-    TelemetryMetric("open_files", "1", None, "open file descriptors of the tree"),
     TelemetryMetric("voluntary_switches_total", "1", None, "voluntary context switches", sparse=True),
     TelemetryMetric("involuntary_switches_total", "1", None, "context switches forced by the kernel", sparse=True),
     TelemetryMetric(
@@ -106,9 +97,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric("accept_queue", "1", "socket", "connections waiting to be accepted (Recv-Q)"),
     TelemetryMetric("accept_queue_limit", "1", "socket", "maximum that may wait (Send-Q)"),
-    TelemetryMetric(
-        "syn_flood_warnings_total", "1", None, "kernel's log, where it may be read: `Possible SYN flooding` on its port"
-    ),
     TelemetryMetric("connections_established", "1", "port", "at three points of the window"),
     TelemetryMetric("requests_total", "1", "process", "requests served, as counted by the server", sparse=True),
     TelemetryMetric("connections_accepted_total", "1", "process", "as counted by the server", sparse=True),
@@ -143,7 +131,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
         "Go: waits of goroutines for locks (/sync/mutex/wait/total)",
         sparse=True,
     ),
-    TelemetryMetric("nginx_connections", "1", "state", "active, reading, writing, waiting (stub_status)", sparse=True),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
     TelemetryMetric(
         "noise_connections", "1", "kind", "slow and broken clients: open connections (slow_readers, half_open)"
@@ -157,7 +144,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
         "Node: time that the loop was active (eventLoopUtilization)",
         sparse=True,
     ),
-    TelemetryMetric("event_loop_lag_s", "s", "process", "Node: 99th percentile of the loop's delay", sparse=True),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""
 

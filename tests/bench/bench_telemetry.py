@@ -10,13 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import pandas as pd
-import psutil
 
-from benchkit.agent.cpu_collectors import Cores
-from benchkit.agent.memory_collectors import Disks, Memory
-from benchkit.agent.network_collectors import Interfaces
 from benchkit.agent.operations import ProcessSpec, ToFile
-from benchkit.agent.process_collectors import read_process
 from benchkit.agent.telemetry import Telemetry
 from benchkit.comparison.ratios import block_ratios
 from benchkit.hosts.connections import Hosts, connect_all
@@ -191,25 +186,3 @@ def cost_us(look: Callable[[], object]) -> float:
     for _ in range(LOOKS):
         look()
     return (time.process_time() - began) / LOOKS * 1e6
-
-
-def test_collectors_take_less_cpu_than_psutil() -> None:
-    """Compare the collectors, which read the kernel directly because they run in every sample, with psutil."""
-    process = psutil.Process()
-
-    def of_process() -> object:
-        with process.oneshot():
-            return process.cpu_times(), process.memory_info(), process.num_threads()
-
-    pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
-        "cores": (Cores().sample, lambda: (psutil.cpu_times(percpu=True), psutil.cpu_stats())),
-        "interfaces": (Interfaces().sample, lambda: psutil.net_io_counters(pernic=True, nowrap=False)),
-        "memory": (Memory().sample, psutil.virtual_memory),
-        "disks": (Disks().sample, lambda: psutil.disk_io_counters(perdisk=True, nowrap=False)),
-        "a process": (lambda: read_process(process.pid), of_process),
-    }
-    print()
-    for name, (collector, psutil_call) in pairs.items():
-        collector_us, psutil_us = cost_us(collector), cost_us(psutil_call)
-        print(f"{name}: {collector_us:.0f} µs, psutil {psutil_us:.0f} µs")
-        assert collector_us < psutil_us

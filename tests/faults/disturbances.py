@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from benchkit.agent.sampler import measure_loop
+from benchkit.agent.telemetry import measure_loop
 from benchkit.errors import BenchkitError
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 import psutil
@@ -20,14 +19,13 @@ from benchkit.agent.cgroup_accounting import Cgroup, CgroupMount, CpuSplitter
 from benchkit.agent.cgroups import cpu_quota, group_folders
 from benchkit.agent.collector import UnavailableError, number_after
 from benchkit.agent.common import parse_cpu_list
-from benchkit.agent.cpu_collectors import Cores, Frequency
+from benchkit.agent.host_collectors import Frequency, parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
-from benchkit.agent.process_collectors import ProcessTrees
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, SamplingSchedule, Tick
-from benchkit.agent.sampler import CoreSpeedSampler, Sampler
 from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, expvar, nginx, node
-from benchkit.agent.socket_collectors import ListeningSockets
+from benchkit.agent.socket_collectors import Listener, has_other_state, tcp_listeners, unix_listeners
+from benchkit.agent.telemetry import CoreSpeedSampler, Problems
 from benchkit.models.telemetry import TELEMETRY_METRICS
 
 LONG_S = 60.0
@@ -50,15 +48,11 @@ def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes)
     assert nginx(page, BenchkitRequests(requests=5, connections=2)) == {
         ("requests_total", None): 31070460,
         ("connections_accepted_total", None): 16630946,
-        ("nginx_connections", "active"): 290,
-        ("nginx_connections", "reading"): 6,
-        ("nginx_connections", "writing"): 178,
-        ("nginx_connections", "waiting"): 106,
     }
 
 
 def test_a_missing_value_of_a_worker_is_absent() -> None:
-    page = b'{"workers": {"31": {"requests": 7, "event_loop_lag_p99_s": null}, "32": {"requests": 0}}}'
+    page = b'{"workers": {"31": {"requests": 7, "heap_bytes": null}, "32": {"requests": 0}}}'
     assert node(page, BenchkitRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
 
 
@@ -67,7 +61,7 @@ def test_what_servers_count_themselves_is_sparse() -> None:
         b'{"requests": 7, "tls": {"handshakes": 4, "resumed": 1}, "connections": {"accepted": 3, "open": 2}, "runtime": {"goroutines": 5, "heap_live_bytes": 4096, '
         b'"gc_cycles": 2, "gc_pause_s": 0.1, "gc_cpu_s": 0.2, "allocated_bytes": 512, "mutex_wait_s": 0.3, "scheduler_latencies": [{"low_s": 0, "high_s": 1e-6, "count": 2}]}}'
     )
-    workers = b'{"workers": {"31": {"event_loop_lag_p99_s": 0.1, "event_loop_active_s": 0.5}}}'
+    workers = b'{"workers": {"31": {"event_loop_active_s": 0.5}}}'
     own = BenchkitRequests(1, 1)
     found = {**expvar(go, own), **node(workers, own), **nginx(NGINX, own)}
     sparse = {name for name, metric in TELEMETRY_METRICS.items() if metric.sparse}
@@ -251,73 +245,21 @@ def test_the_kernels_lists_of_cpus_are_parsed() -> None:
     assert parse_cpu_list("") == []
 
 
-def test_a_missed_tick_is_skipped() -> None:
-    schedule = SamplingSchedule(0.02)
-    times: list[float] = []
-    for _ in schedule.ticks():
-        times.append(time.monotonic())
-        if len(times) == 2:
-            time.sleep(0.07)
-        if len(times) == 5:
-            schedule.stop()
-    intervals = [later - earlier for earlier, later in pairwise(times)]
-    assert intervals[1] >= 0.07
-    assert sum(intervals) >= 0.02 * 6, "three ticks fell into the pause and are skipped"
-
-
 def test_a_requested_tick_starts_after_its_request() -> None:
     schedule = SamplingSchedule(60)
     times: list[float] = []
 
-    ticks = schedule.ticks()
-    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in ticks))
+    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in schedule.ticks()))
     thread.start()
     for _ in range(20):
         asked = time.monotonic()
-        assert schedule.tick_now(LONG_S)
+        assert schedule.wait(schedule.request(), LONG_S)
         assert times[-1] >= asked
     schedule.stop()
     thread.join(LONG_S)
     assert not thread.is_alive()
     assert 20 <= len(times) <= 21, "the first may be a requested one"
-    assert schedule.tick_now(0), "no thread follows any more"
-
-
-class RecordingTrees(ProcessTrees):
-    """Empty process trees that record the time of their refresh."""
-
-    def __init__(self) -> None:
-        self.seen_ns = 0
-
-    def refresh(self) -> None:
-        self.seen_ns = time.monotonic_ns()
-
-    def close(self) -> None:
-        pass
-
-
-def test_a_sample_has_the_instant_at_which_the_cores_are_read(tmp_path: Path) -> None:
-    # Finding processes takes a variable time, during which idle cores would appear busy.
-    schedule, trees = SamplingSchedule(60), RecordingTrees()
-    recorder = Recorder(tmp_path / "samples", {})
-    sampler = Sampler(schedule, recorder, trees, ListeningSockets())
-    sampler.add(None, [Cores])
-    sampler.start()
-    assert schedule.tick_now(LONG_S)
-    schedule.stop()
-    sampler.join(LONG_S)
-    recorder.close({})
-    lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
-    instants = [each["t_ns"] for each in lines if "t_ns" in each]
-    assert instants
-    assert instants[-1] >= trees.seen_ns
-
-
-def test_scheduled_instants_come_before_regular_ones() -> None:
-    schedule = SamplingSchedule(60)
-    schedule.tick_at([time.monotonic_ns() - 1, time.monotonic_ns()])
-    ticks = schedule.ticks()
-    assert [next(ticks) for _ in range(2)] == [Tick.SCHEDULED, Tick.SCHEDULED]
+    assert schedule.wait(schedule.request(), 0), "no thread follows any more"
 
 
 def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
@@ -339,16 +281,62 @@ def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypat
     (core, *_), has_ended = sorted(os.sched_getaffinity(0)), 1023
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, has_ended})
     recorder = Recorder(tmp_path / "samples", {})
-    speeds = CoreSpeedSampler(60, recorder)
+    problems = Problems()
+    speeds = CoreSpeedSampler(60, recorder, problems)
     speeds.start()
     deadline = time.monotonic() + LONG_S
-    while speeds.problem() is None and time.monotonic() < deadline:
+    while not problems and time.monotonic() < deadline:
         time.sleep(0.01)
     speeds.stop()
     speeds.join()
     recorder.close({})
-    problem = speeds.problem()
-    assert problem is not None
+    (problem,) = problems
     assert problem.startswith(f"core {has_ended}: its speed was not measured")
     assert "Invalid argument" in problem
     assert "do not change the agent's CPU affinity" in problem
+
+
+TCP = b"""\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:1F90 00000000:0000 0A 00000000:00000007 00:00000000 00000000     0        0 501 1 0 100 0 0 10 0
+   1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 502 1 0 100 0 0 10 0
+   2: 0100007F:1F90 0100007F:E48C 01 00000000:00000003 00:00000000 00000000     0        0 0 1 0 20 0 0 10 -1
+"""
+UNIX = b"""\
+Num       RefCount Protocol Flags    Type St Inode Path
+00000000969f8044: 00000003 00000000 00000000 0001 03 450907
+0000000029c99bca: 00000003 00000000 00000000 0001 02     0 /run/app.sock
+00000000d9ef3d17: 00000002 00000000 00010000 0001 01 450904 /run/app.sock
+000000004ac2a843: 00000003 00000000 00000000 0001 03 450906 /run/app.sock
+"""
+
+
+def test_accept_queues_are_read_from_the_lists_of_sockets() -> None:
+    assert list(tcp_listeners(TCP, socket.AF_INET, [8080])) == [Listener(501, "0.0.0.0:8080", 7)]
+    assert list(unix_listeners(UNIX, ["/run/app.sock", "/run/none"])) == [Listener(450904, "/run/app.sock", 1)]
+    assert has_other_state(TCP)
+    assert not has_other_state(TCP[: TCP.index(b"   2:")])
+
+
+def test_the_kernels_counters_are_parsed() -> None:
+    assert parse_cores(b"\ncpu  9 9\ncpu0 100 100 300 400 1 2 3 4 0 0\nctxt 7\n\n0.50 0.40 0.30 1/99 123\n") == {
+        ("cpu_user_s_total", "0"): 200 / TICKS,
+        ("cpu_system_s_total", "0"): 300 / TICKS,
+        ("cpu_idle_s_total", "0"): 400 / TICKS,
+        ("cpu_iowait_s_total", "0"): 1 / TICKS,
+        ("cpu_irq_s_total", "0"): 2 / TICKS,
+        ("cpu_softirq_s_total", "0"): 3 / TICKS,
+        ("cpu_steal_s_total", "0"): 4 / TICKS,
+        ("context_switches_total", None): 7,
+        ("load1", None): 0.5,
+    }
+    snmp = b"Tcp: ActiveOpens CurrEstab\nTcp: 5 3\nUdp: InDatagrams NoPorts\nUdp: 10 1\n\nUdp6InDatagrams   4\n"
+    assert parse_protocols(snmp) == {
+        ("tcp_active_opens_total", None): 5,
+        ("tcp_sockets", "established"): 3,
+        ("udp_received_total", None): 14,
+    }
+    sockstat = b"TCP: inuse 5 orphan 0 tw 2 alloc 9 mem 1\nUDP: inuse 1\nTCP6: inuse 3\n"
+    assert parse_sockets(sockstat)["tcp_sockets", "in_use"] == 8
+    memory = b"\nMemTotal:  100 kB\nMemAvailable:  40 kB\npswpin 0\npswpout 1\npgmajfault 2\n"
+    assert parse_memory(memory)["memory_used_bytes", None] == 60 * 1024
