@@ -87,7 +87,7 @@ def plugins(*, json: Json = False) -> None:
     from dataclasses import asdict
     from itertools import chain
 
-    from benchkit.comparison.diagnoses.registry import DIAGNOSES
+    from benchkit.comparison.diagnoses.rules import DIAGNOSES
     from benchkit.judge.checks.registry import CHECKS
     from benchkit.loadtools.formats import FORMATS
     from benchkit.loadtools.registry import TOOLS

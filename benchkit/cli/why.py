@@ -11,7 +11,7 @@ from benchkit.cli.options import Json, StoreToRead, complete_run
 
 if TYPE_CHECKING:
     from benchkit.comparison.components import CellPart, Component
-    from benchkit.comparison.diagnoses.diagnosis import Cause
+    from benchkit.comparison.diagnoses.causes import Cause
     from benchkit.comparison.runs.run_data import RunData
 
 TITLES = {

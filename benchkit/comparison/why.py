@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from benchkit import units
 from benchkit.comparison.component_costs import REST, SUM
 from benchkit.comparison.components import ALLOWED, CORES, COST, DIVISORS, CellPart, Component, finest_parts
-from benchkit.comparison.diagnoses.diagnosis import Cause
+from benchkit.comparison.diagnoses.causes import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
 PART, PRECISION = 0.1, 1 / 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-from benchkit.comparison.diagnoses.diagnosis import Cause, Diagnosis, Symptom
-from benchkit.comparison.diagnoses.evidence import CellEvidence, DiagnosisTables
-from benchkit.comparison.diagnoses.registry import DIAGNOSES
+from benchkit.comparison.diagnoses.evidence import CellEvidence, Diagnosis, DiagnosisTables, Symptom
+from benchkit.comparison.diagnoses.rules import DIAGNOSES
 from benchkit.comparison.runs.run_data import RunData
+from benchkit.models.base import Frozen
 from benchkit.registry import describe_failure
 from benchkit.stats.cell_pairs import ComparedCells, between_runs, compared_with_baseline
 
@@ -16,6 +16,20 @@ logger = logging.getLogger(__name__)
 
 GENERAL = ("waits", "context-switches")
 """Diagnoses that a more specific one explains: each is omitted after an earlier diagnosis of the same cell."""
+
+
+class Cause(Frozen):
+    """A symptom that one of two compared cells has alone: `subject_id` is that cell."""
+
+    cell_id: str
+    baseline_id: str
+    subject_id: str
+    code: str
+    symptom: Symptom
+
+    def is_of(self, pair: ComparedCells) -> bool:
+        """Return True for a cause of the difference between these cells."""
+        return (self.cell_id, self.baseline_id) == (pair.cell_id, pair.baseline)
 
 
 def causes_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Cause, ...]:
@@ -59,13 +73,19 @@ def causes_between_runs(
 def _symptoms(diagnosis: Diagnosis, cell: CellEvidence, other: CellEvidence) -> list[Symptom]:
     """Return the symptoms that a diagnosis finds in a cell; none, and a warning in the log, if a plugin's one fails."""
     try:
-        return list(diagnosis.find(cell, other))
+        found = list(diagnosis.find(cell, other))
     except Exception as error:
         plugin = DIAGNOSES.plugin(diagnosis.code)
         if plugin is None:
             raise
         logger.warning("diagnosis %s of %s failed: %s", plugin.name, plugin.package, describe_failure(error))
         return []
+    return [
+        each.model_copy(
+            update={"text": each.text or diagnosis.text, "next_step": each.next_step or diagnosis.next_step}
+        )
+        for each in found
+    ]
 
 
 def _causes_of_pair(pair: ComparedCells, cell: CellEvidence, baseline: CellEvidence) -> Iterator[Cause]:

@@ -1,9 +1,14 @@
-"""Evidence that diagnoses read: what is stored about the measured trials of a cell."""
+"""Interface of a diagnosis, and the evidence that diagnoses read: what is stored about the trials of a cell.
+
+A diagnosis compares the evidence of a cell with another cell's, and yields symptoms of the first. It says nothing where
+evidence is missing or weak. A symptom of both cells explains no difference between them: only a symptom of one cell
+alone becomes a cause. A diagnosis never changes a verdict or a ratio.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,11 +18,36 @@ from benchkit.comparison.runs.increases import increases_of, of_servers
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.runs.worker_balance import WorkerBalance, worker_balances
 from benchkit.errors import InputError
+from benchkit.models.base import Frozen
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, RPS
 from benchkit.models.run import CellRecord, HostRecord
 from benchkit.models.trial import ServiceRecord, TrialRecord
 from benchkit.stats.samples import Exclusion, Reals, excluded_ids
+
+
+class Symptom(Frozen):
+    """Observation of a diagnosis in a cell: clauses after the name of the cell, with figures in `evidence`."""
+
+    service: str | None = None
+    """Service that it is about; None: the cell as a whole."""
+    text: str = ""
+    """Cause as a predicate: `opens a connection to its upstream for nearly every request`; empty: the diagnosis's."""
+    evidence: str
+    """Figures that show it, as a clause."""
+    next_step: str = ""
+    """Next step, as a sentence; empty: the diagnosis's."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One known cause, and the function that sees it in a cell beside another."""
+
+    code: str
+    find: Callable[[CellEvidence, CellEvidence], Iterator[Symptom]] = field(repr=False)
+    text: str = ""
+    next_step: str = ""
+
 
 WAITED = frozenset({"server-idle", "throttled"})
 """Checks whose findings diagnoses explain: they exclude a trial from ratios, and its evidence stays good."""
@@ -170,6 +200,15 @@ class CellEvidence:
         rows = rows[rows["trial_id"].isin(self.trials["trial_id"])].sort_values("low_s")
         return Latencies(*(rows[name].to_numpy(dtype=np.float64) for name in ("low_s", "high_s", "count")))
 
+    def is_far_from_queue(self, low_s: float, high_s: float) -> bool:
+        """Return True where a request on each connection takes another time than this, so that no queue explains it.
+
+        Rate and connections give that time, by Little's law. At a target rate connections may be idle.
+        """
+        closed = self.trials[self.trials["rate_requested"].isna()]
+        cycle_s = (closed["connections"].astype("float64") / closed[RPS].astype("float64")).mean()
+        return not low_s / MARGIN <= cycle_s <= high_s * MARGIN
+
     def share_of(self, category: str, service: str) -> Reals:
         """Return the share of a category in each profile of a service."""
         rows = self.tables.shares
@@ -271,3 +310,13 @@ def all_above(values: Reals, others: Reals, times: float) -> bool:
     if not len(values) or not len(others):
         return False
     return bool(values.min() > others.max() and values.mean() >= times * others.mean())
+
+
+AS_BUSY = 0.8
+"""Share of the other cell's CPU cores from which on a cell is about as busy."""
+
+
+def is_as_busy(cell: CellEvidence, other: CellEvidence) -> bool:
+    """Return True where a cell uses about as many cores as the other, or more: an idle server behaves otherwise."""
+    own, theirs = mean(cell.cores_used), mean(other.cores_used)
+    return own is not None and theirs is not None and own >= AS_BUSY * theirs

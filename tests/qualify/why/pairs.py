@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchkit.comparison.components import LOGARITHMIC, Component, components_of, finest_parts
-from benchkit.comparison.diagnoses.causes import causes_of
-from benchkit.comparison.diagnoses.diagnosis import Cause
+from benchkit.comparison.diagnoses.causes import Cause, causes_of
 from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.why import is_shown
 from benchkit.store.store import Store
@@ -182,7 +181,8 @@ PAIRS = (
         cause("upstream-connections"),
     ),
     CausePair("a cache that answers", behind_nginx(), behind_nginx(cache_s=60), cause("cached-answers")),
-    CausePair("Nagle with delayed acknowledgements", go("pieces"), go("nagle"), cause("nagle"), FEW),
+    # A queue of 40 ms looks the same where all requests are delayed: the next step of `waits` names both.
+    CausePair("Nagle with delayed acknowledgements", go("pieces"), go("nagle"), cause("nagle", "waits"), FEW),
     CausePair(
         "a quota of a quarter",
         go("loop"),

@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.comparison.diagnoses.causes import causes_of
-from benchkit.comparison.diagnoses.diagnosis import Cause
+from benchkit.comparison.diagnoses.causes import Cause, causes_of
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion

@@ -13,7 +13,7 @@ from benchkit.comparison.answer import WHY_UNKNOWN
 from benchkit.comparison.compare import answer_of_run
 from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
 from benchkit.comparison.diagnoses.evidence import CellEvidence
-from benchkit.comparison.diagnoses.registry import DIAGNOSES
+from benchkit.comparison.diagnoses.rules import DIAGNOSES
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause
 from benchkit.stats.cell_pairs import ComparedCells
@@ -215,7 +215,7 @@ def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> Non
     trials = [f"r1.{CELL}.b{block}".replace("=", "-") for block in BLOCKS]
     excluded = [Exclusion(trial, "invalid: server-idle", None, frozenset({"server-idle"})) for trial in trials]
     answer = answer_of_run(compared(tmp_path, *sides, exclusions=excluded))
-    assert answer.sentences[-1].startswith("A known cause: cell waits in each request without using the CPU")
+    assert answer.sentences[-1].startswith("A known cause: cell waits without using the CPU")
 
 
 def test_a_full_thread_is_a_cause_where_the_other_cell_uses_more_cores(tmp_path: Path) -> None:
@@ -248,3 +248,60 @@ def test_between_runs_a_cause_is_one_that_the_reference_lacks(tmp_path: Path) ->
     assert (cause.code, cause.subject_id, cause.baseline_id) == ("file-writes", f"r2/{CELL}", f"r1/{CELL}")
     assert causes_between_runs(before, after, [CELL], BASELINE) == (cause,)
     assert causes_between_runs(before, slower, [CELL], BASELINE) == ()
+
+
+def busy(cores: float) -> dict[str, object]:
+    """Return the column of a server that uses this many cores."""
+    return {"server_cpu_s_per_request": cores / RPS}
+
+
+SLEEPS = {("voluntary_switches_total", "app"): 1.2 * RPS}
+LATE = ((0.0002, 0.0004, 80), (0.041, 0.043, 20))
+LOST = {("listen_drops_total", None): 3.0}
+IMITATIONS: dict[str, tuple[Side, Side]] = {
+    "64 connections at 1,430/s take 45 ms each, as gunicorn's did": (
+        Side(latency=LATE, columns={"connections": 64 * RPS / 1430}),
+        Side(latency=(FAST,)),
+    ),
+    "nearly all requests take 41 to 43 ms, as a pool of 8 with 5 ms each": (
+        Side(latency=((0.0002, 0.0004, 20), (0.041, 0.043, 980)), service={"quota": None, "cpus": ()}),
+        Side(latency=(FAST,)),
+    ),
+    "a second for each connection, beside a few lost attempts": (
+        Side(LOST, latency=(FAST, (1.0, 1.1, 2)), columns={"connections": 1.05 * RPS}),
+        Side(latency=(FAST,)),
+    ),
+    "requests that queue for a period of a quota, without one": (
+        Side(latency=(FAST, (0.06, 0.09, 500)), columns={"connections": 0.07 * RPS}),
+        Side(latency=(FAST,)),
+    ),
+    "a server without a queue sleeps after each request": (
+        Side(SLEEPS, columns=busy(0.4)),
+        Side({("voluntary_switches_total", "app"): 0.2 * RPS}, columns=busy(0.9)),
+    ),
+    "a server that waits lets its cores clock down": (
+        Side(states={("cpu_frequency_hz", None, "0"): 2.0e9}, columns=busy(0.4)),
+        Side(states={("cpu_frequency_hz", None, "0"): 2.5e9}, columns=busy(0.9)),
+    ),
+    "one trial of a server that waits happens to use a core": (
+        Side({("cpu_s_total", "app"): 0.8}, service={"cpus": (0, 1)}, columns=busy(1.0)),
+        Side(service={"cpus": (0, 1)}, columns=busy(1.8)),
+    ),
+    "all requests wait for the CPU, on many connections": (
+        Side(latency=((0.04, 0.0405, 900),), columns={"connections": 800}),
+        Side(latency=(FAST,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(IMITATIONS))
+def test_what_a_queue_alone_explains_is_no_cause(case: str, tmp_path: Path) -> None:
+    assert codes(tmp_path, *IMITATIONS[case]) == []
+
+
+def test_waiting_for_workers_is_not_called_a_wait_of_each_request(tmp_path: Path) -> None:
+    """64 connections on 8 slots of 5 ms: each takes 40 ms, as delayed acknowledgements would."""
+    symptom = only_cause(tmp_path, Side(latency=((0.039, 0.041, 900),)), Side(latency=(FAST,))).symptom
+    assert symptom.text == "waits without using the CPU"
+    assert "workers that all connections queue for" in symptom.next_step
+    assert "40 ms may be delayed acknowledgements" in symptom.next_step
