@@ -215,10 +215,7 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
             {"block": trial.block, "position": trial.position, "cell_id": trial.cell_id, "kind": trial.kind}
             for trial in plan.planned_trials
         ],
-        "builds": [
-            {"program": b.program, "target": b.target, "go_version": b.go_version, "hosts": b.hosts}
-            for b in plan.builds
-        ],
+        "builds": [{"program": b.program, "target": b.target, "hosts": b.hosts} for b in plan.builds],
         "sudo": [{"host": each.host, "when": each.when, "argv": each.argv} for each in plan.sudo],
         "notices": plan.notes,
         "obstacles": [str(error) for error in errors],

@@ -26,7 +26,7 @@ from benchkit.plan.host_capabilities import (
 from benchkit.plan.model import PlannedCell, describe_cell
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.services.builds import BuiltFolder
+from benchkit.services.builds import builds_of
 from benchkit.services.external import CONTROLLER
 from benchkit.services.images import Image
 from benchkit.services.placement import ServicePlacement, is_loopback
@@ -212,15 +212,14 @@ def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     """Yield the cells, built; `same_as` is the first cell that is equal, in builds byte for byte."""
     first: dict[str, str] = {}
     for cell in cells:
-        builds = [folder.content for service in cell.services for folder in service.folders]
+        builds = [built for service in cell.services for built in builds_of(service)]
         if cell.unsupported is not None or not builds:
             yield cell
             continue
         text = describe_cell(cell)
         for content in builds:
-            if isinstance(content, BuiltFolder | Image):
-                sha256 = content.build().sha256
-                text = text.replace(repr(content), sha256)
-                text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
+            sha256 = content.build().sha256
+            text = text.replace(repr(content), sha256)
+            text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
         earlier = first.setdefault(text, cell.cell_id)
         yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)

@@ -176,7 +176,7 @@ class RunPlan:
     def builds(self) -> tuple[Build, ...]:
         """Programs to build: servers, load tools and reducers of their rows."""
         return list_builds(
-            [(service.host, file) for cell in self.cells for service in cell.services for file in service.placed]
+            [(service.host, file) for cell in self.cells for service in cell.services for file in service.files]
             + [
                 (generator.host, file)
                 for cell in self.cells

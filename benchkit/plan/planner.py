@@ -27,10 +27,8 @@ from benchkit.plan.records import cell_record
 from benchkit.plan.reserved_ports import plan_reserved_ports
 from benchkit.plan.service_validation import (
     build_services,
-    download_node_releases,
     validate_configs,
     validate_engines,
-    validate_go_releases,
 )
 from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
 from benchkit.scenario.cells import missing_secrets, validate_generators
@@ -59,7 +57,6 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
     Raises an error only where there is no plan at all.
     """
     seed = experiment.scenario.seed if seed is None else seed
-    validate_go_releases(experiment)
     roles = require_roles(experiment, hosts.inventory)
     if (load_hosts := len(roles[LOAD_ROLE])) > experiment.scenario.roles[LOAD_ROLE].hosts:
         validate_generators(experiment, load_hosts)
@@ -75,7 +72,6 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
     tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
-    download_node_releases(cells)
     measured = order_trials(experiment, design, seed)
     needed_tuning = [each for each in tuning if each.host in required]
     needed_tuning += [

@@ -9,9 +9,9 @@ from benchkit.hosts.host import Host
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, CellRecord
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.services.builds import BuiltFolder
+from benchkit.services.builds import builds_of
 from benchkit.services.controller_files import content_sha256
-from benchkit.services.images import Image, LocalImage
+from benchkit.services.images import LocalImage
 
 
 def cell_record(cell: PlannedCell) -> CellRecord:
@@ -32,19 +32,18 @@ def cell_record(cell: PlannedCell) -> CellRecord:
 
 def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
     for service in cell.services:
-        for folder in service.folders:
-            if isinstance(folder.content, BuiltFolder | Image):
-                source = folder.content.source
-                yield (
-                    service.name,
-                    BuildRecord(
-                        ref=source.ref if source else None,
-                        commit=source.commit if source else None,
-                        diff_sha256=source.diff_sha256 if source else None,
-                        image=folder.content.name if isinstance(folder.content, LocalImage) else None,
-                        output_sha256=folder.content.build().sha256,
-                    ),
-                )
+        for built in builds_of(service):
+            source = built.source
+            yield (
+                service.name,
+                BuildRecord(
+                    ref=source.ref if source else None,
+                    commit=source.commit if source else None,
+                    diff_sha256=source.diff_sha256 if source else None,
+                    image=built.name if isinstance(built, LocalImage) else None,
+                    output_sha256=built.build().sha256,
+                ),
+            )
 
 
 def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:

@@ -1,52 +1,18 @@
-"""Validation of services that needs their hosts or the network, before anything is deployed.
-
-Programs on the hosts validate the configurations that they will read; releases of Go and Node must exist.
-"""
+"""Validation of services that needs their hosts, before anything is deployed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchkit.errors import BenchkitError, HostError, InputError, raise_faults
+from benchkit.errors import BenchkitError, HostError, raise_faults
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.plan.model import PlannedCell
-from benchkit.scenario.experiment import Experiment
-from benchkit.services.builds import BuiltFolder
+from benchkit.services.builds import Built, BuiltFolder, builds_of, unused_build
 from benchkit.services.container_engine import engine_name, proxy_fault, read_engine
 from benchkit.services.deploy import config_fault
-from benchkit.services.go_build import release_unavailable_reason
-from benchkit.services.go_servers import GoServerOptions
-from benchkit.services.images import Image
-from benchkit.services.node import NodeProgram
-from benchkit.services.service import ConfigTest, Container, ControllerFolder, Service
-
-
-def validate_go_releases(experiment: Experiment) -> None:
-    """Validate that the Go releases of the services exist. Raises InputError naming file, line and field."""
-    raise_faults(
-        service.source.fault(("go_version",), f"found {release!r}; there is no such release: {why}")
-        for cell in experiment.cells
-        for service in cell.services
-        if isinstance(service.options, GoServerOptions)
-        and (release := service.options.go_version) is not None
-        and (why := release_unavailable_reason(release))
-    )
-
-
-def download_node_releases(cells: Iterable[PlannedCell]) -> None:
-    """Download the Node releases of the cells, unless cached. Raises InputError naming file, line and field."""
-    faults: list[str] = []
-    for cell in cells:
-        for service in cell.services:
-            for file in service.files:
-                try:
-                    if isinstance(file.content, NodeProgram):
-                        file.content.path()
-                except InputError as error:
-                    faults.append(cell.spec.service(service.name).source.fault(("node_version",), error.summary))
-    raise_faults(faults)
+from benchkit.services.service import ConfigTest, Container, Service
 
 
 def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
@@ -55,21 +21,21 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
     A version that does not build, or of which its service uses nothing, makes its cell unsupported. Raises InputError
     naming file, line and field where no cell is left, and for such a fault in the files as they are.
     """
-    failures: dict[ControllerFolder, str] = {}
+    failures: dict[Built, str] = {}
     of_versions: list[str] = []
     of_files: list[str] = []
     built: list[PlannedCell] = []
     for cell in cells:
         why = None
         for service in cell.services if cell.unsupported is None else ():
-            for folder in service.folders:
-                fault = _build_fault(service, folder.content, failures)
+            for content in builds_of(service):
+                fault = _build_fault(service, content, failures)
                 if fault is None:
                     continue
                 field, reason = fault
                 message = cell.spec.service(service.name).source.fault((field,), reason)
-                if isinstance(folder.content, BuiltFolder | Image) and folder.content.source is not None:
-                    why = f"{service.name} at {folder.content.source.ref}: {reason}"
+                if content.source is not None:
+                    why = f"{service.name} at {content.source.ref}: {reason}"
                     of_versions.append(message)
                 else:
                     of_files.append(message)
@@ -79,10 +45,8 @@ def build_services(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
     return built
 
 
-def _build_fault(
-    service: Service, content: ControllerFolder, known: dict[ControllerFolder, str]
-) -> tuple[str, str] | None:
-    """Build a folder of a service, unless that failed before; return the option at fault, and why."""
+def _build_fault(service: Service, content: Built, known: dict[Built, str]) -> tuple[str, str] | None:
+    """Build a part of a service, unless that failed before; return the option at fault, and why."""
     if content not in known:
         try:
             content.read()
@@ -90,7 +54,7 @@ def _build_fault(
             known[content] = ": ".join(filter(None, (error.what, error.why)))
     if content in known:
         return "build", known[content]
-    return content.refusal(service) if isinstance(content, BuiltFolder) else None
+    return unused_build(content, service) if isinstance(content, BuiltFolder) else None
 
 
 def validate_engines(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:
@@ -136,7 +100,7 @@ def validate_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[Planned
                     unsupported = message
                 else:
                     source = cell.spec.service(service.name).source
-                    faults.append(source.fault((test.field,) if test.field else (), message))
+                    faults.append(source.fault((), message))
         validated.append(replace(cell, unsupported=unsupported))
     raise_faults(faults)
     return validated

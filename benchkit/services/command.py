@@ -6,7 +6,7 @@ import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
@@ -16,7 +16,7 @@ from benchkit.errors import FieldError, InputError, raise_faults
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
-from benchkit.services.builds import BUILD_TIMEOUT_S, BuiltFolder
+from benchkit.services.builds import BuiltFolder
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import TEMPLATE_SUFFIX, files_in, mode_of
 from benchkit.services.git_source import GitState, resolve_ref
@@ -27,9 +27,7 @@ from benchkit.services.service import (
     ReadyRequest,
     Service,
     ServiceFile,
-    ServiceFolder,
     ServiceProcess,
-    SetupCommand,
 )
 from benchkit.services.templates import CommandLine, fill_in, render_config, validate_template
 
@@ -72,11 +70,6 @@ class BuildOptions(Frozen):
         default_factory=dict,
         description="environment variables of the command, added to its machine's",
         examples=[{"GOTOOLCHAIN": "go1.22.10"}],
-    )
-    on: Literal["controller", "host"] = Field(
-        default="controller",
-        description="controller: here, with GOOS and GOARCH set to the host's platform; host: on the service's host, to "
-        "which the folder `from` is carried first",
     )
 
 
@@ -190,9 +183,8 @@ class CommandBackend(Backend[CommandOptions]):
     protocols = frozenset({"http1", "https1", "h2", "h2c", "h3"})
 
     def programs(self, options: CommandOptions) -> tuple[str, ...]:
-        """Return the program, and the program of a build on the host, unless they are in the service's own folder."""
-        first = [options.run[0], *([options.build.run[0]] if options.build and options.build.on == "host" else [])]
-        return tuple(dict.fromkeys(program for program in first if _is_of_host(program)))
+        """Return the program, unless it is in the service's own folder."""
+        return (options.run[0],) if _is_of_host(options.run[0]) else ()
 
     def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
@@ -211,10 +203,8 @@ class CommandBackend(Backend[CommandOptions]):
         return options.model_copy(update={"files": files, "build": build, "source": version})
 
     def local_files(self, options: CommandOptions) -> tuple[Path, ...]:
-        """Return the files to carry, and the sources of a build on the host."""
-        build = options.build
-        sources = [build.from_] if build is not None and build.on == "host" else []
-        return tuple(map(Path, (*options.files, *sources)))
+        """Return the files to carry."""
+        return tuple(map(Path, options.files))
 
     def render(self, request: RenderRequest[CommandOptions]) -> Service:
         """Return the service."""
@@ -231,14 +221,12 @@ class CommandBackend(Backend[CommandOptions]):
         argv = _argv(options.run, place, values, options.cwd)
         if options.build is None and options.cwd is None:
             _require_executable(options.run[0], argv[0], files)
-        sources, build_commands = _build_on_host(options, place)
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=(*files, *sources),
-            folders=_built_folders(options, place),
+            files=(*files, *_built_files(options, place)),
             process=ServiceProcess(
                 argv,
                 cpus,
@@ -248,7 +236,6 @@ class CommandBackend(Backend[CommandOptions]):
             ),
             endpoint=endpoint,
             parallelism=options.may_use_cpus,
-            setup_commands=build_commands,
             ready_timeout_s=options.ready.within_s,
             ready_request=options.ready.request,
             stop=options.stop.stop_signal,
@@ -269,8 +256,8 @@ def common_values(request: RenderRequest[ServiceOptions], cpus: Sequence[int]) -
 
 def _resolved_source(version: SourceOptions, build: BuildOptions | None, source: SourceMap) -> SourceOptions:
     """Return a version that exists and is built here. Raises InputError naming file, line and field."""
-    if build is None or build.on == "host":
-        message = "a version needs a build on the controller; to carry files as they are: build: {run: cp -r . {out}}"
+    if build is None:
+        message = "a version needs a build; to carry files as they are: build: {run: cp -r . {out}}"
         raise InputError(source.fault(("source",), message))
     version, state = existing_version(version, source)
     if not (Path(version.git) / build.from_).resolve().is_relative_to(state.repository.resolve()):
@@ -380,34 +367,15 @@ def _require_executable(written: str, program: str, files: Iterable[ServiceFile]
         raise FieldError("run", f"{written} is not executable", hint="chmod +x, or run its interpreter with it")
 
 
-def _built_folders(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFolder, ...]:
+def _built_files(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFile, ...]:
     build = options.build
-    if build is None or build.on == "host":
+    if build is None:
         return ()
     folder, state = Path(build.from_), None
     if options.source is not None:
         state, folder = options.source.checkout(build.from_)
-    built = BuiltFolder(build.run, folder, place.goos, place.goarch, state, tuple(sorted(_texts(build.env).items())))
-    return (ServiceFolder(place.folder, built),)
-
-
-def _build_on_host(
-    options: CommandOptions, place: ServicePlacement
-) -> tuple[tuple[ServiceFile, ...], tuple[SetupCommand, ...]]:
-    """Return the sources of a build on the host, and its command; both empty without such a build."""
-    build, folder = options.build, place.folder / "source"
-    if build is None or build.on == "controller":
-        return (), ()
-    try:
-        sources = files_in(Path(build.from_), folder)
-    except InputError as error:
-        raise FieldError("build.from", error.summary, hint=error.hint) from None
-    argv = _argv(build.run, place, {"out": str(place.folder)})
-    return sources, (SetupCommand(argv, BUILD_TIMEOUT_S, _texts(build.env), folder),)
-
-
-def _texts(variables: Mapping[str, str | float]) -> dict[str, str]:
-    return {name: str(value) for name, value in variables.items()}
+    env = tuple(sorted((name, str(value)) for name, value in build.env.items()))
+    return (ServiceFile(place.folder, BuiltFolder(build.run, folder, place.goos, place.goarch, state, env)),)
 
 
 COMMAND = CommandBackend()

@@ -50,7 +50,7 @@ from benchkit.services.service import (
     ContainerNetwork,
     NetworkMode,
     Service,
-    ServiceFolder,
+    ServiceFile,
     ServiceProcess,
 )
 from benchkit.services.templates import CommandLine, fill_in
@@ -278,7 +278,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             engine=place.program(engine).path,
             name=name,
             image=options.image or "" if image is None else image.reference,
-            archive=None if image is None else place.folder / "image" / ARCHIVE,
+            archive=None if image is None else place.folder / ARCHIVE,
             network=options.network,
             port=endpoint.port or 0 if is_shared else options.container_port,
             bridge=None if is_shared else _network(place),
@@ -318,8 +318,10 @@ class ContainerBackend(Backend[ContainerOptions]):
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=carried_files(options.files, place, values),
-            folders=() if image is None else (ServiceFolder(place.folder / "image", image),),
+            files=(
+                *carried_files(options.files, place, values),
+                *(() if container.archive is None or image is None else (ServiceFile(container.archive, image),)),
+            ),
             process=ServiceProcess(
                 (*argv, container.image, *(fill_in(word, values) for word in _command(request))),
                 cpus,

@@ -1,6 +1,6 @@
-"""Files of the controller: those that a scenario names for a service's folder, and secrets of deployed services.
+"""Files of the controller: those that a scenario names, caches of what is built, and secrets of deployed services.
 
-A secret of a deployed service is created once, in a file that only its user reads.
+A secret is created once, in a file that only its user reads.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from benchkit.errors import InputError
+from benchkit.errors import BenchkitError, InputError
 from benchkit.files import read_regular
 from benchkit.services.service import ControllerFile, ServiceFile
 
@@ -84,6 +85,35 @@ def content_sha256(source: Path) -> str:
 def mode_of(path: Path) -> int:
     """Return the mode that a file gets on a host: executable by all, or by nobody."""
     return 0o755 if path.stat().st_mode & 0o111 else 0o644
+
+
+CACHE_ENVIRONMENT = "XDG_CACHE_HOME"
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder of a cache. It may be deleted at any time."""
+    base = os.environ.get(CACHE_ENVIRONMENT)
+    return (Path(base) if base else Path.home() / ".cache") / "benchkit" / name
+
+
+def cached(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder of a cache; let `make` fill it first if it is not there. Safe for many processes at once.
+
+    Raises BenchkitError where the cache cannot be written.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        make(made)
+        try:
+            made.rename(folder)
+        except OSError as error:  # another process was faster, or the folder cannot be written
+            if not folder.is_dir():
+                raise BenchkitError("cannot store a build", where=str(folder), why=error.strerror) from None
+    return folder
 
 
 STATE_ENVIRONMENT = "XDG_STATE_HOME"

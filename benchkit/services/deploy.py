@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.files import FileStore
@@ -21,17 +21,14 @@ from benchkit.hosts.sockets import Address, Tcp, Udp, Unix
 from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import files_below, mode_of
-from benchkit.services.go_build import build
 from benchkit.services.http_probe import PROGRAM, ProbeRequest, send_requests
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import (
     ConfigTest,
     ControllerFile,
-    GoSource,
     ReadyRequest,
     Service,
     ServiceFile,
-    ServiceFolder,
     SetupCommand,
 )
 
@@ -68,9 +65,9 @@ def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
     This is idempotent: a second call sends no file. Raises HostError with the output of a command that fails.
     """
     wanted = list(services)
-    placed = place_files(host, [file for service in wanted for file in service.placed])
+    placed = place_files(host, [file for service in wanted for file in service.files])
     for service in wanted:
-        if not service.placed:
+        if not service.files:
             host.call(FileStore.mkdir, service.folder)  # the service starts there
         if service.container is not None:
             container_engine.bring_image(host, service.container, service.backend)
@@ -111,7 +108,7 @@ def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
         host.call(FileStore.remove, folder)
 
 
-def place_files(host: Host, files: Iterable[ServiceFile | ServiceFolder]) -> FileChanges:
+def place_files(host: Host, files: Iterable[ServiceFile]) -> FileChanges:
     """Place files on a host; build those that are programs first. Raises HostError, BenchkitError if a build fails."""
     return host.files.place([placed for file in files for placed in _load(file)])
 
@@ -447,22 +444,10 @@ def _config_bytes(service: Service, test: ConfigTest) -> bytes:
     return content
 
 
-def _load(file: ServiceFile | ServiceFolder) -> Iterator[PlacedFile]:
-    if isinstance(file, ServiceFolder):
-        folder = file.content.read()
-        for path in files_below(folder):
-            yield PlacedFile(file.path / path.relative_to(folder), path, mode_of(path))
-        return
-    content = file.content
-    if isinstance(content, GoSource):
-        program = build(
-            content.module,
-            goos=content.goos,
-            goarch=content.goarch,
-            go_version=content.go_version,
-            package=content.package,
-        )
-        yield PlacedFile(file.path, program, file.mode)
+def _load(file: ServiceFile) -> Iterator[PlacedFile]:
+    content = file.content.read() if isinstance(file.content, ControllerFile) else file.content
+    if isinstance(content, Path) and content.is_dir():
+        for path in files_below(content):
+            yield PlacedFile(file.path / path.relative_to(content), path, mode_of(path))
     else:
-        placed = content.read() if isinstance(content, ControllerFile) else content
-        yield PlacedFile(file.path, placed, file.mode, file.owner)
+        yield PlacedFile(file.path, content, file.mode, file.owner)

@@ -23,7 +23,7 @@ from pydantic import Field
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.run import CodeState
-from benchkit.services.go_build import cache_folder
+from benchkit.services.controller_files import cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def checked_out(state: GitState) -> Iterator[Path]:
 @contextlib.contextmanager
 def _locked_clone(repository: Path) -> Iterator[Path]:
     """Give a clone that reads the repository's objects; other processes wait until it is released."""
-    clone = cache_folder() / "checkouts" / hashlib.sha256(str(repository).encode()).hexdigest()[:16]
+    clone = cache_folder("builds") / "checkouts" / hashlib.sha256(str(repository).encode()).hexdigest()[:16]
     clone.parent.mkdir(parents=True, exist_ok=True)
     with clone.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

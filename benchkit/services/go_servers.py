@@ -11,23 +11,21 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, PositiveInt
 
-from benchkit.document import SourceMap
-from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.errors import FieldError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import Backend, OptionsT, RenderRequest
-from benchkit.services.go_build import oldest_release, release_numbers
+from benchkit.services.go_build import GoSource
 from benchkit.services.server_options import (
     VARS,
     BodySize,
-    Release,
     ServerOptions,
     admin_endpoint,
     protocol_arguments,
     server_arguments,
 )
-from benchkit.services.service import EXECUTABLE, AdminPage, GoSource, Service, ServiceFile, ServiceProcess
+from benchkit.services.service import EXECUTABLE, AdminPage, Service, ServiceFile, ServiceProcess
 
 
 def go_executable(
@@ -36,11 +34,10 @@ def go_executable(
     module: Path,
     *,
     package: str = ".",
-    go_version: str | None = None,
 ) -> ServiceFile:
     """Return the executable `program` in the service's folder, to be built from a Go module for the service's host."""
     place = request.place
-    source = GoSource(module, place.goos, place.goarch, go_version, package)
+    source = GoSource(module, place.goos, place.goarch, package)
     return ServiceFile(place.folder / program, source, EXECUTABLE)
 
 
@@ -64,17 +61,9 @@ class GoServerOptions(ServerOptions):
     """Options of every Go server."""
 
     gomaxprocs: CpuCount = Field(default="all", description="threads that run Go code; all: one for each of its CPUs")
-    go_version: Release | None = Field(
-        default=None,
-        description="Go release to build with, in full as 1.24.0; absent: the one its module pins",
-        examples=["1.24.0"],
-    )
 
 
 GoOptionsT = TypeVar("GoOptionsT", bound=GoServerOptions)
-
-H2C_RELEASE = (1, 24)
-"""First Go whose net/http speaks HTTP/2 without TLS (release notes of Go 1.24)."""
 
 
 class GoServer(Backend[GoOptionsT]):
@@ -111,18 +100,10 @@ class GoServer(Backend[GoOptionsT]):
         """Return the protocol that the server speaks."""
         return self._protocol or options.protocol
 
-    def resolve(self, options: GoOptionsT, source: SourceMap) -> GoOptionsT:
-        """Return the options unchanged if their Go release compiles the module. Raises InputError naming the field."""
-        wanted, oldest = options.go_version, oldest_release(self._module(options))
-        if wanted is not None and release_numbers(wanted) < release_numbers(oldest):
-            message = f"found {wanted!r}; {self.name} needs Go {oldest} or newer"
-            raise InputError(source.fault(("go_version",), message))
-        return options
-
     def render(self, request: RenderRequest[GoOptionsT]) -> Service:
         """Return the server."""
         options, place = request.options, request.place
-        executable = go_executable(request, self.name, self._module(options), go_version=options.go_version)
+        executable = go_executable(request, self.name, self._module(options))
         argv = (
             str(executable.path),
             *server_arguments(request),
@@ -146,10 +127,7 @@ class GoServer(Backend[GoOptionsT]):
 
 def _protocol_arguments(request: RenderRequest[GoServerOptions]) -> list[str]:
     """Return the arguments for a protocol other than plain HTTP/1.1. Raises UnsupportedError for what Go cannot do."""
-    options, tls = request.options, request.endpoint.tls
-    release = options.go_version
-    if options.protocol == "h2c" and release is not None and release_numbers(release) < H2C_RELEASE:
-        raise UnsupportedError(f"protocol h2c: net/http of Go {release} does not speak it; 1.24 does")
+    tls = request.endpoint.tls
     if tls is not None and tls.version == "1.3" and tls.ciphers is not None:
         raise UnsupportedError("tls.ciphers: Go lets no program choose the cipher suites of TLS 1.3")
     return protocol_arguments(request)

@@ -19,8 +19,9 @@ from benchkit.files import BACKENDS
 from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import Negotiated, is_tls
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import Endpoint, ServicePlacement
-from benchkit.services.service import EXECUTABLE, GoSource, ServiceFile
+from benchkit.services.service import EXECUTABLE, ServiceFile
 
 PROGRAM = "openloop"
 START_S = 5.0

@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Literal
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput, recorded
-from benchkit.services.controller_files import content_sha256
+from benchkit.services.builds import BUILD_TIMEOUT_S, LAST_LINES, BuildOutput, Built
+from benchkit.services.controller_files import cache_folder, cached, content_sha256
 from benchkit.services.git_source import GitState, checked_out
-from benchkit.services.go_build import build as build_program
-from benchkit.services.go_build import build_key, cache_folder
-from benchkit.services.service import ControllerFolder
+from benchkit.services.go_build import GoSource
 
 EngineName = Literal["podman", "docker"]
 ENGINES: tuple[EngineName, ...] = ("podman", "docker")
@@ -35,7 +33,7 @@ ENGINES: tuple[EngineName, ...] = ("podman", "docker")
 REPOSITORY = "localhost/benchkit"
 """Name of every image that benchkit brings to a host."""
 ARCHIVE = "image.tar"
-RECORD = "image.json"
+IMAGE_ID = "image.id"
 INSPECT_TIMEOUT_S = 30.0
 FORMAT = 1
 """Part of each key. Increase it when the way of building changes."""
@@ -57,7 +55,7 @@ class ImageFacts:
 
 
 @dataclass(frozen=True)
-class Image(ControllerFolder):
+class Image(Built):
     """An image of the controller, for a platform."""
 
     engine: EngineName
@@ -78,12 +76,8 @@ class Image(ControllerFolder):
         """The version that it is built from; None: the files as they are."""
         return None
 
-    def read(self) -> Path:
-        """Return the folder with its archive; build and save it first. Raises BenchkitError."""
-        return self.build().folder
-
     def build(self) -> BuildOutput:
-        """Build and save it, once in a process; the hash is the id of the image. Raises BenchkitError."""
+        """Build it and save its archive, once in a process; the hash is the id of the image. Raises BenchkitError."""
         return _saved(self)
 
     @contextmanager
@@ -177,12 +171,12 @@ class ServerImage(BuiltImage):
     @functools.cached_property
     def key(self) -> str:
         """Identify the executable."""
-        program = build_key(self.context, "linux", self.goarch)
-        return hashlib.sha256(json.dumps([FORMAT, self.engine, program]).encode()).hexdigest()
+        program = GoSource(self.context, "linux", self.goarch)
+        return hashlib.sha256(json.dumps([FORMAT, self.engine, program.key]).encode()).hexdigest()
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
-        program = build_program(self.context, goos="linux", goarch=self.goarch)
+        program = GoSource(self.context, "linux", self.goarch).read()
         with tempfile.TemporaryDirectory(prefix="benchkit-image-") as folder:
             shutil.copy(program, Path(folder) / program.name)
             lines = ("FROM scratch", f"COPY {program.name} /{program.name}", f'ENTRYPOINT ["/{program.name}"]')
@@ -243,20 +237,15 @@ def inspect_image(engine: EngineName, name: str) -> ImageFacts | None:
 
 @functools.cache
 def _saved(image: Image) -> BuildOutput:
-    """Return the archive of an image in the cache; build and save the image first unless that was done."""
-    folder = cache_folder() / "images" / image.key[:32]
-    known = recorded(folder / RECORD, "id")
-    if known is not None and (folder / ARCHIVE).is_file():
-        return BuildOutput(folder, known)
-    folder.mkdir(parents=True, exist_ok=True)
-    with image.tagged() as image_id, tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as scratch:
-        archive, record = Path(scratch) / ARCHIVE, Path(scratch) / RECORD
-        form = ("--format", "docker-archive") if image.engine == "podman" else ()
-        _run((image.engine, "save", *form, "--output", str(archive), image.reference), f"cannot save the {image}")
-        record.write_text(json.dumps({"id": image_id}), encoding="utf-8")
-        archive.replace(folder / ARCHIVE)
-        record.replace(folder / RECORD)
-    return BuildOutput(folder, image_id)
+    def save(folder: Path) -> None:
+        with image.tagged() as image_id:
+            form = ("--format", "docker-archive") if image.engine == "podman" else ()
+            argv = (image.engine, "save", *form, "--output", str(folder / ARCHIVE), image.reference)
+            _run(argv, f"cannot save the {image}")
+            (folder / IMAGE_ID).write_text(image_id, encoding="utf-8")
+
+    folder = cached(cache_folder("builds") / "images" / image.key[:32], save)
+    return BuildOutput(folder / ARCHIVE, (folder / IMAGE_ID).read_text(encoding="utf-8"))
 
 
 def _untag(engine: EngineName, image_id: str, reference: str) -> None:

@@ -32,8 +32,8 @@ from benchkit.services.certificates import authority_file, tls_paths, verified_n
 from benchkit.services.command import SourceOptions
 from benchkit.services.git_source import GitState, file_at, resolve_ref
 from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement, is_loopback
-from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceFolder, ServiceProcess
-from benchkit.services.templates import quoted, render_config, validate_template
+from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceProcess
+from benchkit.services.templates import quoted, render_config
 
 HELLO = b"Hello World\n"
 
@@ -53,24 +53,16 @@ _CORE = re.compile(r"\bnginx/(?P<version>[0-9]+(?:\.[0-9]+)*)")
 TENGINE_LISTEN_REUSEPORT = (2, 3, 0)
 """First Tengine with nginx's `listen … reuseport`, which replaced its own `reuse_port` (Tengine's change log)."""
 
+# First releases of nginx with a feature, by its change log.
 LISTEN_REUSEPORT = (1, 9, 1)
-"""First nginx with `listen … reuseport` (nginx change log, 1.9.1)."""
-
-ERROR_LOG_OPTION = (1, 19, 5)
-"""First nginx with `-e FILE`, the log used until the configuration is read (nginx change log, 1.19.5). Without the
-option nginx also opens the log of the host's own installation."""
-
-HTTP2_DIRECTIVE = (1, 25, 1)
-"""First nginx with the directive `http2 on`, which replaced `listen … http2` (nginx change log, 1.25.1)."""
-
-QUIC = (1, 25, 0)
-"""First nginx with `listen … quic`, where it is built with http_v3_module (nginx change log, 1.25.0)."""
-
 CIPHERSUITES_COMMAND = (1, 19, 4)
-"""First nginx with `ssl_conf_command`, which sets the suites of TLS 1.3 (nginx change log, 1.19.4)."""
-
-ANGIE_CORE = (1, 23, 4)
-"""The nginx that Angie 1.0.0 is based on; `-v` of Angie prints no version of nginx."""
+"""With `ssl_conf_command`, which sets the suites of TLS 1.3."""
+ERROR_LOG_OPTION = (1, 19, 5)
+"""With `-e FILE`, the log until the configuration is read; before, nginx also opens the log of the host's own."""
+QUIC = (1, 25, 0)
+"""With `listen … quic`, where it is built with http_v3_module."""
+HTTP2_DIRECTIVE = (1, 25, 1)
+"""With the directive `http2 on`, which replaced `listen … http2`."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +77,8 @@ class NginxVersion:
 
     def __str__(self) -> str:
         """Return a text such as `Tengine 2.2.3 (nginx 1.8.1)`."""
-        name = f"{self.product} {_dotted(self.version)}"
-        return name if self.core in ((), self.version) else f"{name} (nginx {_dotted(self.core)})"
+        name = f"{self.product} {'.'.join(map(str, self.version))}"
+        return name if self.core in ((), self.version) else f"{name} (nginx {'.'.join(map(str, self.core))})"
 
     @property
     def reuseport(self) -> Reuseport | None:
@@ -104,32 +96,23 @@ class NginxVersion:
 def parse_version_output(text: str | None) -> NginxVersion | None:
     """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
 
-    Tengine prints the version of its core on the same line (2.2) or on the next (2.3). The first three numbers of
-    OpenResty are its core's. freenginx continues the numbers of nginx.
+    Forks state the version of their core, on the same line or on the next. The first three numbers of OpenResty are its
+    core's. freenginx continues the numbers of nginx.
     """
     match = _PRODUCT.search(text or "")
     if text is None or match is None:
         return None
     product, version = match["product"], _numbers(match["version"])
+    if product in ("nginx", "freenginx", "openresty"):
+        return NginxVersion(product, version, version[:3])
     core = _CORE.search(text)
-    stated = _numbers(core["version"]) if core else None
-    of_products = {
-        "nginx": version,
-        "freenginx": version,
-        "openresty": version[:3],
-        "Angie": stated or ANGIE_CORE,
-        "Tengine": stated or (),
-    }
-    known = of_products.get(product, stated)
-    return None if known is None else NginxVersion(product, version, known)
+    if core is None and product not in ("Tengine", "Angie"):
+        return None
+    return NginxVersion(product, version, _numbers(core["version"]) if core else ())
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in text.split("."))
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 PositiveCount = Annotated[int, Field(strict=True, gt=0)]
@@ -155,16 +138,17 @@ CACHE = "cache"
 UPSTREAM_PROTOCOLS: tuple[Protocol, ...] = ("http1", "https1", "fastcgi")
 """Protocols in which nginx passes requests on: there is a template for each."""
 
-PURPOSES = ("upstream", "file_bytes", "status", "empty_gif", "lua_bytes", "template")
+PURPOSES = ("upstream", "file_bytes", "status", "empty_gif", "lua_bytes")
 
-COMBINED_PURPOSES = (["upstream", "file_bytes"],)
+COMBINED_PURPOSES = ["upstream", "file_bytes"]
 """Purposes that one nginx may have together."""
 
 
 class NginxOptions(ServiceOptions):
-    """nginx in front of another service, as a server of a file or of its status page, or with a scenario's template.
+    """nginx in front of another service, or as a server of a file, of a script, or of its status page.
 
-    The defaults are from the published set-up of 2013, nginx against Go.
+    The defaults are from the published set-up of 2013, nginx against Go. A configuration of your own is started by the
+    backend `command`.
     """
 
     upstream: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
@@ -198,17 +182,9 @@ class NginxOptions(ServiceOptions):
         "libnginx-mod-http-lua)",
         examples=[12],
     )
-    modules: Annotated[str, StringConstraints(strict=True, pattern=r"^/[\w./+-]*$")] = Field(
-        default="/usr/lib/nginx/modules", description="the host's folder of modules that nginx loads"
-    )
     optional: bool = Field(
         default=False,
         description="skip its cells on a host that does not have this nginx or its modules, instead of stopping the run",
-    )
-    template: str | None = Field(
-        default=None,
-        description="your own configuration: a Jinja template, relative to the scenario's file",
-        examples=["nginx.conf.j2"],
     )
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     source: SourceOptions | None = Field(
@@ -218,7 +194,6 @@ class NginxOptions(ServiceOptions):
         examples=[{"git": "../nginx", "ref": "release-1.29.7"}],
     )
     workers: CpuCount | Literal["auto"] = Field(default="auto", description="auto, all: one for each of its CPUs")
-    pin_workers: bool = Field(default=False, description="pin each worker to one CPU, in turn")
     worker_connections: PositiveCount = Field(
         default=10000, description="connections of each worker, those to upstreams included"
     )
@@ -230,10 +205,6 @@ class NginxOptions(ServiceOptions):
     reuseport: bool = Field(default=False, description="a listening socket for each worker")
     backlog: PositiveCount | None = Field(
         default=None, description="accept queue requested from the kernel; absent: nginx's 511", examples=[4096]
-    )
-    keepalive: bool = Field(default=True, description="whether clients may keep connections")
-    keepalive_timeout_s: PositiveCount = Field(
-        default=300, description="time after which an idle connection of a client is closed, in seconds"
     )
     keepalive_requests: PositiveCount = Field(
         default=10000, description="requests after which a connection of a client is closed"
@@ -251,15 +222,12 @@ class NginxOptions(ServiceOptions):
     gzip: bool = Field(
         default=False, description="compress responses of at least 20 bytes for clients that accept it (level 1)"
     )
-    sendfile: bool = Field(default=True, description="copy files to sockets within the kernel")
-    tcp_nopush: bool = Field(default=True, description="send headers and the start of a file in one packet")
-    tcp_nodelay: bool = Field(default=True, description="send small packets at once")
     open_file_cache: CountOrZero = Field(default=200000, description="entries; 0: no cache")
 
     @model_validator(mode="after")
     def _require_one_purpose(self) -> Self:
-        given = [name for name in PURPOSES[:-1] if getattr(self, name) not in (None, False)]
-        if (len(given) > 1 and given not in COMBINED_PURPOSES) or not (given or self.template):
+        given = [name for name in PURPOSES if getattr(self, name) not in (None, False)]
+        if not given or (len(given) > 1 and given != COMBINED_PURPOSES):
             raise ValueError(
                 f"needs one of {', '.join(PURPOSES)}, or upstream with file_bytes; found {' and '.join(given) or 'none'}"
             )
@@ -293,57 +261,40 @@ class NginxBackend(Backend[NginxOptions]):
         """Return the upstreams of all virtual hosts."""
         return tuple(dict.fromkeys((*options.upstreams, *options.virtual_hosts.values(), *options.paths.values())))
 
-    def local_files(self, options: NginxOptions) -> tuple[Path, ...]:
-        """Return the template."""
-        return () if options.template is None else (Path(options.template),)
-
     def resolve(self, options: NginxOptions, source: SourceMap) -> NginxOptions:
-        """Return the options with the absolute paths of template and clone. Raises InputError for a wrong one."""
-        if options.source is not None:
-            clone = source.file(options.source.git, "source", "git").resolve()
-            options = options.model_copy(update={"source": options.source.model_copy(update={"git": str(clone)})})
-        if options.template is None:
+        """Return the options with the absolute path of the clone."""
+        if options.source is None:
             return options
-        path = source.file(options.template, "template")
-        with source.located("template"):
-            validate_template(path)
-        return options.model_copy(update={"template": str(path)})
+        clone = source.file(options.source.git, "source", "git").resolve()
+        return options.model_copy(update={"source": options.source.model_copy(update={"git": str(clone)})})
 
     def render(self, request: RenderRequest[NginxOptions]) -> Service:
         """Return one nginx."""
-        options, place = request.options, request.place
+        options, place, tls = request.options, request.place, request.endpoint.tls
         built = None if options.source is None else _source_state(options.source)
-        if options.optional and built is None and options.binary not in place.programs:
-            named = f"the inventory may name one (hosts.{place.host}.programs: {{{options.binary}: /path/to/nginx}})"
-            raise UnsupportedError(f"{place.host} has no {options.binary}: {named}")
-        version = _nginx_version(options.binary, place) if built is None else _version_of(built)
-        if options.reuseport and version.reuseport is None:
-            raise UnsupportedError(f"reuseport: {place.host} has {version}; nginx supports it from 1.9.1 on")
-        tls = request.endpoint.tls
-        if tls is not None and tls.ciphers is not None and tls.version == "1.3" and version.core < CIPHERSUITES_COMMAND:
-            raise UnsupportedError(
-                f"tls.ciphers: {place.host} has {version}; nginx sets suites of TLS 1.3 from 1.19.4 on"
-            )
+        version = _nginx_version(options, place) if built is None else _version_of(built)
+        _require_features(options, version, tls, place.host)
         is_quic = options.protocol == "h3"
-        if is_quic and options.tls.early_data:
-            raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
-        if is_quic and version.core < QUIC:
-            raise UnsupportedError(f"protocol h3: {place.host} has {version}; nginx speaks it from 1.25.0 on")
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
         nofile = place.file_limit(options.nofile)
         admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
+        has_admin = len(str(admin.path)) <= MAX_SOCKET_PATH
         virtual_hosts = _virtual_hosts(request)
         config, paths = place.folder / "nginx.conf", tls_paths(place.folder)
         logs = {kind: paths.key.with_name(f"{kind}.log") for kind in ("full", "resumed")}
         upstream_ca = paths.authority.with_name("upstream-ca.pem")
-        text = _config_text(
-            options,
-            virtual_hosts[0].protocol,
+        purpose = (
+            "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
+        )
+        if virtual_hosts[0].protocol is not None:
+            purpose = "fastcgi" if virtual_hosts[0].protocol == "fastcgi" else "http"
+        text = render_config(
+            f"{purpose}.conf.j2",
+            options=options,
             folder=".",
             user=worker_user(place),
             workers=workers,
-            worker_cpus=[cpus[worker % len(cpus)] for worker in range(workers)] if options.pin_workers else [],
             nofile=nofile,
             listen=quoted(request.endpoint.authority),
             # A worker knows only its own connections of QUIC, so that each worker needs a socket for its datagrams.
@@ -357,42 +308,48 @@ class NginxBackend(Backend[NginxOptions]):
             resumed_log=_relative(logs["resumed"], place),
             virtual_hosts=virtual_hosts,
             upstream_ca=_relative(upstream_ca, place),
-            upstream=virtual_hosts[0].servers[0] if virtual_hosts[0].servers else None,
-            admin=quoted(admin.authority) if len(str(admin.path)) <= MAX_SOCKET_PATH else None,
+            admin=quoted(admin.authority) if has_admin else None,
         )
         files = [ServiceFile(config, text.encode())]
         if options.file_bytes is not None:
             files.append(ServiceFile(place.folder / "html" / "index.html", hello_body(options.file_bytes)))
         if (upstream_tls := virtual_hosts[0].tls) is not None:
             files.append(authority_file(upstream_tls, upstream_ca))
+        if built is not None:
+            build = BuiltFolder(("sh", "-c", BUILD), Path(), place.goos, place.goarch, built)
+            files.append(ServiceFile(place.folder, build))
         program = place.program(options.binary).path if built is None else str(place.folder / "nginx")
         argv = nginx_arguments(program, version, config)
+        # `-v` does not say if it has http_v3_module.
+        test = ConfigTest((*argv, "-t", "-q"), config, is_optional=options.optional or is_quic)
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=place.folder,
             files=tuple(files),
-            folders=() if built is None else (ServiceFolder(place.folder, _build(built, place)),),
-            config_tests=()
-            if built is not None
-            else (
-                ConfigTest(
-                    (*argv, "-t", "-q"),
-                    config,
-                    "template" if options.template else None,
-                    is_optional=options.optional or is_quic,  # `-v` does not say if it has http_v3_module
-                ),
-            ),
+            config_tests=(test,) if built is None else (),
             process=ServiceProcess(argv, cpus, nofile),
             endpoint=request.endpoint,
-            admin=AdminPage("nginx", admin, "/", logs if _relative(logs["full"], place) in text else {})
-            if quoted(admin.authority) in text
-            else None,  # a template may leave it out
+            admin=AdminPage("nginx", admin, "/", logs if tls is not None else {}) if has_admin else None,
             parallelism=workers,
             fresh_files=tuple(logs.values()) if tls is not None else (),
             scratch_folders=(place.folder / CACHE,) if options.cache_s else (),
         )
+
+
+def _require_features(options: NginxOptions, version: NginxVersion, tls: TlsOptions | None, host: str) -> None:
+    """Raise UnsupportedError where this nginx is too old for an option."""
+    has_suites = tls is not None and tls.ciphers is not None and tls.version == "1.3"
+    is_quic = options.protocol == "h3"
+    if options.reuseport and version.reuseport is None:
+        raise UnsupportedError(f"reuseport: {host} has {version}; nginx supports it from 1.9.1 on")
+    if has_suites and version.core < CIPHERSUITES_COMMAND:
+        raise UnsupportedError(f"tls.ciphers: {host} has {version}; nginx sets suites of TLS 1.3 from 1.19.4 on")
+    if is_quic and options.tls.early_data:
+        raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
+    if is_quic and version.core < QUIC:
+        raise UnsupportedError(f"protocol h3: {host} has {version}; nginx speaks it from 1.25.0 on")
 
 
 def _relative(path: PurePosixPath, place: ServicePlacement) -> str:
@@ -445,22 +402,22 @@ def _version_of(state: GitState) -> NginxVersion:
     return NginxVersion("nginx", version, version)
 
 
-def _build(state: GitState, place: ServicePlacement) -> BuiltFolder:
-    return BuiltFolder(("sh", "-c", BUILD), Path(), place.goos, place.goarch, state)
+def _nginx_version(options: NginxOptions, place: ServicePlacement) -> NginxVersion:
+    """Return the nginx that the host has under that name.
 
-
-def _nginx_version(binary: str, place: ServicePlacement) -> NginxVersion:
-    """Return the nginx that the host has under that name. Raises FieldError where the program is not an nginx."""
+    Raises UnsupportedError where it has none, FieldError where the program is not an nginx.
+    """
+    binary = options.binary
+    if options.optional and binary not in place.programs:
+        named = f"the inventory may name one (hosts.{place.host}.programs: {{{binary}: /path/to/nginx}})"
+        raise UnsupportedError(f"{place.host} has no {binary}: {named}")
     program = place.program(binary)
     version = parse_version_output(program.version_output)
     if version is None:
         output = program.version_output
         found = f"prints {output!r}" if output else "prints nothing: is it built for this host's architecture?"
-        raise FieldError(
-            "binary",
-            f"{program.path} on {place.host} is not nginx: `-v` {found}",
-            hint=program.hint(binary),
-        )
+        message = f"{program.path} on {place.host} is not nginx: `-v` {found}"
+        raise FieldError("binary", message, hint=program.hint(binary))
     return version
 
 
@@ -486,39 +443,38 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
 
     Raises FieldError for an upstream that nginx cannot reach, or whose protocol it is not configured for.
     """
-    options = request.options
-    first = [_upstream(request, "upstream", name) for name in options.upstreams]
-    others = {host: _upstream(request, "virtual_hosts", name) for host, name in options.virtual_hosts.items()}
+    options, folder = request.options, request.place.folder
+    hosts = {"_": [_upstream(request, "upstream", name) for name in options.upstreams]}
+    hosts |= {host: [_upstream(request, "virtual_hosts", name)] for host, name in options.virtual_hosts.items()}
     below = {path: _upstream(request, "paths", name) for path, name in options.paths.items()}
-    protocols = list(dict.fromkeys(each.protocol for each in (*first, *others.values(), *below.values())))
+    every = [endpoint for endpoints in hosts.values() for endpoint in endpoints]
+    protocols = list(dict.fromkeys(each.protocol for each in (*every, *below.values())))
+    protocol = protocols[0] if protocols else None
     if len(protocols) > 1:
         raise FieldError("upstream", f"found {' and '.join(protocols)}; all upstreams have to speak the same protocol")
-    if len({each.tls for each in (*first, *others.values())}) > 1:
+    if len({each.tls for each in every}) > 1:
         raise FieldError("upstream", "the upstreams differ in their TLS; nginx is configured for one kind")
-    if options.cache_s is not None and protocols == ["fastcgi"]:
+    if options.cache_s is not None and protocol == "fastcgi":
         raise FieldError("cache_s", "found a FastCGI upstream; only responses of HTTP upstreams are kept")
-    protocol = protocols[0] if protocols else None
-    if options.paths and protocol != "http1":
+    if below and protocol != "http1":
         raise FieldError("paths", f"the upstreams speak {protocol}; requests by path are passed on over HTTP/1.1 alone")
-    upstreams = {"_": first, **{host: [endpoint] for host, endpoint in others.items()}}
-    routed = tuple(
-        VirtualHost(
-            "_", f"path_{number}", (quoted(relative_authority(endpoint, request.place.folder)),), protocol, path=path
-        )
-        for number, (path, endpoint) in enumerate(below.items(), 1)
+    return (
+        *(
+            VirtualHost(
+                host,
+                "backend" if number == 1 else f"backend_{number}",
+                tuple(quoted(relative_authority(endpoint, folder)) for endpoint in endpoints),
+                protocol,
+                endpoints[0].tls if endpoints else None,
+                _tls_name(endpoints),
+            )
+            for number, (host, endpoints) in enumerate(hosts.items(), 1)
+        ),
+        *(
+            VirtualHost("_", f"path_{number}", (quoted(relative_authority(endpoint, folder)),), protocol, path=path)
+            for number, (path, endpoint) in enumerate(below.items(), 1)
+        ),
     )
-    hosts = tuple(
-        VirtualHost(
-            host,
-            "backend" if number == 1 else f"backend_{number}",
-            tuple(quoted(relative_authority(endpoint, request.place.folder)) for endpoint in endpoints),
-            protocol,
-            endpoints[0].tls if endpoints else None,
-            _tls_name(endpoints),
-        )
-        for number, (host, endpoints) in enumerate(upstreams.items(), 1)
-    )
-    return (*hosts, *routed)
 
 
 def _tls_name(upstreams: Sequence[Endpoint]) -> str | None:
@@ -547,19 +503,6 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
         supported = ", ".join(UPSTREAM_PROTOCOLS)
         raise FieldError(field, f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
     return upstream
-
-
-def _config_text(options: NginxOptions, protocol: Protocol | None, **values: object) -> str:
-    """Return the configuration: from the scenario's own template, or from the shipped one for this purpose."""
-    if options.template is not None:
-        try:
-            return render_config(Path(options.template), options=options, **values)
-        except InputError as error:
-            raise FieldError("template", error.what) from None
-    purpose = "status" if options.status else "gif" if options.empty_gif else "lua" if options.lua_bytes else "files"
-    if protocol is not None:
-        purpose = "fastcgi" if protocol == "fastcgi" else "http"
-    return render_config(f"{purpose}.conf.j2", options=options, **values)
 
 
 NGINX = NginxBackend()

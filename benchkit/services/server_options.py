@@ -19,7 +19,6 @@ ADMIN_SOCKET = "_admin.sock"
 VARS = "/debug/vars"
 
 _WORK = re.compile(r"none|loop:(?:0|100000000|[1-9][0-9]{0,7})|block:(?:10000|[1-9][0-9]{0,3})ms")
-_RELEASE = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 _SHARE = r"(0?\.[0-9]*[1-9][0-9]*|1(\.0*)?)"
 _TIME = r"(?=.*[1-9])(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h))+"
@@ -47,14 +46,6 @@ Faults = Annotated[
 ]
 
 BodySize = Annotated[int, Field(strict=True, ge=0, le=1 << 30)]
-
-
-Release = Annotated[
-    str,
-    matching(_RELEASE, "a full release number like 1.24.0"),
-    WithJsonSchema({"type": "string", "pattern": f"^{_RELEASE.pattern}$"}),
-]
-"""A release of three numbers: `1.24.0`."""
 
 
 class ServerOptions(ServiceOptions):

@@ -27,60 +27,32 @@ DEFAULT_STOP = StopSignal(signal.SIGTERM, STOP_TIMEOUT_S)
 
 
 @dataclass(frozen=True)
-class GoSource:
-    """An executable that the controller builds from a Go module for the host that gets it."""
-
-    module: Path
-    goos: str
-    goarch: str
-    go_version: str | None = None
-    package: str = "."
-    """Package to build: the module's own program, or one that the module requires."""
-
-    @property
-    def program(self) -> str:
-        """Name of its program: the module's name, or the name of one of several programs in the module."""
-        return self.package.removeprefix("./") if self.package.startswith("./") else self.module.name
-
-
-@dataclass(frozen=True)
 class ControllerFile(ABC):
-    """Content that the controller generates or downloads on first use and keeps: keys, certificates, passwords, Node.
+    """A file or folder that the controller builds, creates or downloads on first use and keeps: programs, keys, images.
 
     The fields identify the content and hold no secret, because plans are shown.
     """
 
     @abstractmethod
-    def read(self) -> bytes:
-        """Return the content; create it first if it does not exist yet. Raises BenchkitError."""
+    def read(self) -> bytes | Path:
+        """Return the content, or the path of a file or folder with it; create it first if it does not exist yet.
+
+        Raises BenchkitError.
+        """
 
 
 @dataclass(frozen=True)
 class ServiceFile:
-    """A file that a service needs on its host: bytes, a program built from source, or a file of the controller."""
+    """A file that a service needs on its host: bytes, or what the controller has or makes.
+
+    The files of a folder keep their names below `path`, and executables stay executable.
+    """
 
     path: PurePosixPath
-    content: bytes | GoSource | ControllerFile
+    content: bytes | ControllerFile
     mode: int = 0o644
     owner: str | None = None
     """User of the host who owns a file that only its owner may read; None: the login user."""
-
-
-@dataclass(frozen=True)
-class ControllerFolder(ABC):
-    """A folder of files that the controller creates on first use and keeps: the result of a build."""
-
-    @abstractmethod
-    def read(self) -> Path:
-        """Return the folder; create it first if it does not exist yet. Raises BenchkitError."""
-
-
-@dataclass(frozen=True)
-class ServiceFolder:
-    """The place of a controller's folder on the host: its files keep their names, and executables stay executable."""
-
-    path: PurePosixPath
-    content: ControllerFolder
 
 
 @dataclass(frozen=True)
@@ -114,8 +86,6 @@ class ConfigTest:
     argv: tuple[str, ...]
     config: PurePosixPath
     """The file that the command reads."""
-    field: str | None = None
-    """The option of the scenario that the file comes from; None: all of them."""
     is_optional: bool = False
     """True: where a host's program rejects the file, the cell is unsupported; False: the scenario has an error."""
 
@@ -241,8 +211,6 @@ class Service:
     """Commands run at deployment, between placing files and testing configurations."""
     scratch_folders: tuple[PurePosixPath, ...] = ()
     """Folders that are emptied before each start, so that no trial finds data of the one before."""
-    folders: tuple[ServiceFolder, ...] = ()
-    """Folders of the controller to place beside the files."""
     ready_timeout_s: float = READY_TIMEOUT_S
     ready_request: ReadyRequest | None = None
     """None: it is ready when it accepts connections."""
@@ -263,11 +231,6 @@ class Service:
     host_settings: tuple[HostSettings, ...] = ()
     container: Container | None = None
     """None: a process of the host."""
-
-    @property
-    def placed(self) -> tuple[ServiceFile | ServiceFolder, ...]:
-        """All that is placed on its host."""
-        return (*self.files, *self.folders)
 
 
 PERF, BPFTRACE = "perf", "bpftrace"

@@ -13,8 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    PrefixLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateSyntaxError,
+)
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from benchkit.errors import InputError, suggestion
@@ -32,8 +39,7 @@ _EXPRESSION_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, V
 def render_config(template: str | Path, **values: object) -> str:
     """Return the text of a template: a shipped one by its name, or the file at a path.
 
-    A scenario's template may come from elsewhere, so it runs in Jinja's sandbox; an undefined name is an error. Raises
-    InputError naming template and line.
+    An undefined name is an error. Raises InputError naming template and line.
     """
     name = template.name if isinstance(template, Path) else f"{SHIPPED_PREFIX}/{template}"
     folder = template.parent if isinstance(template, Path) else None
@@ -65,16 +71,16 @@ def validate_template(path: Path) -> None:
 
 
 @functools.cache
-def _environment(folder: Path | None) -> ImmutableSandboxedEnvironment:
+def _environment(folder: Path | None) -> Environment:
     """Return an environment in which a scenario's own template may include others of its `folder`.
 
     It keeps compiled templates, and compiles a file again that has changed.
     """
     shipped_templates = PrefixLoader({SHIPPED_PREFIX: FileSystemLoader(shipped("configs") / "nginx")})
-    return ImmutableSandboxedEnvironment(
+    return Environment(
         loader=ChoiceLoader([shipped_templates, FileSystemLoader(folder)]) if folder else shipped_templates,
         undefined=StrictUndefined,
-        autoescape=False,
+        autoescape=False,  # noqa: S701 - configurations, not pages
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 from benchkit.agent.settings import Sysctls
 from benchkit.loadtools.generators.generator import Generator
 from benchkit.plan.model import RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
+from benchkit.services import nginx as nginx_services
 from benchkit.services.nginx import hello_body
+from benchkit.services.templates import render_config
 from benchkit.store.run_folder import RunFolder
 from tests.faults.disturbances import (
     DelayedAction,
@@ -245,27 +248,18 @@ OWN_CONFIG = """\
 daemon off;
 error_log stderr;
 pid nginx.pid;
-{% if user %}
-user {{ user }};
-{% endif %}
 events {}
 http {
     access_log off;
     keepalive_requests 1000000;
-    map "$connection_requests $ssl_session_reused" $is_full { "1 ." 1; default ""; }
-    map "$connection_requests $ssl_session_reused" $is_resumed { "1 r" 1; default ""; }
-    log_format line "-";
     server {
-        listen {{ listen }} ssl;
+        listen {{ host }}:{{ port }} ssl;
         ssl_certificate {{ certificate }};
         ssl_certificate_key {{ certificate_key }};
         ssl_protocols TLSv1.3;
         ssl_session_tickets on;
-        access_log {{ full_log }} line buffer=1k flush=10ms if=$is_full;
-        access_log {{ resumed_log }} line buffer=1k flush=10ms if=$is_resumed;
         location / { return 200 "Hello World\\n"; }
     }
-    server { listen {{ admin }}; location / { stub_status; } }
 }
 """
 """A configuration of a user, who forgot HTTP/2, wrote one version of TLS, and left ciphers and tickets as they are."""
@@ -282,8 +276,20 @@ def own_config(fault_lab: FaultLab) -> Iterator[None]:
 
 def own_nginx(**options: object) -> dict[str, Any]:
     """Return a stack of an nginx that has that configuration."""
-    app = {"backend": "nginx", "listen": 8080, "template": "own.conf.j2", **options}
+    run = "nginx -p ./ -c own.conf -e stderr"
+    app = {"backend": "command", "listen": 8080, "files": ["own.conf.j2"], "run": run, **options}
     return {"entry": "app", "services": {"app": app}}
+
+
+@contextmanager
+def tickets_left_on(_: FaultLab) -> Iterator[None]:
+    """Have nginx issue session tickets, whatever the scenario says."""
+
+    def with_tickets(template: str, **values: object) -> str:
+        return render_config(template, **values).replace("ssl_session_tickets off", "ssl_session_tickets on")
+
+    with patch.object(nginx_services, "render_config", with_tickets):
+        yield
 
 
 FAULTS = (
@@ -310,10 +316,20 @@ FAULTS = (
     Fault(
         expects("handshake-share", "nginx with session tickets where full handshakes are wanted"),
         {
-            "stacks": {"go": own_nginx(protocol="https1", tls={"resumption": False})},
+            **single_stack(
+                {
+                    "app": {
+                        "backend": "nginx",
+                        "listen": 8080,
+                        "file_bytes": 12,
+                        "protocol": "https1",
+                        "tls": {"resumption": False},
+                    }
+                }
+            ),
             "load": {"connections": 4, "keepalive": False},
         },
-        context=own_config,
+        context=tickets_left_on,
     ),
     Fault(
         expects("generator-saturated", "hey on one core against nginx"),

@@ -1,7 +1,7 @@
 // bombardier itself at a pinned version, built from its own sources for the load hosts: there is no code of ours here.
 module benchkit/backends/bombardier
 
-go 1.25.0
+go 1.26.0
 
 toolchain go1.26.8
 

@@ -1,6 +1,6 @@
 module benchkit/backends/gnet
 
-go 1.22.0
+go 1.26.0
 
 toolchain go1.26.8
 

@@ -2,7 +2,7 @@
 // broken through, a public proxy's stand-in, and a developer who pulls modules when asked.
 module benchkit/backends/gomodules
 
-go 1.24.0
+go 1.26.0
 
 toolchain go1.26.8
 

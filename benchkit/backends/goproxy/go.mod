@@ -1,6 +1,6 @@
 module benchkit/backends/goproxy
 
-go 1.24.0
+go 1.26.0
 
 toolchain go1.26.8
 

@@ -1,7 +1,7 @@
 // goproxy 2.0.7 as it was published, built from its own sources: there is no code of ours here.
 module benchkit/backends/goproxyio
 
-go 1.24.0
+go 1.26.0
 
 toolchain go1.26.8
 

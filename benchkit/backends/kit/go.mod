@@ -1,5 +1,5 @@
 module benchkit/backends/kit
 
-go 1.22.0
+go 1.26.0
 
 toolchain go1.26.8

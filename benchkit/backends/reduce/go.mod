@@ -1,6 +1,6 @@
 module benchkit/backends/reduce
 
-go 1.23.0
+go 1.26.0
 
 toolchain go1.26.8
 

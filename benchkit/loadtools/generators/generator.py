@@ -18,9 +18,10 @@ from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answ
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol
 from benchkit.services.certificates import authority_file, authority_name
+from benchkit.services.go_build import GoSource
 from benchkit.services.http_probe import probe_program
 from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import EXECUTABLE, GoSource, ServiceFile
+from benchkit.services.service import EXECUTABLE, ServiceFile
 from benchkit.units import counted
 
 REDUCER = BACKENDS / "reduce"

@@ -1,4 +1,4 @@
-"""A module proxy over files that replaces a public one if there is no internet, and a guard that checks an upstream."""
+"""A module proxy over files that replaces a public one where there is no internet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from benchkit.errors import BenchkitError
 from benchkit.files import BACKENDS
-from benchkit.plugins.go_modules.proxy import Upstream, escape_path, upstream_service, upstream_url
+from benchkit.plugins.go_modules.proxy import escape_path
 from benchkit.plugins.go_modules.vanity import render_go_server
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.go_build import find_go, go_environment, run_go
@@ -69,17 +69,6 @@ class UpstreamOptions(ServiceOptions):
         description="modules that it serves, from the controller's module cache",
         examples=[["github.com/beorn7/perks@v1.0.1"]],
     )
-    inject_fault: Literal["none", "500", "half"] = Field(
-        default="none", description="for tests: requests for zips fail with status 500, or return half of the file"
-    )
-
-
-class GuardOptions(ServiceOptions):
-    """Options of a guard: it only passes on responses of its upstream that are complete and well-formed."""
-
-    upstream: Upstream = Field(
-        description="the proxy whose responses it checks: a service of the stack, or a URL", examples=["upstream"]
-    )
 
 
 class ModuleUpstream(Backend[UpstreamOptions]):
@@ -101,26 +90,7 @@ class ModuleUpstream(Backend[UpstreamOptions]):
         for path, listed in versions.items():
             text = "".join(f"{version}\n" for version in listed)
             files.append(ServiceFile(root / escape_path(path) / "@v" / "list", text.encode()))
-        arguments = ("-root", str(root), "-inject-fault", request.options.inject_fault)
-        return render_go_server(request, self.name, "upstream", arguments, files)
-
-
-class ModuleGuard(Backend[GuardOptions]):
-    """A Go server of benchkit's own between a module proxy and its upstream."""
-
-    name = "module-guard"
-    options = GuardOptions
-
-    def connects_to(self, options: GuardOptions) -> tuple[str, ...]:
-        """Return the upstream, if it is a service of the stack."""
-        service = upstream_service(options.upstream)
-        return (service,) if service else ()
-
-    def render(self, request: RenderRequest[GuardOptions]) -> Service:
-        """Return one guard."""
-        upstream = upstream_url(request.options.upstream, request.peers)
-        return render_go_server(request, self.name, "guard", ("-upstream", upstream))
+        return render_go_server(request, self.name, "upstream", ("-root", str(root)), files)
 
 
 MODULE_UPSTREAM = ModuleUpstream()
-MODULE_GUARD = ModuleGuard()

@@ -18,10 +18,10 @@ import pytest
 
 from benchkit.models.base import Frozen
 from benchkit.scenario.read import read_experiment
-from benchkit.services.go_build import build
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import ControllerFile, GoSource, Service, ServiceFile
+from benchkit.services.service import Service, ServiceFile
 
 STARTUP_S = 60.0
 HEADER_BYTES = 141
@@ -127,9 +127,9 @@ def write_file(file: ServiceFile) -> None:
     path = Path(file.path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(file.content, GoSource):
-        path.symlink_to(build(file.content.module, goos="linux", goarch=file.content.goarch))
+        path.symlink_to(file.content.read())
     else:
-        assert not isinstance(file.content, ControllerFile)
+        assert isinstance(file.content, bytes)
         path.write_bytes(file.content)
 
 

@@ -21,7 +21,7 @@ from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.models.protocol import TlsOptions
 from benchkit.services.certificates import RunCertificate
-from benchkit.services.go_build import build
+from benchkit.services.go_build import GoSource
 from tests.support.loadtools.fixtures import GOARCH, run_generator
 
 HTTP3 = [name for name, tool in TOOLS.items() if "h3" in tool.protocols]
@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http3Server]:
     paths = {part: folder / f"{part}.pem" for part in ("certificate", "key")}
     for part, path in paths.items():
         path.write_bytes(RunCertificate("localhost", "127.0.0.1", "ecdsa-p256", part).read())  # type: ignore[arg-type]
-    program = build(BACKENDS / "nethttp" / "h3", goos=sys.platform, goarch=GOARCH)
+    program = GoSource(BACKENDS / "nethttp" / "h3", sys.platform, GOARCH).read()
     argv = [str(program), "-protocol", "h3", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"]
     argv += ["-tls-certificate", str(paths["certificate"]), "-tls-key", str(paths["key"]), "-tls-early-data"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:

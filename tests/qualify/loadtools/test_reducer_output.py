@@ -26,7 +26,7 @@ from benchkit.loadtools.vegeta import measure as vegeta_measure
 from benchkit.loadtools.vegeta import output as vegeta
 from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
-from benchkit.services.go_build import build
+from benchkit.services.go_build import GoSource
 from tests.support.loadtools.fixtures import GOARCH
 from tests.support.loadtools.reductions import document_with_histogram, measured, payload, wrapped
 from tests.support.paths import TESTS
@@ -39,7 +39,7 @@ HEY_HEADING = TEMPLATE.partition("\n")[0]
 @pytest.fixture(scope="module")
 def reducer() -> Path:
     """The reducer, built for this machine."""
-    return build(REDUCER, goos=sys.platform, goarch=GOARCH)
+    return GoSource(REDUCER, sys.platform, GOARCH).read()
 
 
 def reduce_file(reducer: Path, tool: str, path: Path, folder: Path, *options: str) -> tuple[ReducerOutput, str]:

@@ -21,9 +21,9 @@ def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
     script = 'mkdir {out}/bin && echo "$GOOS/$GOARCH" > {out}/bin/app && chmod +x {out}/bin/app; echo x >> runs'
     built = [BuiltFolder(("sh", "-c", script + end), tmp_path, "linux", "arm64").build() for end in ("", "; true")]
     assert built[0] == built[1]
-    assert (built[0].folder / "bin" / "app").read_text() == "linux/arm64\n"
-    assert (built[0].folder / "bin" / "app").stat().st_mode & 0o111
-    assert [*cache.iterdir()] == [built[0].folder]
+    assert (built[0].path / "bin" / "app").read_text() == "linux/arm64\n"
+    assert (built[0].path / "bin" / "app").stat().st_mode & 0o111
+    assert [*cache.iterdir()] == [built[0].path]
     BuiltFolder(("sh", "-c", script), tmp_path, "linux", "arm64").build()
     assert (tmp_path / "runs").read_text() == "x\nx\n"
 
@@ -32,13 +32,13 @@ def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
 def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
     argv = ("sh", "-c", 'echo "$MODE $GOFLAGS" > {out}/app')
     built = [BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("MODE", mode),)) for mode in ("one", "other two")]
-    assert [(each.build().folder / "app").read_text() for each in built] == [
+    assert [(each.build().path / "app").read_text() for each in built] == [
         "one -buildvcs=false\n",
         "other two -buildvcs=false\n",
     ]
     assert [str(each).split(" sh ")[0] for each in built] == ["`MODE=one", "`MODE='other two'"]
     own = BuiltFolder(argv, tmp_path, "linux", "arm64", env=(("GOFLAGS", "-trimpath"),))
-    assert (own.build().folder / "app").read_text() == " -trimpath\n"
+    assert (own.build().path / "app").read_text() == " -trimpath\n"
 
 
 @pytest.mark.parametrize(

@@ -187,19 +187,6 @@ def test_a_missing_program_is_an_error_with_what_to_do(hosts: Hosts, tmp_path: P
         assert str(error).startswith(f"sut: {run.split()[0]} is missing\n  → {hint}")
 
 
-def test_a_build_runs_on_the_host_or_fails_in_the_plan(hosts: Hosts, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "server.sh").write_text(f"#!/bin/sh\nexec python3 {{}}/{FAULTY.name} none $1 $2\n")
-    shutil.copy(FAULTY, tmp_path)
-    build = {"run": ["sh", "-c", "sed s:{}:$0: server.sh > {out}/app; chmod +x {out}/app", "{out}"], "from": "source"}
-    service = plan_service(
-        hosts, tmp_path, run="./app {host} {port}", files=[FAULTY.name], build={**build, "on": "host"}
-    )
-    host = hosts[service.host]
-    deploy.deploy(host, [service])
-    logs = PurePosixPath("trials") / f"command-{os.getpid()}"
-    host.call(FileStore.mkdir_temporary, logs)
-    deploy.stop(host, [deploy.start(host, service, logs)])
+def test_a_build_that_fails_is_an_error_of_the_plan(hosts: Hosts, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"small.yaml:4: .*app.build: .*exit code 1:\n    undefined: main"):
         plan_service(hosts, tmp_path, run="./app", build={"run": "sh -c 'echo undefined: main; exit 1'"})

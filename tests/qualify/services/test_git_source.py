@@ -11,7 +11,7 @@ from benchkit.plan.cells import name_equal_builds
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.records import cell_record
 from benchkit.plan.service_validation import build_services
-from benchkit.services.builds import BuiltFolder
+from benchkit.services.builds import BuiltFolder, builds_of
 from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services
 from tests.support.builders import planned_cells, read_scenario
@@ -77,7 +77,7 @@ def plan(folder: Path, *refs: str, **options: object) -> list[PlannedCell]:
 
 
 def built_app(cell: PlannedCell) -> str:
-    content = cell.services[0].folders[0].content
+    (content,) = builds_of(cell.services[0])
     assert isinstance(content, BuiltFolder)
     return (content.read() / "app").read_text()
 
@@ -162,7 +162,7 @@ def test_a_version_without_the_file_that_its_command_names_is_unsupported(tmp_pa
 def test_a_version_is_built_once_by_commit_command_and_toolchain(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = plan(tmp_path, "v1", "v2")[0].services[0].folders[0].content
+    (content,) = builds_of(plan(tmp_path, "v1", "v2")[0].services[0])
     assert isinstance(content, BuiltFolder)
     (log,) = tmp_path.glob("cache/**/built")
     assert log.read_text() == "\n" * 2
@@ -183,7 +183,7 @@ def test_a_version_is_built_once_by_commit_command_and_toolchain(
         ({"source": {"git": "server", "ref": "v9"}}, "app.source.ref: "),
         ({"source": {"git": "cache", "ref": "v1"}}, "app.source.ref: "),
         ({"source": {"git": "server", "ref": "--exec"}}, "app.source.ref: found '--exec'"),
-        ({"build": None}, "app.source: a version needs a build on the controller"),
+        ({"build": None}, "app.source: a version needs a build"),
         ({"build": {"run": "make", "from": ".."}}, "app.build.from: it is outside of the repository"),
     ],
 )

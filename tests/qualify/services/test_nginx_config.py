@@ -43,9 +43,7 @@ def require_accepted(service: Service) -> None:
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)
-@pytest.mark.parametrize(
-    "more", ["", "reuseport: true\nbacklog: 99\npin_workers: true\naccept_mutex: true\nopen_file_cache: 0"]
-)
+@pytest.mark.parametrize("more", ["", "reuseport: true\nbacklog: 99\naccept_mutex: true\nopen_file_cache: 0"])
 def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpose: str, more: str) -> None:
     protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
     root = os.geteuid() == 0  # nginx warns of a user that it cannot switch to

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.files import BACKENDS
-from benchkit.services.go_build import build, find_go
+from benchkit.services.go_build import GoSource, find_go
 
 WAIT_S, ANSWER_S = 120.0, 2.0
 GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
@@ -81,7 +81,7 @@ def workers(port: int) -> list[int]:
 
 def go_server(name: str) -> str:
     """Return the path of a built backend."""
-    return str(build(BACKENDS / name, goos="linux", goarch=GOARCH))
+    return str(GoSource(BACKENDS / name, "linux", GOARCH).read())
 
 
 def statuses(port: int, connections: int) -> list[int]:

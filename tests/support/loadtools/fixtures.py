@@ -21,9 +21,8 @@ from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ParsedOutput, Target, ToolOutput
 from benchkit.loadtools.trial_result import read_generator
 from benchkit.models.load import Load
-from benchkit.services.go_build import build
 from benchkit.services.placement import ServicePlacement
-from benchkit.services.service import ControllerFile, GoSource
+from benchkit.services.service import ControllerFile
 from tests.support.paths import TESTS
 
 if _oha := os.environ.get("BENCHKIT_OHA"):  # the hosts of a lab get this PATH, too
@@ -129,13 +128,12 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     for name, content in generator.files.items():
         (folder / name).write_bytes(content)
     for program in generator.programs:
-        if isinstance(program.content, ControllerFile):
-            Path(program.path).write_bytes(program.content.read())
-            continue
-        assert isinstance(program.content, GoSource)
-        source = program.content
-        built = build(source.module, goos=source.goos, goarch=source.goarch, package=source.package)
-        Path(program.path).symlink_to(built)
+        assert isinstance(program.content, ControllerFile)
+        made = program.content.read()
+        if isinstance(made, Path):
+            Path(program.path).symlink_to(made)
+        else:
+            Path(program.path).write_bytes(made)
     printed = _run_tool(generator, folder)
     if generator.reducer is None:
         output = ToolOutput(decode(printed), (folder / "stderr").read_text())

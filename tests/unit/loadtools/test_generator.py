@@ -13,8 +13,8 @@ from benchkit.loadtools.generators.generator import REDUCER, plan_generators
 from benchkit.loadtools.tool import Target
 from benchkit.loadtools.vegeta.command import PROGRAM
 from benchkit.models.load import Load
+from benchkit.services.go_build import GoSource
 from benchkit.services.http_probe import probe_program
-from benchkit.services.service import GoSource
 from tests.support.loadtools.fixtures import place
 
 TARGET = Target("10.0.0.2:8080")

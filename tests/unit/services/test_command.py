@@ -14,7 +14,7 @@ from benchkit.services.builds import BuiltFolder
 from benchkit.services.controller_files import LocalFile
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import ReadyRequest, Service, ServiceFile, ServiceFolder, SetupCommand
+from benchkit.services.service import ReadyRequest, Service, ServiceFile
 from benchkit.services.templates import fill_in, split_command
 from tests.support.builders import planned_cells, read_scenario
 from tests.support.services.placements import PLACE
@@ -98,20 +98,15 @@ def test_runs_record_the_contents_of_files_and_bodies(tmp_path: Path) -> None:
     assert recorded("one") == first
 
 
-def test_a_build_runs_on_the_controller_for_the_host_or_on_the_host(tmp_path: Path) -> None:
+def test_a_build_runs_on_the_controller_for_the_host(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "main.c").write_text("int main() {}")
-    build = {"run": "make -C . OUT={out}", "from": "src", "env": {"MODE": "release", "LEVEL": 2}}
-    here = render(tmp_path, build=build)
-    env = {"LEVEL": "2", "MODE": "release"}
-    wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64", env=tuple(env.items()))
-    assert here.folders == (ServiceFolder(PurePosixPath("/w/app"), wanted),)
-    assert here.process.argv == ("/w/app/app", "--port", "8080")
-    there = render(tmp_path, build={**build, "on": "host"})
-    assert there.folders == ()
-    assert there.files == (ServiceFile(PurePosixPath("/w/app/source/main.c"), LocalFile(tmp_path / "src" / "main.c")),)
-    argv = ("/usr/bin/make", "-C", ".", "OUT=/w/app")
-    assert there.setup_commands == (SetupCommand(argv, 900.0, env, PurePosixPath("/w/app/source")),)
+    service = render(
+        tmp_path, build={"run": "make -C . OUT={out}", "from": "src", "env": {"MODE": "release", "LEVEL": 2}}
+    )
+    env = (("LEVEL", "2"), ("MODE", "release"))
+    wanted = BuiltFolder(("make", "-C", ".", "OUT={out}"), tmp_path / "src", "linux", "arm64", env=env)
+    assert service.files == (ServiceFile(PurePosixPath("/w/app"), wanted),)
+    assert service.process.argv == ("/w/app/app", "--port", "8080")
 
 
 def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path) -> None:
@@ -122,8 +117,6 @@ def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path)
         (["./app"], ()),
     ):
         assert read_spec(tmp_path, run=run).programs == programs
-    spec = read_spec(tmp_path, run="./app", build={"run": "cargo build", "on": "host"})
-    assert spec.programs == ("cargo",)
 
 
 @pytest.mark.parametrize(
@@ -172,3 +165,18 @@ def test_text_is_split_as_a_shell_splits_it_and_lists_stay() -> None:
     assert split_command("a 'b c' \"d\"e") == ["a", "b c", "de"]
     assert split_command(["a", "b c"]) == ["a", "b c"]
     assert fill_in("{a}{{a}}{}{A}", {"a": "1"}) == "1{a}{}{A}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("one\n{{ prt }}\n", "app.conf.j2:2: 'prt' is undefined"),
+        ("{% if %}\n", "app.conf.j2:1: "),
+        ("{{ 1 / 0 }}\n", "app.conf.j2:1: division by zero"),
+    ],
+)
+def test_a_template_that_cannot_be_rendered_names_its_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "app.conf.j2").write_text(text)
+    with pytest.raises(InputError) as caught:
+        render(tmp_path, run="python3 app", files=["app.conf.j2"])
+    assert message in str(caught.value)

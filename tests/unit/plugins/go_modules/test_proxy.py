@@ -12,8 +12,9 @@ from benchkit.plugins.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyO
 from benchkit.plugins.go_modules.ssh import host_key_name
 from benchkit.plugins.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
 from benchkit.services.backend import RenderRequest
+from benchkit.services.go_build import GoSource
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
-from benchkit.services.service import GoSource, Service
+from benchkit.services.service import Service
 
 PEERS = {
     "vcs": Endpoint("vcs", "ssh", "10.0.0.3", 2222, user="bench"),
