@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from benchkit.hosts.inventory import HostSpec, Inventory
     from benchkit.models.facts import RecordedFacts
 
-PYTHON = "python3"
 HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
 
 app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
@@ -79,29 +78,12 @@ def _host_row(spec: HostSpec, facts: RecordedFacts) -> tuple[str, ...]:
 
 
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
-    """Return all hosts with their facts, benchkit's traces there, and notes.
-
-    Hosts without Python are examined by plain commands, which do not show benchkit's changes.
-    """
-    from benchkit.hosts.bootstrap import NO_PYTHON
+    """Return all hosts with their facts, benchkit's traces there, and notes."""
     from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.host_changes import HostTraces
-    from benchkit.hosts.plain_host import PlainHost
     from benchkit.services.container_engine import engine_notes
 
-    with connect_all(inventory, needs_python=False) as hosts:
-        found = {
-            host.name: (host.spec, host.facts, host.changes.state(), (*host.notes, *engine_notes(host)))
-            for host in hosts
-        }
-        without_python = hosts.without_python
-    specs = {spec.name: spec for spec in inventory.hosts}
-    plain = {}
-    for name in without_python:
-        with PlainHost(specs[name], specs) as host:
-            note = f"{NO_PYTHON}: `benchkit hosts prepare SCENARIO` installs it"
-            plain[name] = (host.spec, host.facts(), HostTraces((), (), None), (note,))
-    return [(found | plain)[name] for name in specs if name in found or name in plain]
+    with connect_all(inventory) as hosts:
+        return [(host.spec, host.facts, host.changes.state(), (*host.notes, *engine_notes(host))) for host in hosts]
 
 
 @app.command()
@@ -167,7 +149,7 @@ def prepare(
 ) -> None:
     """Install what a scenario needs on its hosts where benchkit may, else print the line to run there."""
     from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.plain_host import HostRunner
+    from benchkit.hosts.install import HostRunner
     from benchkit.plan.planner import require_roles
     from benchkit.scenario.experiment import needed_programs
     from benchkit.scenario.read import read_experiment
@@ -176,14 +158,12 @@ def prepare(
     needed = needed_programs(experiment, optional=False)
     chosen = inventory_of(inventory, lab)
     require_roles(experiment, chosen)
-    with connect_all(chosen, needs_python=False) as hosts:
-        without_python = hosts.without_python
+    with connect_all(chosen) as hosts:
         outcomes = [
             _prepare(host.spec, host.facts, HostRunner(host), lacking, yes=yes)
             for host in hosts
             if (lacking := _lacking(host.spec, host.facts, needed))
         ]
-    outcomes += [_prepare_without_python(name, chosen, needed, yes=yes) for name in without_python]
     if json:
         print_json(outcomes)
     else:
@@ -205,23 +185,6 @@ def _lacking(spec: HostSpec, facts: RecordedFacts, needed: dict[str, set[str]]) 
     """Return the programs that a host lacks for one of its roles, sorted."""
     wanted = set[str]().union(*(needed.get(role, set()) for role in spec.roles))
     return sorted(wanted - facts.programs.keys())
-
-
-def _prepare_without_python(
-    name: str, inventory: Inventory, needed: dict[str, set[str]], *, yes: bool
-) -> dict[str, Any]:
-    """Install Python and other missing programs on one host by plain commands; check that its agent starts."""
-    from benchkit.hosts.connections import connect
-    from benchkit.hosts.plain_host import PlainHost
-
-    spec, others = inventory.named(name), {each.name: each for each in inventory.hosts}
-    with PlainHost(spec, others) as host:
-        facts = host.facts()
-        lacking = [PYTHON, *(each for each in _lacking(spec, facts, needed) if each != PYTHON)]
-        outcome = _prepare(spec, facts, host, lacking, yes=yes)
-    if outcome["installed"]:
-        connect(spec, others).close()
-    return outcome
 
 
 def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:

@@ -68,11 +68,10 @@ def connect(
     return host
 
 
-def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S, needs_python: bool = True) -> Hosts:
+def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S) -> Hosts:
     """Connect to all hosts of an inventory that have a role, in parallel.
 
-    Raises HostError with the problem of every host that cannot be reached; the other connections are closed. Without
-    `needs_python`, hosts that have no Python are left out, and listed in `without_python`.
+    Raises HostError with the problem of every host that cannot be reached; the other connections are closed.
     """
     others = {spec.name: spec for spec in inventory.hosts}
     specs = [spec for spec in inventory.hosts if spec.roles]
@@ -95,10 +94,6 @@ def connect_all(inventory: Inventory, *, lease_s: float = bootstrap.LEASE_S, nee
         raise
     hosts = Hosts(inventory, [result for result in results if isinstance(result, Host)], lease_s)
     errors = [result for result in results if isinstance(result, BenchkitError)]
-    if not needs_python:
-        failed = zip(specs, results, strict=True)
-        hosts.without_python = {spec.name: each for spec, each in failed if isinstance(each, bootstrap.NoPythonError)}
-        errors = [error for error in errors if not isinstance(error, bootstrap.NoPythonError)]
     if errors:
         hosts.close()
         raise errors[0] if len(errors) == 1 else HostError("\n".join(map(str, errors)))
@@ -130,8 +125,6 @@ class Hosts:
         self._lease_s = lease_s
         self._run: str | None = None
         self._closed = False
-        self.without_python: dict[str, bootstrap.NoPythonError] = {}
-        """Hosts of the inventory that are not connected because they have no Python, by name."""
         self.leftovers: dict[str, Leftovers] = {}
         """Traces of earlier runs on each host when it was locked."""
 

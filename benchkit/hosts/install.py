@@ -13,23 +13,26 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 from benchkit.errors import HostError
+from benchkit.hosts.agent_link import RefusedError
+from benchkit.hosts.host import Host
 from benchkit.hosts.packages import SBIN, Manager
 
 logger = logging.getLogger(__name__)
 
 Privilege = Literal["root", "sudo", "none"]
+
+STEP_TIMEOUT_S = 1800.0
+"""Time for a step: a package manager waits for its lock (DPkg::Lock::Timeout) and downloads over slow links."""
+OUTPUT_BYTES = 64 << 10
+NOT_FOUND = 127
 
 _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -105,45 +108,44 @@ class LocalRunner:
     """Runs steps on this machine. Their output goes to stderr: stdout is for results."""
 
     def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
-        """Run a command and wait for its end, even when interrupted: a killed package manager breaks the machine."""
+        """Run a command and wait for its end."""
         sys.stderr.flush()
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN))  # dpkg requires these folders
-        if shutil.which(argv[0], path=path) is None:  # exec may report a folder on the PATH that this user may not read
-            return StepOutcome(127, f"{argv[0]}: not found")
-        # A terminal sends the signal to the command too, which ends in its own way.
-        with _deferred_signals():
-            process = subprocess.Popen(
+        output = sys.stderr if shown else subprocess.DEVNULL
+        try:
+            done = subprocess.run(
                 argv,
-                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                stdout=sys.stderr if shown else subprocess.DEVNULL,
-                stderr=None if shown else subprocess.DEVNULL,
+                input=stdin or "",
+                stdout=output,
+                stderr=output,
                 env=os.environ | {"PATH": path},
                 text=True,
+                check=False,
             )
-            process.communicate(stdin)
-        return StepOutcome(process.returncode)
+        except FileNotFoundError:
+            return StepOutcome(NOT_FOUND, f"{argv[0]}: not found")
+        return StepOutcome(done.returncode)
 
 
-@contextmanager
-def _deferred_signals() -> Iterator[None]:
-    """Delay signals within the context; at its end call the handler of the first one.
+class HostRunner:
+    """Runs steps on a host as its login user; their output is returned when they end."""
 
-    An exception within `Popen.communicate` may leave its lock taken, and the next wait would never end.
-    """
-    handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
-    received: list[signal.Signals] = []
-    if threading.current_thread() is threading.main_thread():  # Python handles signals in the main thread only
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if callable(handler := signal.getsignal(number)):
-                handlers[number] = handler
-                signal.signal(number, lambda received_number, _: received.append(signal.Signals(received_number)))
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    if received:
-        handlers[received[0]](received[0], None)
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def run(self, argv: tuple[str, ...], *, stdin: str | None = None, shown: bool = True) -> StepOutcome:
+        """Run a command and wait for its end. Raises HostError where the host is lost."""
+        path = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", *SBIN))
+        try:
+            done = self._host.processes.run(
+                argv, env={"PATH": path}, stdin=(stdin or "").encode(), timeout_s=STEP_TIMEOUT_S, max_bytes=OUTPUT_BYTES
+            )
+        except RefusedError as error:
+            if error.kind != "not-found":
+                raise
+            return StepOutcome(NOT_FOUND, f"{argv[0]}: not found")
+        code = done.ended.exit_code
+        return StepOutcome(-(done.ended.signal or 0) if code is None else code, done.printed if shown else "")
 
 
 def run_steps(steps: Iterable[InstallStep], runner: Runner, *, where: str | None = None) -> None:

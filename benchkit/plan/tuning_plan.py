@@ -7,24 +7,19 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from benchkit.agent.settings import Sysctls
-from benchkit.errors import HostError, raise_faults
+from benchkit.errors import HostError
 from benchkit.hosts import tuning as host_tuning
 from benchkit.hosts.connections import Hosts
-from benchkit.hosts.tuning import TuningPlan, is_unknown, spelling_hint
+from benchkit.hosts.tuning import TuningPlan
 from benchkit.scenario.experiment import Experiment, SysctlValue, UsedTuning
 
 
 def plan_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts
 ) -> tuple[tuple[TuningPlan, ...], frozenset[str]]:
-    """Return the tuning of the hosts for the whole run, and the names of the hosts on which it is required.
-
-    Raises InputError, naming the tuning file and line, for a setting that neither Linux nor any of the hosts has.
-    """
+    """Return the tuning of the hosts for the whole run, and the names of the hosts on which it is required."""
     tunings = experiment.run_tuning
     plans = tuple(_plan_together(tunings, roles, hosts, {}))
-    for used in tunings:
-        _refuse_unknown_settings(used, plans)
     required = (host for used in tunings if used.use.required for role in used.use.roles for host in roles[role])
     return plans, frozenset(required)
 
@@ -32,10 +27,7 @@ def plan_tuning(
 def plan_cell_tuning(
     experiment: Experiment, roles: Mapping[str, tuple[str, ...]], hosts: Hosts, run_tuning: Iterable[TuningPlan]
 ) -> Mapping[str, tuple[TuningPlan, ...]]:
-    """Return the tuning of each cell, by its name, which overrides the run's.
-
-    Raises InputError as `plan_tuning` does.
-    """
+    """Return the tuning of each cell, by its name, which overrides the run's."""
     tuned: dict[str, dict[str, str]] = {}
     for planned in run_tuning:
         tuned.setdefault(hosts.kernel_host(planned.host).name, {}).update(planned.values)
@@ -45,8 +37,6 @@ def plan_cell_tuning(
         key = tuple(map(id, used))
         if key not in plans:
             plans[key] = tuple(_plan_together(used, roles, hosts, tuned))
-            for each in used:
-                _refuse_unknown_settings(each, plans[key])
     return {cell_id: plans[tuple(map(id, used))] for cell_id, used in tunings.items()}
 
 
@@ -95,14 +85,4 @@ def plan_settings(
         can_sudo=host.facts.can_sudo,
         not_isolated=hosts.inventory.not_isolated,
         nofile=host_tuning.file_limit(host.processes, nofile, host.facts.nofile_hard) if nofile else None,
-    )
-
-
-def _refuse_unknown_settings(used: UsedTuning, plans: Iterable[TuningPlan]) -> None:
-    """Raise InputError for settings that no kernel ever had; settings of other kernel versions are only reported."""
-    existing = {setting.key for plan in plans for setting in plan.settings if setting.found is not None}
-    raise_faults(
-        used.source.fault(("sysctl", key), f"no such setting; {spelling_hint(key)}")
-        for key in used.settings.sysctl
-        if key not in existing and is_unknown(key)
     )

@@ -59,24 +59,10 @@ class OddServer:
 
 SLOW_STARTS = "odd/slow-starts"
 """File on the lab host with a line for each start of the slow shell."""
-HIDE_PYTHON = """
-for python in /usr/local/bin/python3 /usr/bin/python3; do
-    if [ -e $python ] && [ ! -e FOLDER/installed ]; then mount --bind /dev/null $python; fi
-done
-mount --bind FOLDER/apt-get /usr/bin/apt-get
-PATH=/usr/local/bin:/usr/bin:/bin exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"
-"""
-"""Runs a command where python3 cannot be executed until apt-get has installed it."""
-APT_GET = """#!/bin/sh
-case "$*" in *--simulate*) exit;; esac
-echo "apt-get $*" >> FOLDER/installed
-"""
-"""Stands for Debian's, which would change this machine."""
 ODDITIES = {
     "plain": None,
     # The login shell runs this in place of the command, which is in SSH_ORIGINAL_COMMAND.
     "no-python": 'exec env -i HOME=/nonexistent PATH=/nonexistent /bin/sh -c "$SSH_ORIGINAL_COMMAND"',
-    "hidden-python": "exec unshare --mount /bin/sh FOLDER/hide-python",
     "slow-and-noisy": 'echo welcome; echo to >&2; echo >> SLOW_STARTS; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',
     "no-login": "echo This account is not available.; exit 1",
     "slow-login": None,
@@ -120,8 +106,6 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     host.files.place(
         [
             PlacedFile(there / "sshd_config", "\n".join([*lines, ""]).encode(), 0o600),
-            PlacedFile(there / "hide-python", HIDE_PYTHON.replace("FOLDER", str(there)).encode(), 0o700),
-            PlacedFile(there / "apt-get", APT_GET.replace("FOLDER", str(there)).encode(), 0o700),
             PlacedFile(there / "host_key", folder / "host_key", 0o600),
             PlacedFile(there / "authorized_keys", folder / "identity.pub", 0o600),
         ]

@@ -6,7 +6,7 @@ import pytest
 
 from benchkit.agent.operations import Sysctl
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.tuning import FileLimit, Setting, SettingStatus, is_unknown, plan, spelling_hint
+from benchkit.hosts.tuning import FileLimit, Setting, SettingStatus, plan
 
 SPEC = HostSpec(name="box", address="192.0.2.1", roles=("sut",))
 WITH_SUDO = SPEC.model_copy(update={"sudo": True})
@@ -84,10 +84,3 @@ def test_a_limit_of_open_files_that_cannot_be_set_is_reported() -> None:
     planned = plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(200000, "the hard limit is 1024"))
     assert planned.sentences() == ("box: not applied, the hard limit is 1024: 200000 open files",)
     assert plan(SPEC, {}, {}, root=False, can_sudo=None, nofile=FileLimit(512)).sentences() == ()
-
-
-def test_a_misspelt_setting_is_distinguished_from_one_that_kernels_removed() -> None:
-    assert is_unknown("net.core.somaxcon")
-    assert spelling_hint("net.core.somaxcon").startswith("did you mean 'net.core.somaxconn'?")
-    assert not is_unknown("net.ipv4.tcp_tw_recycle")
-    assert not is_unknown("net.netfilter.nf_conntrack_max")

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.files import shipped
-from benchkit.hosts.tuning import is_unknown
 from benchkit.scenario.experiment import UsedTuning
 from tests.support.builders import Fields, read_scenario
 
@@ -14,13 +12,6 @@ from tests.support.builders import Fields, read_scenario
 def used_tuning(folder: Path, name: str, **fields: object) -> UsedTuning:
     (used,) = read_scenario(folder, tuning=[{"profile": name, **fields}]).tuning
     return used
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in (shipped("configs") / "tuning").glob("*.yaml")))
-def test_shipped_tunings_name_settings_of_some_linux_version(tmp_path: Path, name: str) -> None:
-    sysctl = used_tuning(tmp_path, name).settings.sysctl
-    assert sysctl
-    assert [key for key in sysctl if is_unknown(key)] == []
 
 
 def test_a_tuning_may_be_a_file_beside_the_scenario(tmp_path: Path) -> None:
