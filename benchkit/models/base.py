@@ -11,13 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, S
 class Frozen(BaseModel):
     """An immutable model that rejects unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Stored(Frozen):
     """A part of a stored run; fields that this version does not know are ignored."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
 
 NAME_FORM = "up to 64 lower-case letters, digits, dashes and underscores, a letter first"

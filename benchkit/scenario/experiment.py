@@ -105,7 +105,7 @@ def _tuning_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple[
 def _read_tuning(location: Location, name: Level, use: TuningUse, levels: Levels, document: Document) -> UsedTuning:
     folder = shipped("configs") / "tuning"
     if isinstance(name, str) and name.endswith((".yaml", ".yml")):
-        path = Path(document.source.origin(location).source).parent / name
+        path = document.source.file(name, *location)
         if not path.is_file():
             raise InputError(document.fault(location, f"no file {path}"))
     else:

@@ -1,13 +1,12 @@
 """JSON Schemas of the files that people write, derived from their models: editors complete and check files with them.
 
 A schema accepts what the models accept. The schema of a scenario also accepts `$name`, the level of a factor, for any
-value in services and load. What concerns several fields (a service that does not exist, a port used twice) only
-`benchkit validate` finds.
+value in services and load. Missing fields within a part, and what concerns several fields (a service that does not
+exist, a port used twice), only `benchkit validate` finds.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, get_args
@@ -42,76 +41,63 @@ _REFERENCE_FORM: Schema = {
 
 def scenario_schema() -> Schema:
     """Return the schema of scenario files."""
-    scenario, defs = _schemas([Scenario])
-    cell, cell_defs = _schemas([Load, *service_options().values()])
-    cell_defs = {
-        name: _mapped(definition, partial(_either, other=_REFERENCE)) for name, definition in cell_defs.items()
+    root, defs = model_schema(Scenario)
+    cell_schemas, cell_defs = _schemas([Load, *service_options().values()])
+    cell_defs = {name: _with_references(definition) for name, definition in cell_defs.items()}
+    load = cell_defs.pop(_name(cell_schemas[Load]))
+    load["properties"]["tool"] = {"anyOf": [{"enum": [*TOOLS]}, _REFERENCE]}
+    options = {name: cell_defs[_name(cell_schemas[model])] for name, model in service_options().items()}
+    # A value that a mapping lacks may come from another scale, or from the load that `tools` overrides.
+    partial_defs = {
+        name: {key: value for key, value in each.items() if key not in {"required", "minProperties"}}
+        for name, each in {**defs, **cell_defs, "Load": load}.items()
+        if name not in {"Scenario", "Claim", "Stack"}
     }
-    load = _partial(cell_defs.pop(_name(cell[Load])))
-    load["properties"]["tool"] = _either({"enum": [*TOOLS]}, _REFERENCE)
-    options = {name: copy.deepcopy(cell_defs[_name(cell[model])]) for name, model in service_options().items()}
-    root = copy.deepcopy(defs.pop(_name(scenario[Scenario])))
-    root["properties"] |= {
-        "load": {**_annotations(root["properties"]["load"]), "$ref": f"{_DEFS}Load"},
-        "tools": {
-            **_annotations(root["properties"]["tools"]),
-            "type": "object",
-            "propertyNames": {"enum": [*TOOLS]},
-            "additionalProperties": {"$ref": f"{_DEFS}Load"},
-        },
-        "tuning": {
-            **root["properties"]["tuning"],
-            "type": ["array", "string"],
-            "pattern": _REFERENCE_FORM["pattern"],
-        },
+    stack, claim = defs["Stack"], defs["Claim"]
+    stack["properties"]["services"]["additionalProperties"] = {"$ref": f"{_DEFS}Service"}
+    metric = {"anyOf": [{"enum": [*METRICS, *CLAIM_METRICS]}, {"pattern": f"^{COMPONENT_FORM}$"}]}
+    for definition in (claim, partial_defs["AskedRatio"]):  # the models leave metrics to a check that names the nearest
+        definition["properties"]["metric"] |= metric
+    partial_defs["StopCondition"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
+    properties = root["properties"]
+    properties["load"] = {**_annotations(properties["load"]), "$ref": f"{_DEFS}Load"}
+    properties["tools"] |= {"propertyNames": {"enum": [*TOOLS]}, "additionalProperties": {"$ref": f"{_DEFS}Load"}}
+    properties["tuning"] |= {"type": ["array", "string"], "pattern": _REFERENCE_FORM["pattern"]}
+    at_scale = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: field for name, field in properties.items() if name not in FIXED},
     }
-    defs["Stack"]["properties"]["services"]["additionalProperties"] = {"$ref": f"{_DEFS}Service"}
-    _enumerate_metrics(defs)
-    at_scale = {name: field for name, field in root["properties"].items() if name not in FIXED}
-    scaled = {
-        f"{name} at a scale": _mapped(_partial(definition), _to_partial)
-        for name, definition in defs.items()
-        if name != "Stack"  # stacks are the same at every scale
-    }
-    root["properties"]["scales"] = {
+    scales = {
         "type": "object",
         "description": "fields that each scale overrides",
         "additionalProperties": False,
         "properties": {scale: {"anyOf": [{"$ref": f"{_DEFS}Scale"}, {"type": "null"}]} for scale in get_args(Scale)},
     }
-    required = root.pop("required")
+    required = root["required"]
     schema = {
         "$schema": DRAFT,
         **root,
         "title": "benchkit scenario",
+        "properties": {**properties, "scales": scales},
         "required": [name for name in required if name in FIXED],
         # With scales, each of them may give a field that the top level lacks.
         "if": {"not": {"required": ["scales"]}},
         "then": {"required": required, "properties": {"load": {"required": ["tool"]}}},
-        "$defs": {
-            **defs,
-            **scaled,
-            **cell_defs,
-            "Load": load,
-            "Scale": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {name: _to_partial(_mapped(field, _to_partial)) for name, field in at_scale.items()},
-            },
-            "Reference": _REFERENCE_FORM,
-            "Service": _service(options),
-            **{
-                f"backend {name}": {
-                    **each,
-                    "title": name,
-                    "properties": {**each["properties"], "backend": {"const": name}},
-                }
-                for name, each in options.items()
-            },
+    }
+    definitions = {
+        **partial_defs,
+        "Stack": stack,
+        "Claim": claim,
+        "Scale": at_scale,
+        "Reference": _REFERENCE_FORM,
+        "Service": _service(options),
+        **{
+            f"backend {name}": {**each, "title": name, "properties": {**each["properties"], "backend": {"const": name}}}
+            for name, each in options.items()
         },
     }
-    used = _references(schema, schema["$defs"])
-    return {**schema, "$defs": {name: definition for name, definition in schema["$defs"].items() if name in used}}
+    return {**schema, "$defs": _used(schema, definitions)}
 
 
 def model_schema(model: type[BaseModel]) -> tuple[Schema, dict[str, Schema]]:
@@ -127,8 +113,7 @@ def resolved(schema: Schema, defs: Mapping[str, Schema]) -> Schema:
 
 def _file_schema(model: type[BaseModel], title: str) -> Schema:
     root, defs = model_schema(model)
-    used = {name: definition for name, definition in defs.items() if definition is not root}
-    return {"$schema": DRAFT, **root, "title": title, "$defs": used}
+    return {"$schema": DRAFT, **root, "title": title, "$defs": _used(root, defs)}
 
 
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
@@ -148,10 +133,10 @@ def _schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], S
     return {model: references[model, "validation"] for model in wanted}, defs
 
 
-def _references(schema: Schema, defs: Mapping[str, Schema]) -> set[str]:
-    """Return the names of the definitions that a schema refers to, and those that these refer to."""
-    used: set[str] = set()
-    remaining: list[Any] = [{key: value for key, value in schema.items() if key != "$defs"}]
+def _used(schema: Schema, defs: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the definitions that a schema refers to, and those that these refer to."""
+    used: dict[str, Schema] = {}
+    remaining: list[Any] = [schema]
     while remaining:
         node = remaining.pop()
         if isinstance(node, list):
@@ -159,9 +144,9 @@ def _references(schema: Schema, defs: Mapping[str, Schema]) -> set[str]:
         elif isinstance(node, dict):
             remaining += node.values()
             if isinstance(node.get("$ref"), str) and (name := _name(node)) not in used:
-                used.add(name)
+                used[name] = defs[name]
                 remaining.append(defs[name])
-    return used
+    return dict(sorted(used.items()))
 
 
 def _name(reference: Schema) -> str:
@@ -178,40 +163,12 @@ def _service(options: Mapping[str, Schema]) -> Schema:
     return {
         "type": "object",
         "required": ["backend"],
-        "properties": {"backend": _either({"enum": [*options]}, _REFERENCE)},
+        "properties": {"backend": {"anyOf": [{"enum": [*options]}, _REFERENCE]}},
         "allOf": [
             *(case({"const": name}, {"$ref": f"{_DEFS}backend {name}"}) for name in options),
             case(_REFERENCE_FORM, {"propertyNames": {"enum": names}}),
         ],
     }
-
-
-def _enumerate_metrics(defs: Mapping[str, Schema]) -> None:
-    """Set the allowed metrics, which the models leave to a validator that names the nearest one."""
-    for name in ("Claim", "AskedRatio"):
-        named = {"enum": [*METRICS, *CLAIM_METRICS]}
-        defs[name]["properties"]["metric"]["anyOf"] = [named, {"pattern": f"^{COMPONENT_FORM}$"}]
-    defs["StopCondition"]["properties"]["metrics"]["items"] = {"enum": [*METRICS]}
-
-
-def _partial(definition: Schema) -> Schema:
-    """Return a mapping of which every part may be absent, because another mapping has it."""
-    return {key: value for key, value in definition.items() if key not in {"required", "minProperties"}}
-
-
-def _to_partial(schema: Schema) -> Schema:
-    """Refer to the definitions for scales; lists are replaced whole, so that their items stay complete."""
-    schema = _partial(schema) if schema.get("type") == "object" else schema
-    if "$ref" in schema and _name(schema) != "Load":
-        return {**schema, "$ref": f"{schema['$ref']} at a scale"}
-    return schema
-
-
-def _either(schema: Schema, other: Schema) -> Schema:
-    notes = _annotations(schema)
-    rest = {key: value for key, value in schema.items() if key not in notes}
-    members = rest["anyOf"] if set(rest) == {"anyOf"} else [rest]
-    return {**notes, "anyOf": [*members, other]}
 
 
 def _annotations(schema: Schema) -> Schema:
@@ -233,16 +190,24 @@ def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
     return plain
 
 
-def _mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """Return a definition, or the properties of one, with every schema of a value in it changed."""
+def _with_references(schema: Schema) -> Schema:
+    """Return a definition in which every value may also be the level of a factor."""
     if "$ref" in schema or "const" in schema:
         return dict(schema)
-    mapped = dict(schema)
+    changed = dict(schema)
     for key, value in schema.items():
         if key in {"items", "additionalProperties"} and isinstance(value, dict):
-            mapped[key] = value if change is _to_partial and key == "items" else change(_mapped(value, change))
+            changed[key] = _or_reference(value)
         elif key == "properties":
-            mapped[key] = {name: change(_mapped(each, change)) for name, each in value.items()}
+            changed[key] = {name: _or_reference(each) for name, each in value.items()}
         elif key == "anyOf":
-            mapped[key] = [_mapped(each, change) for each in value]
-    return mapped
+            changed[key] = [_with_references(each) for each in value]
+    return changed
+
+
+def _or_reference(schema: Schema) -> Schema:
+    schema = _with_references(schema)
+    notes = _annotations(schema)
+    rest = {key: value for key, value in schema.items() if key not in notes}
+    members = rest["anyOf"] if set(rest) == {"anyOf"} else [rest]
+    return {**notes, "anyOf": [*members, _REFERENCE]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -124,7 +123,7 @@ class Vanity(Backend[VanityOptions]):
         """Return the options with the vanity.yaml read that the scenario names. Raises InputError."""
         if options.file is None:
             return options
-        path = Path(source.origin(("file",)).source).parent / options.file
+        path = source.file(options.file, "file")
         return options.model_copy(update={"imports": read_document(path).validated(VanityFile)})
 
     def render(self, request: RenderRequest[VanityOptions]) -> Service:

@@ -84,7 +84,7 @@ def test_a_factor_alone_is_the_tuning_of_the_server(tmp_path: Path) -> None:
     [
         ("$kernel", ["reusepor"], "factors.kernel.0: no tuning 'reusepor'; did you mean 'reuseport'?"),
         ("$kernel", ["none", 7], "factors.kernel.1: no tuning '7'"),
-        ("$kernal", ["none"], "tuning: $kernal refers to no factor; did you mean 'kernel'?"),
+        ("$kernal", ["none"], "tuning.0.profile: $kernal refers to no factor; did you mean 'kernel'?"),
     ],
 )
 def test_levels_that_are_no_tunings_are_reported(

@@ -283,17 +283,6 @@ def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
         ({"blocks": 10_001}, "blocks: found 10001; allowed: a number up to 10000"),
         ({"roles": {"load": {"hosts": 10**9}}}, "roles.load.hosts: found 1000000000; allowed: a number up to 1000"),
         ({"load": load(processes=10**9)}, "load.processes: found 1000000000; allowed: a number up to 1024"),
-        (
-            {"blocks": 10_000, "factors": {"stack": ["go", "nginx"], "cores": list(range(1, 12))}},
-            "blocks: these are 220,000 trials of 22 cells; allowed: up to 200,000; use fewer blocks",
-        ),
-        (
-            {
-                "factors": {"stack": ["go", "nginx"], "cores": list(range(1, 72)), "open": list(range(1, 72))},
-                "load": load(connections="$open"),
-            },
-            "factors: these are 10,082 cells; allowed: up to 10,000; list those to compare in `cells`",
-        ),
     ],
 )
 def test_the_size_of_an_experiment_is_limited(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
