@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE # each process that tests would compile every t
 .NOTPARALLEL: # nothing here may run beside a benchmark
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test qualify check snapshots record studies audits figures notebooks bench faults chaos format lock clean system
+.PHONY: help demo test qualify check snapshots record studies figures notebooks bench faults chaos format lock clean system
 
 help:
 	@echo 'make demo    a lab on this machine, a real comparison, its report'
@@ -26,7 +26,6 @@ help:
 	@echo 'make notebooks  the pictures that are kept in the notebooks, from the runs that ship'
 	@echo 'make record  the runs that ship with the notebooks, measured again in two hours, and all that is made from them'
 	@echo 'make studies the pages of the studies, from the runs that ship'
-	@echo 'make audits  the pages of the audits, from the snapshots that ship'
 	@echo 'make bench   the figures that the README states, measured'
 	@echo 'make faults  every fault injected in 60 trials (TRIALS=…) and 60 healthy ones, and what the checks noticed'
 	@echo 'make chaos   runs killed and disconnected at 90 random moments'
@@ -86,11 +85,6 @@ record: system
 # From the recorded runs alone, so that no page can be older than its figures.
 studies: .venv/installed
 	.venv/bin/python -m tests.support.studies.pages
-	git status --short scenarios
-
-# From the snapshots beside them alone.
-audits: .venv/installed
-	.venv/bin/python -m tests.support.plugins.audit_pages
 	git status --short scenarios
 
 # The same pages every time; BENCHKIT_STORE=… takes another store, by its whole path: notebooks run in their own folder.

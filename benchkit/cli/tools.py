@@ -29,16 +29,20 @@ def parse(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Read one output of a load tool."""
-    from benchkit.loadtools.formats import read_output
+    """Read one output of a load tool, and print what it states and what contradicts it."""
+    from benchkit.loadtools.findings import find
+    from benchkit.loadtools.formats import read_run
     from benchkit.loadtools.text import decode
 
     text, command = decode(read_input(file)), f"benchkit parse {{tool}} {file}"
-    result = read_output(tool, text, where=input_name(file), command=command, run=run)
+    result, load = read_run(tool, text, where=input_name(file), command=command, run=run)
+    findings = find(result, load)
     if json:
-        print_json(result)
+        print_json({**result.model_dump(mode="json"), "findings": [each.model_dump(mode="json") for each in findings]})
         return
     print_table((result.tool, ""), _rows(result))
+    for finding in findings:
+        print(f"{finding.severity}, {finding.code}: {finding.text}")
     for note in result.notes:
         say(f"{note.code}: {note.message}")
 
@@ -56,6 +60,7 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
         "duration": (result.duration_s, seconds),
         "requests": (result.requests, count),
         "requests/s": (result.rps, rate),
+        "answered/s": (result.answered_rps, rate),
         "connections": (result.connections, count),
         "threads": (result.threads, count),
         "virtual users": (result.users, count),

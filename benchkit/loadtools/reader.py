@@ -1,46 +1,73 @@
-"""The readers of outputs, line by line: the parser of a tool derives one, with a rule for each kind of line."""
+"""The readers of outputs: lines by patterns whose named groups are figures, and documents of JSON."""
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from benchkit.errors import ParseError
 from benchkit.loadtools.text import (
     MAX_LINE,
-    QUOTED,
+    is_not_a_number,
     not_output_of,
     parse_count,
+    parse_number,
     several_runs,
     split_lines,
     unread_notes,
 )
 from benchkit.models.load_result import LoadResult, Note
+from benchkit.validation import first_fault
 
 Action = Callable[[re.Match[str]], None]
-Rules = Sequence[tuple[re.Pattern[str], Action]]
-"""Patterns of lines, each with the action that reads it; the first pattern that matches the whole line is used."""
+Figures = Mapping[str, Callable[[str], object]]
+"""Parsers of figures, by their names."""
+
+_FIGURES: Figures = {
+    **dict.fromkeys(("requests", "connections", "threads", "users", "failed", "dropped", "non_2xx"), parse_count),
+    **dict.fromkeys(("duration_s", "rps", "bytes_total", "bytes_per_s", "answered_rps"), parse_number),
+}
+_CUT = re.compile(r"[0-9]m?$")
+_WHOLE = re.compile(r"\.[0-9]{2,}$")
 
 
-T = TypeVar("T")
+@dataclass(frozen=True)
+class OutputFormat:
+    """The outputs of one load tool, in all of their forms: text, JSON, tables.
+
+    Both functions are pure, and take a whole text as `benchkit.loadtools.text.prepare` returns it.
+    """
+
+    tool: str
+    """Name of the tool that wrote it."""
+    recognise: Callable[[str], bool] = field(repr=False)
+    """True for a text with marks that only this tool writes, be the text whole or not."""
+    parse: Callable[[str], LoadResult] = field(repr=False)
+    """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
+    starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
+    """Patterns of lines that a run has once. The first one found in a text divides it into runs."""
+    dialect_of: str | None = None
+    """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""
 
 
 class Reader(ABC):
-    """Reader of a tool's output, line by line, by the tool's `_rules`; the figures are its attributes.
+    """Reader of a tool's output, line by line; the figures are its attributes.
 
     Attributes of this class are figures of `LoadResult`, by its names; None where the text does not state them.
     """
 
     tool: ClassVar[str]
-    _own: ClassVar[re.Pattern[str]] = re.compile("")
+    figures: ClassVar[Figures] = {}
+    """Parsers of the tool's own figures, or of those that it states in units of its own. Others are text."""
+    own: ClassVar[re.Pattern[str]] = re.compile("")
     """Text that each output of the tool has somewhere."""
-    _behind_lines: ClassVar[re.Pattern[str]] = re.compile(r"(?!)")
-    """Text removed from the end of a line: none, or `TEXT_AFTER_LINE` where no line of the tool has one."""
-    _prints_no_bar: ClassVar[bool] = False
-    """True where the tool prints no `|`: a line that has one is a row of a table that the author made."""
-    _rules: Rules = ()
 
     tool_version: str | None = None
     target: str | None = None
@@ -49,153 +76,113 @@ class Reader(ABC):
     rps: float | None = None
     connections: int | None = None
     threads: int | None = None
+    users: int | None = None
     bytes_total: float | None = None
     bytes_per_s: float | None = None
+    failed: int | None = None
+    non_2xx: int | None = None
+    dropped: int | None = None
+    answered_rps: float | None = None
 
     def __init__(self) -> None:
-        self.stated: set[str] = set()
-        """Attributes that the text stated, whether or not their figure could be read."""
-        self.once_read: set[str] = set()
-        """Lines with figures that a run prints once."""
+        self.tokens: dict[str, str] = {}
+        """Tokens of the figures that the text states, whether or not they could be read."""
+        self.percentiles: dict[str, float] = {}
+        self.statuses: dict[str, int] = {}
+        self.messages: Counter[str] = Counter()
+        """Number of times that each error occurred, by its text."""
         self.unread: list[str] = []
         """Lines that the tool printed, with a figure that could not be read."""
-        self.unterminated = False
+        self.is_last = False
         """True where no line end follows the current line: its last figure may lack digits."""
-        self.starts_mid_number = False
-        """True where the current line is the first one and starts with a digit: its first figure may lack digits."""
+        self.rules = {re.compile(pattern): action or self.set_figures for pattern, action in self.lines().items()}
 
     @abstractmethod
-    def has_figures(self) -> bool:
-        """Return whether the lines had figures that tell an output of the tool from other text."""
+    def lines(self) -> Mapping[str, Action | None]:
+        """Return the patterns of lines, each with the action that reads it; the first that matches a line is used.
+
+        None: the named groups of the pattern are figures that a run states once (`set_figures`).
+        """
 
     @abstractmethod
     def result(self) -> LoadResult:
         """Return the result by the figures that were read."""
 
+    def has_figures(self) -> bool:
+        """Return whether the lines had figures that tell an output of the tool from other text."""
+        return bool(self.tokens)
+
     def read(self, text: str) -> LoadResult:
         """Return the result of a text. Raises ParseError for a text of another kind, and for several runs."""
-        lines = self.read_lines(text)
-        if not self._own.search(text) or not self.has_figures():
+        lines = split_lines(text)
+        for position, line in enumerate(lines):
+            self.is_last = position == len(lines) - 1
+            if len(line) <= MAX_LINE:
+                self.read_line(line.strip())
+        if not self.own.search(text) or not self.has_figures():
             raise not_output_of(self.tool, lines)
         return self.result()
 
-    def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
-        """Return the figures that this class has, overridden by `others`, with a note for each unread line."""
-        stated = {
-            "tool": self.tool,
-            "tool_version": self.tool_version,
-            "target": self.target,
-            "duration_s": self.duration_s,
-            "requests": self.requests,
-            "rps": self.rps,
-            "connections": self.connections,
-            "threads": self.threads,
-            "bytes_total": self.bytes_total,
-            "bytes_per_s": self.bytes_per_s,
-        }
-        return LoadResult.model_validate(stated | others | {"notes": (*notes, *unread_notes(self.unread))})
-
-    def set_once(self, line: str, **values: object) -> None:
-        """Set attributes that a run prints once; `None` is a figure that could not be read.
-
-        Raises ParseError where one of them was set before: figures of two runs are never mixed. A repeated line with
-        the same figures is ignored: it is a quotation.
-        """
-        words = " ".join(line.split())
-        if self.stated & values.keys():
-            if words in self.once_read and any(c.isdigit() for c in line):
+    def read_line(self, line: str) -> None:
+        """Read one line, stripped of blanks, by the first rule that matches it."""
+        for pattern, action in self.rules.items():
+            if line and (match := pattern.fullmatch(line)):
+                action(match)
                 return
-            raise several_runs(self.tool, line)
-        self.once_read.add(words)
-        if None in values.values():
-            self.unread.append(line)
-        self.stated |= values.keys()
-        for name, value in values.items():
+
+    def is_cut(self, line: str) -> bool:
+        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
+        return self.is_last and _CUT.search(line) is not None and _WHOLE.search(line) is None
+
+    def set_figures(self, match: re.Match[str]) -> None:
+        """Set the figures in the named groups of a line that a run prints once.
+
+        Raises ParseError where one of them was stated before with another token: figures of two runs are never mixed.
+        """
+        named = {name: token for name, token in match.groupdict().items() if token is not None}
+        if any(self.tokens.get(name, token) != token for name, token in named.items()):
+            raise several_runs(self.tool, match[0])
+        self.tokens |= named
+        is_cut = self.is_cut(match[0])
+        for name, token in named.items():
+            parse = self.figures.get(name) or _FIGURES.get(name, str)
+            value = None if is_cut and match.end(name) == match.end() else parse(token)
+            if value is None and not is_not_a_number(token):
+                self.unread.append(match[0])
             setattr(self, name, value)
 
-    def add_once(self, figures: dict[str, T], name: str, figure: T | None, line: str) -> None:
+    def add(self, figures: dict[str, Any], name: str, figure: float | None, line: str) -> None:
         """Add a figure to others of its kind; `None` is one that could not be read.
 
-        Raises ParseError where there is one with this name.
+        Raises ParseError where there is another one with this name.
         """
-        if name in figures:
+        if figures.get(name, figure) != figure:
             raise several_runs(self.tool, line)
-        if figure is None:
+        if figure is None or self.is_cut(line):
             self.unread.append(line)
         else:
             figures[name] = figure
 
-    def once(self, *, whole: bool = False, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes once, each from the next group of the line by its reader.
+    def add_status(self, match: re.Match[str]) -> None:
+        """Add the number of answers of a status: a line with the status and their number."""
+        self.add(self.statuses, match[1], parse_count(match[2]), match[0])
 
-        With `whole`, no figure is read where the text ends within the last one.
-        """
+    def add_message(self, match: re.Match[str]) -> None:
+        """Add an error: a line with its number and its text. Two errors may have the same text."""
+        if self.is_last:
+            self.unread.append(match[0])  # its kind may be in the missing end
+        self.messages[match[2]] += int(match[1])
 
-        def read(match: re.Match[str]) -> None:
-            is_cut = whole and self.ends_mid_number(match[0])
-            named = zip(readers.items(), match.groups(), strict=False)
-            self.set_once(match[0], **{name: None if is_cut else reader(token) for (name, reader), token in named})
-
-        return read
-
-    def latest(self, **readers: Callable[[str], object]) -> Action:
-        """Return the action that sets attributes, each from the next group by its reader; the last line counts."""
-
-        def read(match: re.Match[str]) -> None:
-            for (name, reader), token in zip(readers.items(), match.groups(), strict=False):
-                setattr(self, name, None if token is None else reader(token))
-
-        return read
-
-    def mark(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, by a line that a run prints once."""
-        return lambda match: self.set_once(match[0], **values)
-
-    def put(self, **values: object) -> Action:
-        """Return the action that sets attributes to these values, however often the line occurs."""
-        return lambda _match: vars(self).update(values)
-
-    def read_lines(self, text: str) -> list[str]:
-        """Read every line of `text` by the rules, and return the lines."""
-        lines = split_lines(text)
-        last = len(lines) - 1
-        for position, raw in enumerate(lines):
-            self.unterminated = position == last
-            self.starts_mid_number = position == 0 and raw[:1].isdigit()
-            line = self._behind_lines.sub("", raw.strip(QUOTED))
-            if self._prints_no_bar and "|" in line:
-                line = " ".join(line.replace("|", " ").split())
-            if line and len(line) <= MAX_LINE:
-                self.read_line(line)
-        return lines
-
-    def read_line(self, line: str) -> None:
-        """Read one line, stripped of blanks and quoting, by the first rule that matches it."""
-        for pattern, action in self._rules:
-            if match := pattern.fullmatch(line):
-                action(match)
-                return
-
-    def ends_mid_number(self, line: str) -> bool:
-        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
-        return self.unterminated and line[-1:].isdigit()
-
-    def add_unread(self, match: re.Match[str]) -> None:
-        """Record a line that the tool printed and that could not be read."""
-        self.unread.append(match[0])
-
-
-TIMES: Mapping[str, str] = {"Total": "duration_s", "Slowest": "slowest", "Fastest": "fastest", "Average": "average"}
-"""Labels of times, each with its attribute."""
+    def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
+        """Return the figures that this class has, overridden by `others`, with a note for each unread line."""
+        stated = {name: getattr(self, name) for name in Reader.__annotations__ if name in LoadResult.model_fields}
+        return LoadResult.model_validate(stated | others | {"notes": (*notes, *unread_notes(self.unread))})
 
 
 class SectionReader(Reader):
-    """Reader of a text in sections with rules of their own, as hey prints it, and oha after its example.
+    """Reader of a text in sections, as hey prints it, and oha after its example. A run has each section once."""
 
-    A run has each section once.
-    """
-
-    _heading: ClassVar[re.Pattern[str]]
+    heading: ClassVar[re.Pattern[str]]
     """Pattern of a section's heading; its first group is the section's name."""
 
     slowest: float | None = None
@@ -205,36 +192,78 @@ class SectionReader(Reader):
     def __init__(self) -> None:
         """Start in the summary, whose heading may be missing."""
         super().__init__()
+        self.section = "Summary"
         self.sections: set[str] = set()
         """Sections that the text has."""
-        self.percentiles: dict[str, float] = {}
-        self.statuses: dict[str, int] = {}
-        self.errors: Counter[str] = Counter()
-        """Number of times that each error occurred, by its text."""
-        self._rules_of = self.section_rules()
-        self._start_section("Summary")
 
-    @abstractmethod
-    def section_rules(self) -> Mapping[str, Rules]:
-        """Return the rules of each section that is read."""
+    def read_line(self, line: str) -> None:
+        """Read a heading, or a line of the section."""
+        if match := self.heading.fullmatch(line):
+            self.section = match[1].replace("distrubution", "distribution")  # in early versions of hey
+            if self.section in self.sections:
+                raise several_runs(self.tool, line)
+            self.sections.add(self.section)
+        else:
+            super().read_line(line)
 
-    def _start_section(self, name: str) -> None:
-        self._rules = ((self._heading, self.read_heading), *self._rules_of.get(name, ()))
+    def within(self, action: Action, *sections: str) -> Action:
+        """Return the action for lines of these sections alone."""
+        return lambda match: action(match) if self.section in sections else None
 
-    def read_heading(self, match: re.Match[str]) -> None:
-        """Start a section. Raises ParseError for a second one of its name."""
-        section = match[1].replace("distrubution", "distribution")  # in early versions of hey
-        if section in self.sections:
-            raise several_runs(self.tool, match[0])
-        self.sections.add(section)
-        self._start_section(section)
+    @property
+    def counted(self) -> int:
+        """Requests by statuses and errors."""
+        return sum(self.statuses.values()) + self.messages.total()
 
-    def read_status(self, match: re.Match[str]) -> None:
-        """Add the number of answers of a status."""
-        self.add_once(self.statuses, match[1], parse_count(match[2]), match[0])
 
-    def read_error(self, match: re.Match[str]) -> None:
-        """Add an error; two errors may have the same text where the tool shortened their addresses."""
-        if self.unterminated:
-            self.unread.append(match[0])  # its kind may be in the missing end
-        self.errors[match[2]] += int(match[1])
+class JsonOutput(BaseModel):
+    """A part of a tool's JSON: what its parser uses; numbers are numbers, and other fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+def within(*path: str, default: Any = ...) -> Any:  # noqa: ANN401 - of any field
+    """Return a field whose value is read from nested objects, by the path of their names."""
+    return Field(default, validation_alias=AliasPath(*path))
+
+
+_DOCUMENT = re.compile(r"^[^\n{\"]{0,120}\{", re.MULTILINE)
+"""Beginning of a document of JSON, also behind the prefix of a log."""
+Document = TypeVar("Document", bound=BaseModel)
+
+
+def read_document(text: str, model: type[Document], tool: str) -> Document:
+    """Return the JSON in `text`, from the first line with a brace to the last brace, or the one document within it.
+
+    Raises ParseError where it is no document of the tool, is truncated, or has several of them.
+    """
+    start = _DOCUMENT.search(text)
+    document = text[start.end() - 1 : text.rfind("}") + 1] if start else text
+    try:
+        return model.model_validate_json(document)
+    except ValidationError as error:
+        found = list(_documents_within(document, model))
+        if len(found) > 1:
+            raise several_runs(tool, "a document of JSON") from None
+        if found:
+            return found[0]
+        raise ParseError(
+            f"this JSON is not a complete output of {tool}",
+            why=first_fault(error, model),
+            hint="is it truncated, or does it have several runs?",
+        ) from None
+
+
+def _documents_within(document: str, model: type[Document]) -> Iterator[Document]:
+    """Yield the documents of the tool within larger ones: harnesses wrap them, and add figures of their own."""
+    try:
+        values: list[JsonValue] = [json.loads(document)]
+    except ValueError:
+        return
+    while values:
+        value = values.pop()
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            try:
+                yield model.model_validate_json(json.dumps(inner))
+            except ValidationError:
+                values.append(inner)

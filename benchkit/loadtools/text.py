@@ -1,7 +1,7 @@
-"""Text shared by all parsers: bytes to lines, lines to fields, strict parsing of figures, times and errors of requests.
+"""Text shared by all parsers: bytes to lines, tokens to figures, times and errors of requests.
 
-A figure is parsed only where the whole token is one: `12.3`, never `12,3`, `1e9`, `nan` or `12.3x`. Any other token
-gives `None`, so that a damaged output loses a value and never gets a wrong one.
+A figure is parsed only where the whole token is one: `12.3`, never `12,3`, `nan` or `12.3x`. Any other token gives
+`None`, so that a damaged output loses a value and never gets a wrong one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import codecs
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, overload
+from typing import Annotated, NamedTuple, overload
 
 from pydantic import Field
 
@@ -20,40 +21,22 @@ from benchkit.models.load_result import Covers, Errors, Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
-QUOTED = " \t>|*#"
-"""Characters around a line that is indented, or quoted in a document."""
 MAX_NOTES = 5
 """Number of unread lines that get a note each."""
 MAX_EXCERPT = 100
 """Longest excerpt of a tool's output in a message, in characters."""
+_NOT_A_NUMBER = re.compile(r"[+-]?(?:nan|inf)[a-z]{0,2}", re.IGNORECASE)
+"""Text that C and Go print for a value that is not a number; wrk2 adds a unit."""
 
-NOT_A_NUMBER = frozenset({"nan", "-nan", "inf", "-inf"})
-"""Text that C prints for a value that is not a number."""
-
-_BOMS = (  # the longer ones first: UTF-32's little-endian mark begins with UTF-16's
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-TEXT_AFTER_LINE = re.compile(
-    r"(?<=\S)[ \t]+(?:<[-=<]+|\u2190|//|#(?=[\s\u0080-\uffff])).*"
-    r"|(?<=\S)[ \t]*(?:\uff08.*|\([^()]*[\u0080-\uffff][^()]*\)$)"
-    r"|(?<=[A-Za-z)])(?<!nan)%$|[ \t]*\\$"
-)
-"""Additions of authors and shells to a line: a remark, the mark of zsh for a missing line end, a hard line break."""
-ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x85\u2028\u2029]")
-_BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u200b": None, "\ufeff": None, "\x00": None})
-_NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0-9]{1,18})?")
+_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0-9]{1,18})?(?:e[+-][0-9]{2})?")
 _COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
-_SINGLE_UNIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)([^0-9.]s)")
-_PERCENTILE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,18})?(?:e-[0-9]{2})?")
-_SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)([^0-9\s.,]{0,3})")
+_PERCENTILE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,18})?")
+_SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)\s?([^0-9\s.,]{0,9})")
 
 SECONDS: Mapping[str, float] = {
+    "ns": 1e-9,
     "us": 1e-6,
     "\u00b5s": 1e-6,  # micro sign
     "\u03bcs": 1e-6,  # Greek mu
@@ -67,7 +50,8 @@ SECONDS: Mapping[str, float] = {
 """Seconds in a unit of time, by the abbreviations that load tools print."""
 BINARY_SIZES: Mapping[str, float] = {
     "B": 1,
-    **{f"{prefix}B": 1024.0**power for power, prefix in enumerate("KMGTP", 1)},
+    "bytes": 1,
+    **{f"{prefix}{unit}": 1024.0**power for power, prefix in enumerate("KMGTP", 1) for unit in ("B", "iB")},
     "kB": 1024,
 }
 """Bytes in a unit of size, for the tools whose KB are 1024."""
@@ -84,42 +68,76 @@ def decode(data: bytes) -> str:
 
     Invalid bytes become U+FFFD, which no figure contains.
     """
-    for mark, encoding in _BOMS:
+    for mark, encoding in _BOMS.items():
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, errors="replace")
-    head = data[:200]
-    if head.count(0) > len(head) // 4:  # UTF-16 without a mark: every other byte of ASCII is zero
-        encoding = "utf-16-be" if head[:1] == b"\x00" else "utf-16-le"
-        if all(each.isprintable() or each.isspace() for each in head.decode(encoding, errors="ignore")):
-            return data.decode(encoding, errors="replace")
     return data.decode("utf-8", errors="replace")
 
 
+_COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f]")
+_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_PREFIXES = (
+    re.compile(r"[\w.-]{1,80} *\|(?: |$)"),  # docker compose
+    re.compile(rf"\[?(?:[0-9]{{4}}[-/][0-9]{{2}}[-/][0-9]{{2}}[T ])?{_TIME}\]?(?: std(?:out|err) [FP])?(?:[ \t]|$)"),
+)
+_FIRST_WORD = re.compile(r"[a-z][\w.-]{0,80} ")
+PREFIXED = 0.6
+"""Least share of the lines that have a prefix: headings of the author stand between the lines of a log."""
+
+
+class PreparedText(NamedTuple):
+    """A text that formats read, and notes on what was removed from it."""
+
+    text: str
+    notes: tuple[Note, ...]
+
+
+def prepare(text: str) -> PreparedText:
+    """Return a text without colours, and without the timestamps and prefixes of docker compose before its lines.
+
+    Its lines end with a line feed. A word that all lines share is removed behind a timestamp: a container's name.
+    """
+    lines, notes, has_time = split_lines(text), [], False
+    if "\x1b" in text:
+        notes.append(Note(code="colours-removed", message="colour codes of a terminal were removed"))
+    for pattern in (*_PREFIXES, None):
+        filled = [line for line in lines if line.strip()]
+        prefix = pattern
+        if prefix is None:
+            words = Counter(match[0] for line in filled if (match := _FIRST_WORD.match(line)))
+            word, number = words.most_common(1)[0] if words else ("", 0)
+            prefix = re.compile(re.escape(word))
+            if not has_time or number < 0.9 * len(filled):
+                break
+        having = [match for line in filled if (match := prefix.match(line))]
+        if len(having) >= max(3, PREFIXED * len(filled)):
+            lines = [prefix.sub("", line, count=1) for line in lines]
+            has_time = has_time or prefix is _PREFIXES[1]
+            message = f"a prefix of each line was removed: {excerpt(having[0][0])!r}"
+            notes.append(Note(code="prefix-removed", message=message))
+    return PreparedText("\n".join(lines), tuple(notes))
+
+
 def split_lines(text: str) -> list[str]:
-    """Return the lines of `text` without terminal escapes; any kind of blank is a space, a carriage return ends a line.
+    """Return the lines of `text` without colours; a carriage return ends a line, and any blank is a space.
 
     The last item is the text after the last line end: empty where the text is whole, else a line that may be truncated.
     """
-    if "\x1b" in text:
-        text = ESCAPES.sub("", text)
-    return _LINE_ENDS.split(text.translate(_BLANKS))
+    return _LINE_ENDS.split(_COLOURS.sub("", text).replace("\u00a0", " ").replace("\u202f", " "))
 
 
 def csv_rows(lines: Iterable[str], delimiter: str = ",") -> Iterator[list[str]]:
-    """Yield the cells of each row of CSV, without blanks behind the last.
-
-    Raises ParseError for a cell without an end, behind a lone quotation mark.
-    """
+    """Yield the cells of each row of CSV. Raises ParseError for a cell without an end, behind a lone quotation mark."""
     try:
-        for row in csv.reader(lines, delimiter=delimiter):
-            yield [*row[:-1], *(cell.rstrip(" ") for cell in row[-1:])]
+        yield from csv.reader(lines, delimiter=delimiter)
     except csv.Error as error:
         raise ParseError("this CSV cannot be read", why=str(error), hint="is a quotation mark missing?") from None
 
 
 def line_with(*patterns: str) -> re.Pattern[str]:
-    """Return the pattern of a line that begins as one of `patterns`, also where it is indented or quoted."""
-    return re.compile(rf"^[{QUOTED}]*(?:{'|'.join(patterns)})", re.MULTILINE)
+    """Return the pattern of a line that begins as one of `patterns`, also where it is indented."""
+    return re.compile(rf"^[ \t]*(?:{'|'.join(patterns)})", re.MULTILINE)
 
 
 def has_line(*patterns: str) -> Callable[[str], bool]:
@@ -130,6 +148,11 @@ def has_line(*patterns: str) -> Callable[[str], bool]:
 def has_any(*marks: re.Pattern[str]) -> Callable[[str], bool]:
     """Return the recogniser of texts in which one of these patterns is found."""
     return lambda text: any(mark.search(text) for mark in marks)
+
+
+def is_not_a_number(token: str) -> bool:
+    """Return whether a token is what C and Go print for a value that is not a number."""
+    return _NOT_A_NUMBER.fullmatch(token) is not None
 
 
 def parse_number(token: str | None) -> float | None:
@@ -145,15 +168,8 @@ def parse_count(token: str | None) -> int | None:
     return int(token.replace(",", "")) if token is not None and _COUNT.fullmatch(token) else None
 
 
-def without_times(latency: Latency) -> Latency:
-    """Return the latency of a run that measured none: `None` for the zeros that its tool prints."""
-    zeros = {name: getattr(latency, name) or None for name in ("min_s", "mean_s", "stdev_s", "max_s")}
-    percentiles = {name: time for name, time in latency.percentiles.items() if time}
-    return latency.model_copy(update={**zeros, "percentiles": percentiles, "resolution_s": None})
-
-
 def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, float] | None:
-    """Return (value, step) of a number with its unit (`1.21s`, `17.76GB`) in the base unit; `None` for any other token.
+    """Return (value, step) of a number with its unit (`1.21s`, `17.76 GB`) in the base unit; `None` for other tokens.
 
     The step is the value of one unit in the last digit: 0.01 s for `1.21s`.
     """
@@ -161,9 +177,7 @@ def parse_scaled(token: str | None, units: Mapping[str, float]) -> tuple[float, 
     if match is None or match[3] not in units:
         return None
     unit = units[match[3]]
-    # Fifteen digits are more than any tool prints; rounding to them removes the noise of binary fractions (64.69 *
-    # 1024).
-    return of_unit(float(match[1]), unit), unit * math.pow(10, -len(match[2] or ""))
+    return of_unit(float(match[1]), unit), of_unit(math.pow(10, -len(match[2] or "")), unit)
 
 
 def parse_quantity(token: str | None, units: Mapping[str, float]) -> float | None:
@@ -172,16 +186,17 @@ def parse_quantity(token: str | None, units: Mapping[str, float]) -> float | Non
     return None if scaled is None else scaled[0]
 
 
+def parse_time(token: str | None) -> float | None:
+    """Return the seconds of a time with its unit (`1.21s`, `0.90m`); `None` for any other token."""
+    return parse_quantity(token, SECONDS)
+
+
 def parse_duration(token: str) -> float | None:
     """Return the seconds of a duration as Go prints it (`1m30.5s`, `145.082066ms`, `0s`); None for any other token."""
     if match := _CLOCK.fullmatch(token):
         hours, minutes, seconds = (float(part or 0) for part in match.groups())
         return hours * 3600 + minutes * 60 + seconds
-    match = _SINGLE_UNIT.fullmatch(token)
-    if match is None:
-        return None
-    unit = 1e-9 if match[2] == "ns" else SECONDS.get(match[2])
-    return None if unit is None else of_unit(float(match[1]), unit)
+    return parse_time(token) if token.endswith("s") else None
 
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -210,17 +225,29 @@ def all_of_unit(values: Mapping[str, float | None], unit: float) -> dict[str, fl
     return {name: of_unit(value, unit) for name, value in values.items() if value is not None}
 
 
-def latency_by_name(times: Mapping[str, float | None], covers: Covers) -> Latency:
-    """Return uncorrected times in seconds by their names: `min`, `mean`, `stdev`, `max`, and percentiles as `99.9`."""
+def latency_by_name(
+    times: Mapping[str, float | None], covers: Covers, *, step_s: float | None = None, corrected: bool | None = False
+) -> Latency:
+    """Return times in seconds by their names: `min`, `mean`, `stdev`, `max`, and percentiles as `99.9`."""
     return Latency(
         min_s=times.get("min"),
         mean_s=times.get("mean"),
         stdev_s=times.get("stdev"),
         max_s=times.get("max"),
-        percentiles={name: time for name, time in times.items() if _PERCENTILE.fullmatch(name) and time is not None},
+        percentiles={
+            f"{float(name):g}": time for name, time in times.items() if _PERCENTILE.fullmatch(name) and time is not None
+        },
+        resolution_s=step_s,
         covers=covers,
-        corrected=False,
+        corrected=corrected,
     )
+
+
+def without_times(latency: Latency) -> Latency:
+    """Return the latency of a run that measured none: `None` for the zeros that its tool prints."""
+    zeros = {name: getattr(latency, name) or None for name in ("min_s", "mean_s", "stdev_s", "max_s")}
+    percentiles = {name: time for name, time in latency.percentiles.items() if time}
+    return latency.model_copy(update={**zeros, "percentiles": percentiles, "resolution_s": None})
 
 
 def count_non_2xx(statuses: Mapping[str, int]) -> int:
@@ -253,7 +280,7 @@ def excerpt(line: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
-def not_output_of(tool: str, lines: list[str]) -> ParseError:
+def not_output_of(tool: str, lines: Iterable[str]) -> ParseError:
     """Return the error for text that is no output of `tool`, with its first line."""
     first = next((line for line in lines if line.strip()), None)
     if first is None:
@@ -263,13 +290,9 @@ def not_output_of(tool: str, lines: list[str]) -> ParseError:
     )
 
 
-class SeveralRunsError(ParseError):
-    """A text with a second copy of a line that a run prints once."""
-
-
-def several_runs(tool: str, line: str) -> SeveralRunsError:
+def several_runs(tool: str, line: str) -> ParseError:
     """Return the error for text with a second copy of a line that a run prints once."""
-    return SeveralRunsError(
+    return ParseError(
         f"more than one run of {tool} in one text",
         why=f"this line occurs more than once: {excerpt(line)!r}",
         hint="parse each run separately; figures of two runs are never mixed",
@@ -279,8 +302,8 @@ def several_runs(tool: str, line: str) -> SeveralRunsError:
 PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
 
 
-def latency_of(times: Iterable[int], unit_s: float) -> Latency:
-    """Return the latency of requests whose `times`, connecting included, are whole multiples of `unit_s` seconds.
+def latency_of(times: Iterable[int], unit_s: float, covers: Covers = "connect+request") -> Latency:
+    """Return the latency of requests whose `times` are whole multiples of `unit_s` seconds.
 
     Percentiles are by nearest rank (the ⌈p·n/100⌉-th of n in order). A percentile p (0 to 1) of fewer than 1 / (1 - p)
     times would only repeat the maximum and is not stated. The deviation is that of a sample (n - 1).
@@ -288,51 +311,41 @@ def latency_of(times: Iterable[int], unit_s: float) -> Latency:
     ordered = sorted(times)
     n = len(ordered)
     if n == 0:
-        return Latency(covers="connect+request", corrected=False, resolution_s=unit_s)
+        return Latency(covers=covers, corrected=False, resolution_s=unit_s)
     mean = math.fsum(ordered) / n
-    squares = math.fsum((time - mean) ** 2 for time in ordered)
+    deviation = math.sqrt(math.fsum((time - mean) ** 2 for time in ordered) / (n - 1)) if n > 1 else None
     stated = [p for p in PERCENTILES if n * (100 - p) >= 100]  # noqa: PLR2004 - per cent
-    return Latency(
-        min_s=_seconds(ordered[0], unit_s),
-        mean_s=_seconds(mean, unit_s),
-        stdev_s=_seconds(math.sqrt(squares / (n - 1)), unit_s) if n > 1 else None,
-        max_s=_seconds(ordered[-1], unit_s),
-        percentiles={f"{p:g}": _seconds(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
-        resolution_s=unit_s,
-        covers="connect+request",
-        corrected=False,
+    return latency_by_name(
+        {
+            "min": of_unit(ordered[0], unit_s),
+            "mean": float(f"{mean * unit_s:.12g}"),
+            "stdev": None if deviation is None else float(f"{deviation * unit_s:.12g}"),
+            "max": of_unit(ordered[-1], unit_s),
+            **{f"{p:g}": of_unit(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
+        },
+        covers,
+        step_s=unit_s,
     )
 
 
-def _seconds(value: float, unit_s: float) -> float:
-    """Return the value in seconds, rounded to remove the noise of binary fractions."""
-    return float(f"{value * unit_s:.12g}")
-
-
-_KINDS = (  # the first pattern that matches decides
-    ("timeout", re.compile(r"time-?out|deadline exceeded|timed ?out", re.IGNORECASE)),
-    (
-        "connect",
-        re.compile(
-            r"\bdial |connection ?refused|ECONNREFUSED|no such host|ENOTFOUND|UnknownHost|connectex|assign requested address",
-            re.IGNORECASE,
-        ),
+_KINDS: Mapping[str, re.Pattern[str]] = {  # the first pattern that matches decides
+    "timeout": re.compile(r"time-?out|deadline exceeded|timed ?out", re.IGNORECASE),
+    "connect": re.compile(
+        r"\bdial |connection ?refused|ECONNREFUSED|no such host|ENOTFOUND|UnknownHost|connectex|assign requested address",
+        re.IGNORECASE,
     ),
-    ("write", re.compile(r"\bwrite |broken pipe|EPIPE|can't write", re.IGNORECASE)),
-    (
-        "read",
-        re.compile(
-            r"\bread |EOF|connection ?reset|ECONNRESET|RemoteDisconnected|NoHttpResponse|malformed HTTP|server closed"
-            r"|before message completed",
-            re.IGNORECASE,
-        ),
+    "write": re.compile(r"\bwrite |broken pipe|EPIPE|can't write", re.IGNORECASE),
+    "read": re.compile(
+        r"\bread |EOF|connection ?reset|ECONNRESET|RemoteDisconnected|NoHttpResponse|malformed HTTP|server closed"
+        r"|before message completed",
+        re.IGNORECASE,
     ),
-)
+}
 
 
 def errors_of(messages: Mapping[str, int], others: int = 0) -> Errors:
     """Return counts by kind from counts by message; `others` is the number of failures without a message."""
     counts = {"connect": 0, "read": 0, "write": 0, "timeout": 0, "other": others}
     for message, times in messages.items():
-        counts[next((kind for kind, pattern in _KINDS if pattern.search(message)), "other")] += times
+        counts[next((kind for kind, pattern in _KINDS.items() if pattern.search(message)), "other")] += times
     return Errors(**counts)

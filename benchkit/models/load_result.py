@@ -80,6 +80,10 @@ class LoadResult(Frozen):
     duration_s: float | None = None
     requests: Annotated[int | None, Merge.SUM] = None
     rps: Annotated[float | None, Merge.RATE] = None
+    answered_rps: Annotated[float | None, Merge.RATE] = Field(
+        default=None,
+        description="requests divided by the time until the last answer, where `rps` is the rate of sending",
+    )
     connections: Annotated[int | None, Merge.TOGETHER] = None
     threads: Annotated[int | None, Merge.TOGETHER] = None
     users: Annotated[int | None, Merge.TOGETHER] = Field(

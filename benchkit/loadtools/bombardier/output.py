@@ -14,19 +14,13 @@ Meaning of the figures, read from its source (bombardier.go, templates.go, inter
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from typing import ClassVar
 
-from pydantic import Field
-
-from benchkit.loadtools.json_text import JsonOutput, read_document, within
-from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.reader import Reader
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     SECONDS,
-    TEXT_AFTER_LINE,
     Count,
     Figure,
     all_of_unit,
@@ -36,30 +30,16 @@ from benchkit.loadtools.text import (
     line_with,
     parse_count,
     parse_duration,
-    parse_number,
     parse_quantity,
     parse_scaled,
+    parse_time,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
-_SIZES: Mapping[str, float] = {"": 1, **BINARY_SIZES}
-_START = re.compile(
-    r"(?:Bombarding .*)?Bombarding (\S+) (?:for (\S+)|with (\S+) request(?:s|\(s\))) using ([0-9]+) connection(?:s|\(s\))"
-)
-_COLUMNS = re.compile(r"Statistics\s+Avg\s+Stdev\s+Max")
-_RATE = re.compile(r"Reqs/sec\s+(\S+)\s+(\S+)\s+(\S+)")
-_LATENCY = re.compile(r"Latency\s+(\S+)\s+(\S+)\s+(\S+)")
-_PERCENTILE = re.compile(r"([0-9]{1,2})%\s+(\S+)")
-_CODES = re.compile(r"1xx - ([0-9]+), 2xx - ([0-9]+), 3xx - ([0-9]+), 4xx - ([0-9]+), 5xx - ([0-9]+)")
-_OTHERS = re.compile(r"others - ([0-9]+)")
-_ERRORS = re.compile(r"Errors:")
-_ERROR = re.compile(r"(\S.*) - ([0-9]{1,18})")
-_THROUGHPUT = re.compile(r"Throughput:\s+(\S+)/s")
-_FEW = re.compile(r"There wasn't enough data to compute statistics for (?:requests|latencies)\.")
-_DAMAGED = re.compile(r"(?:Reqs/sec|Latency\s(?!Dist)|1xx -|others -|Throughput:).*|[0-9]{1,2}%\s.*")
+_START = r"Bombarding \S+ (?:for|with) "
 _JSON = re.compile(r'\{\s*"spec":\s*\{\s*"numberOfConnections"')
 _OWN = line_with(
-    r"Bombarding \S+ (?:for|with) ",
+    _START,
     r"Statistics\s+Avg\s+Stdev\s+Max$",
     r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$",
     r"1xx - [0-9]+, 2xx - [0-9]+",
@@ -70,104 +50,78 @@ _OWN = line_with(
 
 class _BombardierReader(Reader):
     tool = "bombardier"
-    _own = _OWN
-    _behind_lines = TEXT_AFTER_LINE
+    own = _OWN
+    figures: ClassVar[Figures] = {
+        "duration_s": parse_duration,
+        "bytes_per_s": lambda token: parse_quantity(token, {"": 1, **BINARY_SIZES}),
+        **dict.fromkeys(("mean", "stdev", "longest"), parse_time),
+        **dict.fromkeys(("of_1xx", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
+    }
 
-    row: Latency | None = None
-    """Mean, deviation and maximum."""
-    codes: tuple[int, ...] | None = None
-    others: int | None = None
+    mean: float | None = None
+    stdev: float | None = None
+    longest: float | None = None
     has_few: bool = False
+    of_1xx: int | None = None
+    of_2xx: int | None = None
+    of_3xx: int | None = None
+    of_4xx: int | None = None
+    of_5xx: int | None = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.percentiles: dict[str, float] = {}
-        self.errors: Counter[str] | None = None
-        """Errors by their text; None before their heading."""
-        self._rules = (
-            (_START, self.read_start),
-            (_RATE, self.once(rps=parse_number)),
-            (_LATENCY, self.read_latency),
-            (_PERCENTILE, self.read_percentile),
-            (_CODES, self.read_codes),
-            (_OTHERS, self.once(others=parse_count, whole=True)),
-            (_ERRORS, self.read_errors),
-            (_THROUGHPUT, self.once(bytes_per_s=partial(parse_quantity, units=_SIZES))),
-            (_FEW, self.put(has_few=True)),
-            (_DAMAGED, self.add_unread),
-            (_ERROR, self.read_error),
-        )
+    def lines(self) -> Mapping[str, Action | None]:
+        return {
+            r"(?:Bombarding .*)?Bombarding (?P<target>\S+) (?:for (?P<duration_s>\S+)|with \S+ request(?:s|\(s\))) "
+            r"using (?P<connections>[0-9]+) connection(?:s|\(s\))": None,
+            r"Reqs/sec\s+(?P<rps>\S+)\s+\S+\s+\S+": None,
+            r"Latency\s+(?P<mean>\S+)\s+(?P<stdev>\S+)\s+(?P<longest>\S+)": None,
+            r"([0-9]{1,2})%\s+(\S+)": self.read_percentile,
+            r"1xx - (?P<of_1xx>[0-9]+), 2xx - (?P<of_2xx>[0-9]+), 3xx - (?P<of_3xx>[0-9]+), 4xx - (?P<of_4xx>[0-9]+), "
+            r"5xx - (?P<of_5xx>[0-9]+)": None,
+            r"others - (?P<failed>[0-9]+)": None,
+            r"Throughput:\s+(?P<bytes_per_s>\S+)/s": None,
+            r"There wasn't enough data to compute statistics for (?:requests|latencies)\.": self.read_few,
+            r"(\S.*) - ([0-9]{1,18})": self.read_error,
+        }
 
-    def has_figures(self) -> bool:
-        return bool(self.stated)
-
-    def read_start(self, match: re.Match[str]) -> None:
-        url, duration, requests, connections = match.groups()
-        self.set_once(match[0], target=url, connections=parse_count(connections))
-        if requests is None:
-            self.set_once(match[0], duration_s=parse_duration(duration))
-
-    def read_latency(self, match: re.Match[str]) -> None:
-        cells = [parse_scaled(cell, SECONDS) for cell in match.groups()]
-        known = [cell for cell in cells if cell]
-        row: Latency | None = None
-        if len(known) == len(cells) and not self.unterminated:
-            mean, stdev, longest = (cell[0] for cell in known)
-            step = max(cell[1] for cell in known)
-            row = Latency(mean_s=mean, stdev_s=stdev, max_s=longest, resolution_s=step)
-        self.set_once(match[0], row=row)
+    def read_few(self, _match: re.Match[str]) -> None:
+        self.has_few = True
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        is_cut = self.unterminated or self.starts_mid_number  # "22.67m" may have been "22.67ms"
-        self.add_once(self.percentiles, match[1], None if is_cut else parse_quantity(match[2], SECONDS), match[0])
-
-    def read_codes(self, match: re.Match[str]) -> None:
-        whole = not self.ends_mid_number(match[0])
-        self.set_once(match[0], codes=tuple(int(number) for number in match.groups()) if whole else None)
-
-    def read_errors(self, _match: re.Match[str]) -> None:
-        self.errors = Counter()
+        self.add(self.percentiles, match[1], parse_time(match[2]), match[0])
 
     def read_error(self, match: re.Match[str]) -> None:
-        if self.errors is not None and not self.ends_mid_number(match[0]):
-            self.errors[match[1]] += int(match[2])
+        if "failed" in self.tokens and not self.is_cut(match[0]):
+            self.messages[match[1]] += int(match[2])
 
     def result(self) -> LoadResult:
-        known = self.codes is not None and self.others is not None
+        codes = (self.of_1xx, self.of_2xx, self.of_3xx, self.of_4xx, self.of_5xx)
+        known = [each for each in codes if each is not None]
+        is_counted = len(known) == len(codes) and self.failed is not None
         is_whole = self.bytes_per_s is not None and not self.unread
-        measured = self.has_few or None not in (self.rps, self.row)
+        is_measured = self.has_few or None not in (self.rps, self.mean)
+        scaled = [parse_scaled(self.tokens.get(name), SECONDS) for name in ("mean", "stdev", "longest")]
+        step = max((each[1] for each in scaled if each), default=None)
+        times = {"mean": self.mean, "stdev": self.stdev, "max": self.longest}
+        # The list of errors stands between their number and the throughput: without that, it may lack some.
+        has_errors = is_counted and (is_whole or self.messages.total() == self.failed)
         return self.load_result(
-            requests=sum((*self.codes, self.others)) if self.codes and self.others is not None else None,
-            latency=(self.row or Latency()).model_copy(
-                update={"percentiles": self.percentiles, "covers": "connect+request", "corrected": False}
-            ),
-            errors=errors_of(self.errors or {}) if known and is_whole else Errors(),
-            non_2xx=_non_2xx(self.codes) if self.codes else None,
-            failed=self.others,
-            complete=is_whole and measured and known,
+            requests=sum(known) + (self.failed or 0) if is_counted else None,
+            latency=latency_by_name(times | self.percentiles, "connect+request", step_s=step),
+            errors=errors_of(self.messages) if has_errors or self.messages else Errors(),
+            non_2xx=sum(known) - (self.of_2xx or 0) if len(known) == len(codes) else None,
+            complete=is_whole and is_measured and is_counted,
             notes=_notes(has_throughput=self.bytes_per_s is not None),
         )
 
 
-def _non_2xx(codes: tuple[int, ...]) -> int:
-    """Return the answers of other classes than 2xx, from the counts of 1xx to 5xx."""
-    return sum(codes) - codes[1]
-
-
 def _notes(*, has_throughput: bool) -> list[Note]:
-    notes = [
-        Note(
-            code="bombardier-rate",
-            message="bombardier's rate is the mean over short intervals, which in short runs differs from requests ÷ time",
-        ),
-        Note(
-            code="bombardier-stdev",
-            message="bombardier's deviation gives each different time the same weight, however often it occurred",
-        ),
-    ]
+    notes = {
+        "bombardier-rate": "bombardier's rate is the mean over short intervals, which in short runs differs from requests ÷ time",
+        "bombardier-stdev": "bombardier's deviation gives each different time the same weight, however often it occurred",
+    }
     if has_throughput:
-        notes.append(Note(code="bombardier-throughput", message="bombardier's throughput counts the bytes sent too"))
-    return notes
+        notes["bombardier-throughput"] = "bombardier's throughput counts the bytes sent too"
+    return [Note(code=code, message=message) for code, message in notes.items()]
 
 
 class _Failure(JsonOutput):
@@ -175,55 +129,43 @@ class _Failure(JsonOutput):
     count: Count
 
 
-class _Times(JsonOutput):
-    """Times in microseconds."""
-
-    mean: Figure
-    stddev: Figure
-    max: Figure
-    percentiles: dict[str, Figure] = Field(default={})
-
-
-class _Result(JsonOutput):
-    bytes_read: Count = Field(alias="bytesRead")
-    taken_s: Figure = Field(alias="timeTakenSeconds")
-    req1xx: Count
-    req2xx: Count
-    req3xx: Count
-    req4xx: Count
-    req5xx: Count
-    others: Count
-    errors: tuple[_Failure, ...] = ()
-    latency: _Times | None = None
-    rps: Figure | None = within("rps", "mean", default=None)
-
-
 class _Document(JsonOutput):
+    """JSON of `--format=json`; times are microseconds."""
+
     connections: Count = within("spec", "numberOfConnections")
     url: str | None = within("spec", "url", default=None)
-    result: _Result
+    bytes_read: Count = within("result", "bytesRead")
+    taken_s: Figure = within("result", "timeTakenSeconds")
+    of_1xx: Count = within("result", "req1xx")
+    of_2xx: Count = within("result", "req2xx")
+    of_3xx: Count = within("result", "req3xx")
+    of_4xx: Count = within("result", "req4xx")
+    of_5xx: Count = within("result", "req5xx")
+    others: Count = within("result", "others")
+    errors: tuple[_Failure, ...] = within("result", "errors", default=())
+    mean: Figure | None = within("result", "latency", "mean", default=None)
+    stddev: Figure | None = within("result", "latency", "stddev", default=None)
+    longest: Figure | None = within("result", "latency", "max", default=None)
+    percentiles: dict[str, Figure] = within("result", "latency", "percentiles", default={})
+    rps: Figure | None = within("result", "rps", "mean", default=None)
 
 
 def _read_json(text: str) -> LoadResult:
     document = read_document(text, _Document, "bombardier")
-    result = document.result
-    codes = (result.req1xx, result.req2xx, result.req3xx, result.req4xx, result.req5xx)
-    times: dict[str, float] = {}
-    if (stated := result.latency) is not None:
-        times = {"mean": stated.mean, "stdev": stated.stddev, "max": stated.max, **stated.percentiles}
-    latency = latency_by_name(all_of_unit(times, 1e-6), "connect+request")
+    not_2xx = document.of_1xx + document.of_3xx + document.of_4xx + document.of_5xx
+    times = {"mean": document.mean, "stdev": document.stddev, "max": document.longest, **document.percentiles}
     return LoadResult(
         tool="bombardier",
         target=document.url,
-        duration_s=result.taken_s,
-        requests=sum(codes) + result.others,
-        rps=result.rps,
+        duration_s=document.taken_s,
+        requests=not_2xx + document.of_2xx + document.others,
+        rps=document.rps,
         connections=document.connections,
-        bytes_total=result.bytes_read,
-        latency=latency.model_copy(update={"resolution_s": 1e-6}),
-        errors=errors_of({each.description: each.count for each in result.errors}),
-        non_2xx=_non_2xx(codes),
-        failed=result.others,
+        bytes_total=document.bytes_read,
+        latency=latency_by_name(all_of_unit(times, 1e-6), "connect+request", step_s=1e-6),
+        errors=errors_of({each.description: each.count for each in document.errors}),
+        non_2xx=not_2xx,
+        failed=document.others,
         notes=tuple(_notes(has_throughput=False)),
     )
 
@@ -239,7 +181,7 @@ FORMAT = OutputFormat(
     parse,
     (
         line_with("Bombarding "),
-        line_with(_COLUMNS.pattern),
+        line_with(r"Statistics\s+Avg\s+Stdev\s+Max"),
         line_with(r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$"),
         line_with(r'\{\s*"spec":'),
     ),

@@ -11,8 +11,7 @@ Meaning of the figures, read from its source (src/h2load.cc):
 - "time to 1st byte" (TTFB) runs from opening a connection to the first byte of its first answer.
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
-- Times in JSON are seconds, with all samples.
-- Protocol and cipher are of the first client only.
+- Times in JSON are seconds, with all samples. Protocol and cipher are of the first client only.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 
@@ -20,10 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
-from benchkit.loadtools.json_text import JsonOutput, read_document, within
-from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.reader import Reader
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     SECONDS,
@@ -32,156 +30,122 @@ from benchkit.loadtools.text import (
     has_any,
     latency_by_name,
     line_with,
-    of_unit,
     parse_count,
     parse_number,
     parse_quantity,
     parse_scaled,
+    parse_time,
     without_times,
 )
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import HttpProtocol, Negotiated
 
-_SPAWNING = re.compile(r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*")
 _WARM_UP = re.compile(r"Timing-based test with ([0-9.]+)s of warm-up time and ([0-9.]+)s of main duration")
-_FINISHED = re.compile(r"finished in ([^,]+), (\S+) req/s, (\S+)/s")
-_FINISHED_OLD = re.compile(
-    r"finished in ([0-9]{1,9}) sec, ([0-9]{1,3}) millisec and ([0-9]{1,3}) microsec, (\S+) req/s, (\S+) kbytes/s"
-)
-_REQUESTS = re.compile(
-    r"requests: (\S+) total, (\S+) started, (\S+) done, (\S+) succeeded(?:, (\S+) failed)?(?:, (\S+) errored)?(?:, (\S+) timeout)?"
-)
-_STATUS = re.compile(r"status codes: (\S+) 2xx, (\S+) 3xx, (\S+) 4xx, (\S+) 5xx")
-_TRAFFIC = re.compile(r"traffic: (?:(\S+) bytes total|(\S+)(?: \((\S+)\))? total),.*")
-_COLUMNS = re.compile(r"min\s+max\s+(median\s+p95\s+p99\s+)?mean\s+sd(?:\s+\+/- sd)?")
-_TIMES = re.compile(r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)")
-_FIRST_BYTE = {"1st byte": "first_byte", "TTFB": "first_byte"}
-_STARTING = re.compile(r"starting benchmark\.\.\.")
 _JSON = re.compile(r'"generator"\s*:\s*"h2load ')
-_TLS = re.compile(r"(?:TLS )?(Protocol|Cipher): (\S+)")
-_PROTOCOL = re.compile(r"Application protocol: (\S+)(?:\s+[^\w\s].*)?")
-_DAMAGED = re.compile(r"(?:finished in|requests:|status codes:|traffic:) .*")
+_ROWS: Mapping[str, str] = {"1st byte": "first_byte", "TTFB": "first_byte"}
+
+
+def _size(token: str) -> float | None:
+    return parse_quantity(token.removesuffix("/s"), {"": 1, **BINARY_SIZES})
 
 
 class _H2loadReader(Reader):
     tool = "h2load"
+    figures: ClassVar[Figures] = {
+        **dict.fromkeys(("done", "errored", "timeout", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
+        "bytes_per_s": _size,
+        "bytes_total": _size,
+        "finished_in": parse_time,
+    }
 
-    protocol: str | None = None
-    """Name in the handshake of TLS (ALPN), or h2c."""
-    tls_protocol: str | None = None
-    cipher: str | None = None
     finished_in: float | None = None
     main_duration: float | None = None
     """Measured time of a run with a warm-up, which `finished_in` includes."""
     done: int | None = None
-    failed: int | None = None
     errored: int | None = None
     timeout: int | None = None
-    status_2xx: int | None = None
-    status_3xx: int | None = None
-    status_4xx: int | None = None
-    status_5xx: int | None = None
-    request: Latency | None = None
-    connect: Latency | None = None
-    first_byte: Latency | None = None
+    of_2xx: int | None = None
+    of_3xx: int | None = None
+    of_4xx: int | None = None
+    of_5xx: int | None = None
+    protocol: str | None = None
+    """Name in the handshake of TLS (ALPN), or h2c."""
+    tls_protocol: str | None = None
+    cipher: str | None = None
 
     def __init__(self) -> None:
         super().__init__()
         self.has_beginning = False
         self.clients_of: dict[str, int] = {}
         """Number of clients by the number of their thread."""
-        self.columns: tuple[str, ...] | None = None
-        self._rules = (
-            (_SPAWNING, self.read_spawning),
-            (_STARTING, self.mark(has_beginning=True)),
-            (_FINISHED, self.read_finished),
-            (_FINISHED_OLD, self.read_finished_old),
-            (_REQUESTS, self.read_requests),
-            (_STATUS, self.read_status),
-            (_TRAFFIC, self.read_traffic),
-            (_COLUMNS, self.read_header),
-            (_TIMES, self.read_times),
-            (_PROTOCOL, self.read_protocol),
-            (_TLS, self.read_tls),
-            (_DAMAGED, self.add_unread),
-        )
+        self.columns: tuple[str, ...] = ()
+        self.rows: dict[str, Latency] = {}
+        """Times of requests, connecting and first bytes."""
+
+    def lines(self) -> Mapping[str, Action | None]:
+        return {
+            r"spawning thread #([0-9]+): ([0-9]+) (?:total client\(s\)\.|concurrent clients,).*": self.read_spawning,
+            r"starting benchmark\.\.\.": lambda _match: setattr(self, "has_beginning", True),
+            r"finished in (?P<finished_in>[^,]+), (?P<rps>\S+) req/s, (?P<bytes_per_s>\S+/s)": None,
+            r"requests: (?P<requests>\S+) total, \S+ started, (?P<done>\S+) done, \S+ succeeded"
+            r"(?:, (?P<failed>\S+) failed)?(?:, (?P<errored>\S+) errored)?(?:, (?P<timeout>\S+) timeout)?": None,
+            r"status codes: (?P<of_2xx>\S+) 2xx, (?P<of_3xx>\S+) 3xx, (?P<of_4xx>\S+) 4xx, (?P<of_5xx>\S+) 5xx": None,
+            r"traffic: (?:\S+ \()?(?P<bytes_total>\w+)\) total,.*": None,
+            r"traffic: (?P<bytes_total>\S+)(?: bytes)? total,.*": None,
+            r"min\s+max\s+(median\s+p95\s+p99\s+)?mean\s+sd(?:\s+\+/- sd)?": self.read_columns,
+            r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)": self.read_times,
+            r"Application protocol: (\S+)(?:\s+[^\w\s].*)?": self.read_protocol,
+            r"(?:TLS )?(Protocol|Cipher): (\S+)": self.read_tls,
+        }
 
     def has_figures(self) -> bool:
-        return bool(self.stated & {"finished_in", "requests", "status_2xx", "has_beginning"} or self.clients_of)
+        return bool(self.tokens or self.has_beginning or self.clients_of)
 
     def read_spawning(self, match: re.Match[str]) -> None:
         if (times := _WARM_UP.search(match[0])) and parse_number(times[1]):
             self.main_duration = parse_number(times[2])
-        self.add_once(self.clients_of, match[1], parse_count(match[2]), match[0])
+        self.add(self.clients_of, match[1], parse_count(match[2]), match[0])
 
-    def read_finished(self, match: re.Match[str]) -> None:
-        self.set_once(
-            match[0],
-            finished_in=parse_quantity(match[1], SECONDS),
-            rps=_rate(match[2]),
-            bytes_per_s=parse_quantity(match[3], BINARY_SIZES),
-        )
-
-    def read_finished_old(self, match: re.Match[str]) -> None:
-        seconds, milliseconds, microseconds = (int(part) for part in match.groups()[:3])
-        self.set_once(
-            match[0],
-            finished_in=of_unit(seconds * 1_000_000 + milliseconds * 1000 + microseconds, 1e-6),
-            rps=_rate(match[4]),
-            bytes_per_s=of_unit(parse_number(match[5]), 1024),
-        )
-
-    def read_requests(self, match: re.Match[str]) -> None:
-        names = ("requests", "started", "done", "succeeded", "failed", "errored", "timeout")
-        self.set_once(
-            match[0], **{name: parse_count(token) for name, token in zip(names, match.groups(), strict=True) if token}
-        )
-
-    def read_status(self, match: re.Match[str]) -> None:
-        names = ("status_2xx", "status_3xx", "status_4xx", "status_5xx")
-        self.set_once(match[0], **{name: parse_count(t) for name, t in zip(names, match.groups(), strict=True)})
-
-    def read_traffic(self, match: re.Match[str]) -> None:
-        exact = match[1] or match[3]
-        self.set_once(match[0], bytes_total=parse_count(exact) if exact else parse_quantity(match[2], BINARY_SIZES))
-
-    def read_header(self, match: re.Match[str]) -> None:
+    def read_columns(self, match: re.Match[str]) -> None:
         self.columns = ("min", "max", *(("50", "95", "99") if match[1] else ()), "mean", "stdev")
 
     def read_times(self, match: re.Match[str]) -> None:
-        *cells, within = match[2].split() if "%" in match[2] else [*match[2].split(), "%"]
-        figures = [parse_scaled(cell, SECONDS) for cell in cells]
-        row: Latency | None = None
-        if self.columns and len(cells) == len(self.columns) and None not in figures and within.endswith("%"):
-            known = [figure for figure in figures if figure]
-            times = {name: figure[0] for name, figure in zip(self.columns, known, strict=True)}
-            step = max(figure[1] for figure in known)
-            row = latency_by_name(times, "request").model_copy(update={"resolution_s": step})
-        self.set_once(match[0], **{_FIRST_BYTE.get(match[1], match[1]): row})
+        *cells, within_sd = match[2].split() if "%" in match[2] else [*match[2].split(), "%"]
+        scaled = [figure for cell in cells if (figure := parse_scaled(cell, SECONDS))]
+        if not self.columns or len(scaled) != len(self.columns) or len(cells) != len(scaled) or within_sd[-1] != "%":
+            self.unread.append(match[0])
+            return
+        times = {name: figure[0] for name, figure in zip(self.columns, scaled, strict=True)}
+        row = latency_by_name(times, "request", step_s=max(figure[1] for figure in scaled))
+        self.rows.setdefault(_ROWS.get(match[1], match[1]), row)
 
     def read_protocol(self, match: re.Match[str]) -> None:
-        if not self.unterminated:
-            self.protocol = self.protocol or match[1]
+        self.protocol = self.protocol or match[1]
 
     def read_tls(self, match: re.Match[str]) -> None:
-        if not self.unterminated:
-            name = "cipher" if match[1] == "Cipher" else "tls_protocol"
-            setattr(self, name, getattr(self, name) or match[2])
+        name = "cipher" if match[1] == "Cipher" else "tls_protocol"
+        setattr(self, name, getattr(self, name) or match[2])
 
     def result(self) -> LoadResult:
-        not_2xx = [n for n in (self.status_3xx, self.status_4xx, self.status_5xx) if n is not None]
+        not_2xx = [n for n in (self.of_3xx, self.of_4xx, self.of_5xx) if n is not None]
         # A text without its end, or with a gap in the numbers of threads, may lack some.
-        if "finished_in" in self.stated and max(map(int, self.clients_of), default=0) == len(self.clients_of) - 1:
+        if self.finished_in is not None and max(map(int, self.clients_of), default=0) == len(self.clients_of) - 1:
             self.threads, self.connections = len(self.clients_of), sum(self.clients_of.values())
+        row = self.rows.get("request", Latency(covers="request", corrected=False))
+        totals = (self.finished_in, self.rps, self.requests, self.bytes_total, self.of_2xx)
         return self.load_result(
             duration_s=self.finished_in if self.main_duration is None else self.main_duration,
-            latency=self._latency(),
-            connect_mean_s=_mean(self.connect),
-            first_byte_mean_s=_mean(self.first_byte),
-            errors=Errors(timeout=self.timeout, other=self._other()),
+            latency=without_times(row) if self.done == 0 or row.max_s == 0 else row,
+            connect_mean_s=_mean(self.rows.get("connect")),
+            first_byte_mean_s=_mean(self.rows.get("first_byte")),
+            errors=Errors(  # "errored" includes both
+                timeout=self.timeout,
+                other=None if self.errored is None else max(0, self.errored - (self.timeout or 0)),
+            ),
             non_2xx=sum(not_2xx) if not_2xx else None,
-            failed=self.failed,
-            complete=self._complete(),
+            complete=None not in totals
+            and {"request", "connect", "first_byte"} <= self.rows.keys()
+            and not self.unread,
             negotiated=self._negotiated(),
             notes=self._notes(),
         )
@@ -201,37 +165,17 @@ class _H2loadReader(Reader):
             cipher=self.cipher,
         )
 
-    def _other(self) -> int | None:
-        """Return the requests without an answer that did not time out; "errored" includes both."""
-        if self.errored is None:
-            return None
-        return max(0, self.errored - (self.timeout or 0))
-
-    def _latency(self) -> Latency:
-        row = self.request
-        if row is None:
-            return Latency(covers="request", corrected=False)
-        return without_times(row) if self.done == 0 or row.max_s == 0 else row
-
-    def _complete(self) -> bool:
-        """Return whether the text has all that h2load prints (times since 0.7)."""
-        totals = (self.finished_in, self.rps, self.requests, self.bytes_total)
-        times = (self.request, self.connect, self.first_byte)
-        return None not in (*totals, self.status_2xx, *times) and not self.unread
-
     def _notes(self) -> Iterator[Note]:
         if self.done == 0:
             yield Note(code="no-samples", message="no request was done: h2load's times of 0us are not measured")
         if self.errored:
-            yield Note(
-                code="h2load-errored", message="requests that a lost connection never sent are counted as failed too"
-            )
+            message = "requests that a lost connection never sent are counted as failed too"
+            yield Note(code="h2load-errored", message=message)
 
 
-def _rate(token: str) -> float | None:
-    """Return a rate; C++ streams print large and small ones with an exponent, to six digits."""
-    match = re.fullmatch(r"([0-9]\.[0-9]{1,5})e([+-])([0-9]{2})", token)
-    return float(token) if match else parse_number(token)
+def _mean(row: Latency | None) -> float | None:
+    """Return the mean of a row; None where all of it is 0, which h2load prints without any sample."""
+    return row.mean_s if row is not None and row.max_s else None
 
 
 class _Times(JsonOutput):
@@ -262,10 +206,10 @@ class _Document(JsonOutput):
     failed: Count = within("measurements", "requests", "failed")
     errored: Count = within("measurements", "requests", "errored")
     timeout: Count = within("measurements", "requests", "timeout")
-    status_2xx: Count = within("measurements", "status_codes", "2xx")
-    status_3xx: Count = within("measurements", "status_codes", "3xx")
-    status_4xx: Count = within("measurements", "status_codes", "4xx")
-    status_5xx: Count = within("measurements", "status_codes", "5xx")
+    of_2xx: Count = within("measurements", "status_codes", "2xx")
+    of_3xx: Count = within("measurements", "status_codes", "3xx")
+    of_4xx: Count = within("measurements", "status_codes", "4xx")
+    of_5xx: Count = within("measurements", "status_codes", "5xx")
     request: _Times = within("measurements", "performance", "request")
     connect: _Times = within("measurements", "performance", "connect")
     first_byte: _Times = within("measurements", "performance", "ttfb")
@@ -275,7 +219,10 @@ def _read_json(text: str) -> LoadResult:
     """Return the result of the JSON, by the rules of the text."""
     document, reader = read_document(text, _Document, "h2load"), _H2loadReader()
     for name, figure in document:
-        setattr(reader, name, figure.latency if isinstance(figure, _Times) else figure)
+        if isinstance(figure, _Times):
+            reader.rows[name] = figure.latency
+        else:
+            setattr(reader, name, figure)
     reader.tool_version = document.generator.rpartition("/")[2].split()[-1]
     return reader.result()
 
@@ -285,24 +232,15 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) else _H2loadReader().read(text)
 
 
-def _mean(row: Latency | None) -> float | None:
-    """Return the mean of a row; None where all of it is 0, which h2load prints without any sample."""
-    return row.mean_s if row is not None and row.max_s else None
-
-
 _OWN = line_with(
     r"spawning thread #[0-9]+: [0-9]+ (?:total client|concurrent clients)",
     r"finished in \S+, \S+ req/s, \S+B/s",
-    _FINISHED_OLD.pattern,
-    r"requests: [0-9]+ total, [0-9]+ started, [0-9]+ done, [0-9]+ succeeded, [0-9]+ failed, [0-9]+ errored, [0-9]+ timeout",
+    r"requests: [0-9]+ total, [0-9]+ started, [0-9]+ done, [0-9]+ succeeded",
     r"status codes: [0-9]+ 2xx, [0-9]+ 3xx, [0-9]+ 4xx, [0-9]+ 5xx$",
     r"traffic: .*\([0-9]+\) (?:total|headers|data)",
     r"time (?:for request|for connect|to 1st byte)\s*:",
     r"(?:request|connect|TTFB)\s*:\s+[0-9.]+[mun]?s\s+[0-9.]+[mun]?s\s",
-    r"UDP datagram: [0-9]+ sent",
 )
-
-
 FORMAT = OutputFormat(
     "h2load",
     has_any(_OWN, _JSON),

@@ -1,4 +1,4 @@
-"""Parser of the output of k6 (0.30 to 2.x): its summary as text and as JSON, and its points.
+"""Parser of the output of k6 (0.30 to 2.x): its summary as text and as JSON.
 
 Meaning of the figures, read from its source (internal/js/summary.js, summary.go, lib/netext/httpext):
 
@@ -13,7 +13,7 @@ Meaning of the figures, read from its source (internal/js/summary.js, summary.go
   due at a rate (open model). An iteration without a free user is dropped, and no time includes its wait.
 - The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
 - kB and MB are 1000 and 1000². Data received includes headers.
-- Text and JSON state the median as `med`, and the percentiles that the script asked for.
+- A script of gRPC alone has no HTTP requests, and an iteration may have several calls: their number is not stated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field, JsonValue
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.json_text import JsonOutput, read_document, within
-from benchkit.loadtools.k6.points import is_points, read_points
-from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.reader import Reader
+from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, read_document, within
 from benchkit.loadtools.text import (
     DECIMAL_SIZES,
-    SECONDS,
     Figure,
     has_any,
     has_line,
@@ -38,10 +34,10 @@ from benchkit.loadtools.text import (
     latency_by_name,
     line_with,
     of_unit,
-    parse_count,
     parse_duration,
     parse_number,
     parse_quantity,
+    parse_time,
     several_runs,
     without_times,
 )
@@ -51,178 +47,168 @@ from benchkit.models.load_result import Latency, LoadResult, Note
 ROWS = RequestRows("k6", covers="request")
 """Every request that got an answer, in nanoseconds from sending it; the others are errors."""
 
-_METRICS = (
-    "http_req_duration|http_req_failed|http_req_waiting|http_reqs|iterations|dropped_iterations|vus|data_received"
-)
-_ROW = re.compile(rf"(?:\S{{1,6}}\s+)?({_METRICS})\.{{2,}}:\s*(\S.*)")
-_OTHER_ROW = re.compile(r"(?:\S{1,6}\s+)?([a-z][\w ]*)\.{2,}:.*")
-_SUBMETRIC = re.compile(r"(?:\S{1,6}\s+)?\{\s*(\S.*?)\s*\}\.{2,}:\s*(\S.*)")
+_MARK = r"(?:\S{1,6}\s+)?"
 _CELL = re.compile(r"(avg|min|med|max|p\(([0-9]{1,2}(?:\.[0-9]{1,5})?)\))=(\S+)")
-_COUNTER = re.compile(r"([0-9]{1,18})\s+\(?([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s")
-_FAILED_SHARE = re.compile(r"[0-9.]+%(?:\s+[^\s0-9]{1,3}(?:\s+[<>]=?\s?[0-9.]+%)?)?")
-"""A row without its counts, as in excerpts, with a remark of their author."""
+_COUNTER = re.compile(r"([0-9]{1,18})\s+\(?([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s\)?")
 _FAILED = re.compile(r"([0-9.]{1,12})%\s+\D{0,8}?([0-9]{1,18})\s+(out of\s+|\D{0,8}?\s*)([0-9]{1,18})")
+_SHARE = re.compile(r"[0-9.]+%.*")
+"""A share of failures without their counts, as in excerpts."""
 SHARE_STEP = 0.01
 """Percent by which a share may differ from its counts: k6 cuts off behind two decimals."""
 _GAUGE = re.compile(r"[0-9]+\s+min=[0-9]+\s+max=([0-9]+)")
-_DATA = re.compile(r"([0-9.]+) ?([kMGTP]?B)\s+([0-9.]+) ?([kMGTP]?B)/s")
-_SECTION = re.compile(r"(?:\S{1,3}\s+)?(GROUP|SCENARIO): .*")
-_TOTAL = re.compile(r"(?:\S{1,3}\s+)?TOTAL RESULTS")
-_RUNNING = re.compile(
-    r"running \([0-9hm.]+s\), ([0-9]+)/([0-9]+) VUs, [0-9]+ complete and ([0-9]+) interrupted iterations"
-)
-_BEGINNING = re.compile(r"execution: (?:local|cloud).*")
-_ARRIVALS = re.compile(r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*")
-_ABORTED = re.compile(r".*(?:test run was aborted|stopping test prematurely).*")
+_DATA = re.compile(r"([0-9.]+ ?[kMGTP]?B)\s+([0-9.]+ ?[kMGTP]?B)/s")
 _OWN = line_with(
-    r"(?:\S{1,6}\s+)?(?:http_req_\w+|http_reqs|iteration_duration|vus_max)\.{2,}:",
+    rf"{_MARK}(?:http_req_\w+|http_reqs|iteration_duration|vus_max)\.{{2,}}:",
     r"running \([0-9hm.]+s\), [0-9]+/[0-9]+ VUs, ",
     r"scenarios: \([0-9.]+%\) [0-9]+ scenarios?, [0-9]+ max VUs",
 )
-_has_row = has_line(r"(?:\S{1,6}\s+)?http_reqs\.{2,}:")
+_has_row = has_line(rf"{_MARK}http_reqs\.{{2,}}:")
 """True for a text with the summary in rows, which a document of JSON may follow."""
 _JSON = re.compile(r'"http_req(?:s|_\w+)(?:\{[^"\n]{0,200}\})?"\s*[:,]|"k6_version"\s*:')
+_TRENDS = frozenset({"http_req_duration", "http_req_waiting", "grpc_req_duration", "expected"})
 
 
 class _K6Reader(Reader):
     """Figures of a summary, whatever its form."""
 
     tool = "k6"
-    _own = _OWN
-
-    latency: Latency | None = None
-    """Times of all requests."""
-    expected: Latency | None = None
-    """Times of the requests that did not fail."""
-    failed: int | None = None
-    waiting_mean_s: float | None = None
-    users: int | None = None
-    dropped: int | None = None
-    interrupted: int | None = None
-    is_open: bool = False
-    """True where iterations are due at a rate."""
-    is_aborted: bool = False
-    has_beginning: bool = False
-    has_end: bool = False
-    """True after the line of progress with no user at work, or the last row of a summary."""
+    own = _OWN
 
     def __init__(self) -> None:
         super().__init__()
+        self.times: dict[str, Latency] = {}
+        """Trends of times: of requests, of those that did not fail (`expected`), until the first byte, and of gRPC."""
+        self.iterations: int | None = None
+        self.iteration_rate: float | None = None
+        self.interrupted: int | None = None
+        self.is_open = False
+        """True where iterations are due at a rate."""
+        self.is_aborted = False
+        self.is_part = False
+        """True behind the totals, in the rows of a group or scenario."""
+        self.has_beginning = False
+        self.has_end = False
+        """True after the line of progress with no user at work, or the last row of a summary."""
         self.metric = ""
-        """Metric of the row before, to which a row in braces belongs."""
-        self._rules = (
-            (_RUNNING, self.read_running),
-            (_ROW, self.read_row),
-            (_SUBMETRIC, self.read_submetric),
-            (_OTHER_ROW, self.read_other),
-            (_SECTION, self.read_section),
-            (_TOTAL, self.mark(total=True)),
-            (_BEGINNING, self.mark(has_beginning=True)),
-            (_ARRIVALS, self.put(is_open=True)),
-            (_ABORTED, self.put(is_aborted=True)),
-        )
+
+    def lines(self) -> Mapping[str, Action | None]:
+        return {
+            r"running \([0-9hm.]+s\), ([0-9]+)/([0-9]+) VUs, [0-9]+ complete and ([0-9]+) interrupted iterations": (
+                self.read_running
+            ),
+            rf"{_MARK}([a-z][\w ]*)\.{{2,}}:\s*(\S.*)": self.read_row,
+            rf"{_MARK}\{{\s*expected_response:\s*true\s*\}}\.{{2,}}:\s*(\S.*)": self.read_expected,
+            r"(?:\S{1,3}\s+)?(?:GROUP|SCENARIO): .*": lambda _match: setattr(self, "is_part", True),
+            r"execution: (?P<execution>local|cloud).*": self.read_beginning,
+            r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*": lambda _match: setattr(self, "is_open", True),
+            r".*(?:test run was aborted|stopping test prematurely).*": lambda _match: setattr(self, "is_aborted", True),
+        }
 
     def has_figures(self) -> bool:
-        return bool(self.stated) or self.has_beginning
+        return bool(self.tokens) or self.has_beginning
+
+    def read_beginning(self, match: re.Match[str]) -> None:
+        if self.has_beginning:
+            raise several_runs("k6", match[0])
+        self.has_beginning = True
+
+    def read_running(self, match: re.Match[str]) -> None:
+        """Read a line of progress: the last one has no user at work."""
+        self.has_beginning = True
+        if int(match[1]) == 0 and not self.is_cut(match[0]):  # padded: `000/200 VUs`
+            self.has_end = True
+            self.interrupted = int(match[3])
+            self.users = int(match[2]) if self.users is None else self.users
+
+    def read_row(self, match: re.Match[str]) -> None:
+        self.metric, cells = match[1], match[2].strip()
+        if self.is_part:
+            return
+        if self.metric in self.tokens:
+            raise several_runs("k6", match[0])
+        self.tokens[self.metric] = cells
+        self.has_end = self.has_end or self.metric in {"data_sent", "vus_max"}
+        if (self.is_last and not cells.endswith("/s")) or not self.read_cells(self.metric, cells):
+            self.unread.append(match[0])
+
+    def read_expected(self, match: re.Match[str]) -> None:
+        if self.metric == "http_req_duration" and not self.is_part and (row := _trend(match[1])):
+            self.times["expected"] = row
+
+    def read_cells(self, metric: str, cells: str) -> bool:
+        """Read the figures of one metric; False where they are damaged."""
+        if metric in _TRENDS:
+            if row := _trend(cells):
+                self.times[metric] = row
+            return row is not None
+        if metric == "http_req_failed":
+            failed = _FAILED.match(cells)
+            self.failed = _failed(failed) if failed else None
+            return failed is not None or _SHARE.fullmatch(cells) is not None
+        if metric == "data_received":
+            data = _DATA.match(cells)
+            self.bytes_total, self.bytes_per_s = (
+                parse_quantity(cell, DECIMAL_SIZES) for cell in (data.groups() if data else ("", ""))
+            )
+            return data is not None
+        if metric == "vus":
+            gauge = _GAUGE.match(cells)
+            self.users = int(gauge[1]) if gauge else self.users
+            return gauge is not None
+        if metric not in {"http_reqs", "iterations", "dropped_iterations"}:
+            return True
+        counter = _COUNTER.match(cells)
+        number, rate = (int(counter[1]), float(counter[2])) if counter else (None, None)
+        if metric == "http_reqs":
+            self.requests, self.rps = number, rate
+        elif metric == "iterations":
+            self.iterations, self.iteration_rate = number, rate
+        else:
+            self.dropped = number
+        return counter is not None
 
     def result(self) -> LoadResult:
-        has_figures = self.requests is not None and (self.latency or self.expected) is not None
-        return self.result_of_summary(
-            complete=has_figures and not self.unread and (self.has_end or not self.has_beginning)
-        )
+        is_http = self.requests is not None and bool(self.times.keys() & {"http_req_duration", "expected"})
+        is_grpc = self.requests is None and "grpc_req_duration" in self.times
+        is_whole = (is_http or is_grpc) and not self.unread and (self.has_end or not self.has_beginning)
+        return self.result_of_summary(complete=is_whole)
 
     def result_of_summary(self, *, complete: bool) -> LoadResult:
-        latency = self.latency or self.expected or Latency(covers="request", corrected=False)
+        names = ("http_req_duration", "expected", "grpc_req_duration")
+        empty = Latency(covers="request", corrected=False)
+        latency = next((self.times[name] for name in names if name in self.times), empty)
+        waiting = self.times.get("http_req_waiting")
+        implied_s = implied_duration(self.requests, self.rps) or implied_duration(self.iterations, self.iteration_rate)
         return self.load_result(
-            duration_s=implied_duration(self.requests, self.rps) if self.duration_s is None else self.duration_s,
-            users=self.users,
+            duration_s=implied_s if self.duration_s is None else self.duration_s,
             latency=without_times(latency) if latency.max_s == 0 else latency,  # no request was answered
-            first_byte_mean_s=self.waiting_mean_s,
-            failed=self.failed,
-            dropped=self.dropped,
+            first_byte_mean_s=waiting and waiting.mean_s,
             complete=complete and not self.is_aborted,
             notes=self._notes(),
         )
 
     def _notes(self) -> Iterator[Note]:
         if self.users is not None:
-            yield Note(
-                code="k6-users",
-                message=f"{self.users} virtual users are no connections: each may wait between its requests",
-            )
+            message = f"{self.users} virtual users are no connections: each may wait between its requests"
+            yield Note(code="k6-users", message=message)
         if self.dropped or self.is_open:
             dropped = f"; {self.dropped} were dropped for want of a free user" if self.dropped else ""
             yield Note(code="open-model", message=f"iterations were due at a rate (open model){dropped}")
         if self.interrupted:
-            yield Note(
-                code="k6-interrupted",
-                message=f"the end of the run interrupted {self.interrupted} iterations; requests that it aborted may be counted",
+            message = (
+                f"the end of the run interrupted {self.interrupted} iterations; requests that it aborted may be counted"
             )
-        if self.latency is None and self.expected is not None:
-            yield Note(
-                code="k6-expected-only", message="the times are of requests that did not fail: others are not stated"
+            yield Note(code="k6-interrupted", message=message)
+        if "expected" in self.times and "http_req_duration" not in self.times:
+            message = "the times are of requests that did not fail: others are not stated"
+            yield Note(code="k6-expected-only", message=message)
+        if self.requests is None and "grpc_req_duration" in self.times:
+            message = (
+                f"no HTTP requests: times are of gRPC calls, in {self.iterations or 'an unknown number of'} iterations"
             )
+            yield Note(code="k6-grpc", message=message)
         if self.is_aborted:
             yield Note(code="aborted", message="the run was aborted before its end")
-
-    def read_row(self, match: re.Match[str]) -> None:
-        self.metric, cells = match[1], match[2].strip()
-        if self.metric in self.stated:
-            raise several_runs("k6", match[0])
-        self.stated.add(self.metric)
-        is_cut = self.unterminated and not cells.endswith("/s")
-        if is_cut or not self.read_cells(self.metric, cells):
-            self.unread.append(match[0])
-
-    def read_cells(self, metric: str, cells: str) -> bool:
-        """Read the figures of one metric; False where they are damaged."""
-        if metric in {"http_req_duration", "http_req_waiting"}:
-            row = _trend(cells)
-            if metric == "http_req_duration":
-                self.latency = row
-            elif row is not None:
-                self.waiting_mean_s = row.mean_s
-            return row is not None
-        if metric == "http_req_failed":
-            failed = _FAILED.match(cells)
-            self.failed = _failed(failed) if failed else None
-            return failed is not None or _FAILED_SHARE.fullmatch(cells) is not None
-        if metric == "data_received":
-            data = _DATA.match(cells)
-            self.bytes_total = parse_quantity(data[1] + data[2], DECIMAL_SIZES) if data else None
-            self.bytes_per_s = parse_quantity(data[3] + data[4], DECIMAL_SIZES) if data else None
-            return data is not None
-        if metric == "vus":
-            gauge = _GAUGE.match(cells)
-            self.users = parse_count(gauge[1]) if gauge else self.users
-            return gauge is not None
-        counter = _COUNTER.match(cells)
-        if counter and metric == "http_reqs":
-            self.requests, self.rps = int(counter[1]), float(counter[2])
-        elif counter and metric == "dropped_iterations":
-            self.dropped = int(counter[1])
-        return counter is not None
-
-    def read_submetric(self, match: re.Match[str]) -> None:
-        if self.metric == "http_req_duration" and match[1].replace(" ", "") == "expected_response:true":
-            self.expected = None if self.unterminated else _trend(match[2])
-
-    def read_other(self, match: re.Match[str]) -> None:
-        self.metric = ""
-        self.has_end = self.has_end or match[1] == ("data_sent" if "total" in self.stated else "vus_max")
-
-    def read_section(self, _match: re.Match[str]) -> None:
-        """Skip the rows of a group or scenario: the totals have them too."""
-        self._rules = tuple(rule for rule in self._rules if rule[0] not in {_ROW, _SUBMETRIC})
-
-    def read_running(self, match: re.Match[str]) -> None:
-        """Read a line of progress: the last one has no user at work."""
-        self.has_beginning = True
-        at_work, users, interrupted = match.groups()
-        if int(at_work) == 0 and not self.ends_mid_number(match[0]):  # padded: `000/200 VUs`
-            self.has_end = True
-            self.interrupted = int(interrupted)
-            self.users = int(users) if self.users is None else self.users
 
 
 def _failed(match: re.Match[str]) -> int | None:
@@ -235,25 +221,17 @@ def _failed(match: re.Match[str]) -> int | None:
 
 def _trend(cells: str) -> Latency | None:
     """Return the times of a row, `avg=26.54ms  min=2.67ms …`; None where one of them is damaged."""
-    times: dict[str, float] = {}
+    times: dict[str, float | None] = {}
     for name, percentile, token in _CELL.findall(cells):
-        time = _time(token)
-        if time is None:
-            return None
-        times[percentile or name] = time
-    return _latency(times) if times else None
+        time = parse_duration(token)
+        times[percentile or name] = parse_time(token) if time is None and not token.endswith(("m", "h")) else time
+    return _latency(times) if times and None not in times.values() else None
 
 
-def _latency(times: Mapping[str, float]) -> Latency:
+def _latency(times: Mapping[str, float | None], step_s: float | None = None) -> Latency:
     """Return times by the names of k6: avg, min, med, max, and percentiles as "90"."""
-    percentiles = {f"{float(name):g}": time for name, time in times.items() if name[0].isdigit()}
-    named = {"min": times.get("min"), "mean": times.get("avg"), "50": times.get("med"), "max": times.get("max")}
-    return latency_by_name(named | percentiles, "request")
-
-
-def _time(token: str) -> float | None:
-    time = parse_duration(token)
-    return parse_quantity(token, SECONDS) if time is None and not token.endswith(("m", "h")) else time
+    named = {"mean": times.get("avg"), "50": times.get("med")}
+    return latency_by_name({**times, **named}, "request", step_s=step_s)
 
 
 class _Named(JsonOutput):
@@ -277,27 +255,30 @@ def _read_json(text: str) -> LoadResult:
     if document.named_metrics is not None:
         metrics = {each.name: each.values for each in document.named_metrics}
     reader = _K6Reader()
-    reader.tool_version, reader.duration_s = document.version, document.duration_s
-    if document.run_ms is not None:
-        reader.duration_s = of_unit(document.run_ms, 1e-3)
-    reader.latency = _json_latency(_values(metrics, "http_req_duration"))
-    reader.expected = _json_latency(_values(metrics, "http_req_duration{expected_response:true}"))
-    requests = _values(metrics, "http_reqs")
+    reader.tool_version = document.version
+    reader.duration_s = document.duration_s if document.run_ms is None else of_unit(document.run_ms, 1e-3)
+    for name in (*_TRENDS, "http_req_duration{expected_response:true}"):
+        if values := _values(metrics, name):
+            ranks = {key: (match[1] if (match := _RANK.fullmatch(key)) else key) for key in values}
+            times = {ranks[key]: of_unit(value, 1e-3) for key, value in values.items()}
+            reader.times["expected" if "{" in name else name] = _latency(times, 1e-9)
+    requests, failed = _values(metrics, "http_reqs"), _values(metrics, "http_req_failed")
     reader.requests, reader.rps = _count(requests, "count"), requests.get("rate")
     if reader.rps is None and reader.requests is not None and reader.duration_s:
         reader.rps = reader.requests / reader.duration_s
-    failed = _values(metrics, "http_req_failed")
     reader.failed = _count(failed, "passes" if "passes" in failed else "matches")
-    reader.waiting_mean_s = of_unit(_values(metrics, "http_req_waiting").get("avg"), 1e-3)
     reader.users = _count(_values(metrics, "vus"), "max")
     reader.dropped = _count(_values(metrics, "dropped_iterations"), "count")
-    data = _values(metrics, "data_received")
+    iterations, data = _values(metrics, "iterations"), _values(metrics, "data_received")
+    reader.iterations, reader.iteration_rate = _count(iterations, "count"), iterations.get("rate")
     reader.bytes_total, reader.bytes_per_s = data.get("count"), data.get("rate")
-    if reader.requests is None and reader.latency is None and reader.expected is None:
-        raise ParseError(
-            "this JSON of k6 has no requests of HTTP", why=f"its metrics: {', '.join(list(metrics)[:5]) or 'none'}"
-        )
+    if reader.requests is None and not reader.times:
+        names = ", ".join(list(metrics)[:5]) or "none"
+        raise ParseError("this JSON of k6 has no requests of HTTP", why=f"its metrics: {names}")
     return reader.result_of_summary(complete=True)
+
+
+_RANK = re.compile(r"p\(?([0-9]{1,2}(?:\.[0-9]{1,5})?)\)?")
 
 
 def _values(metrics: Mapping[str, Mapping[str, JsonValue]], name: str) -> dict[str, float]:
@@ -313,31 +294,19 @@ def _count(values: Mapping[str, float], name: str) -> int | None:
     return int(values[name]) if name in values else None
 
 
-_PERCENTILE = re.compile(r"p\(?([0-9]{1,2}(?:\.[0-9]{1,5})?)\)?")
-
-
-def _json_latency(values: Mapping[str, float]) -> Latency | None:
-    names = {name: (match[1] if (match := _PERCENTILE.fullmatch(name)) else name) for name in values}
-    times = {names[name]: of_unit(value, 1e-3) for name, value in values.items()}
-    return _latency(times).model_copy(update={"resolution_s": 1e-9}) if times else None
-
-
 def parse(text: str) -> LoadResult:
     """Return the result that k6 printed or wrote. Raises ParseError for other text, and for several runs."""
-    if is_points(text):
-        return read_points(text)
     return _read_json(text) if _JSON.search(text) and not _has_row(text) else _K6Reader().read(text)
 
 
-_has_mark = has_any(_OWN, _JSON)
 FORMAT = OutputFormat(
     "k6",
-    lambda text: _has_mark(text) or is_points(text),
+    has_any(_OWN, _JSON),
     parse,
     (
         line_with("execution: (?:local|cloud)"),
         line_with(r"(?:\S{1,3}\s+)?TOTAL RESULTS"),
-        line_with(r"(?:\S{1,6}\s+)?data_received\.{2,}:"),
+        line_with(rf"{_MARK}data_received\.{{2,}}:"),
         line_with(r'\{\s*"(?:root_group|metrics|options|config|state|setup_data)"'),
     ),
 )

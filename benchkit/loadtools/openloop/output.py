@@ -18,9 +18,8 @@ from pydantic import Field, ValidationError
 
 from benchkit import units
 from benchkit.errors import ParseError
-from benchkit.loadtools.output_format import OutputFormat
+from benchkit.loadtools.reader import OutputFormat
 from benchkit.loadtools.text import (
-    QUOTED,
     Count,
     Figure,
     errors_of,
@@ -71,7 +70,7 @@ class _Summary(Frozen):
 def parse(text: str) -> LoadResult:
     """Return the result that openloop printed. Raises ParseError for other text, and for several runs."""
     lines = split_lines(text)
-    summaries = [line for each in lines if (line := each.strip(QUOTED)).startswith(_START)]
+    summaries = [line for each in lines if (line := each.strip()).startswith(_START)]
     if not summaries:
         raise not_output_of("openloop", lines)
     if len(summaries) > 1:

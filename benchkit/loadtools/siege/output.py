@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
-from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.reader import Reader
+from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    NOT_A_NUMBER,
-    TEXT_AFTER_LINE,
     has_line,
+    is_not_a_number,
+    latency_by_name,
     line_with,
-    not_output_of,
     of_unit,
     parse_count,
     parse_number,
+    parse_quantity,
     several_runs,
     without_times,
 )
@@ -34,247 +34,183 @@ from benchkit.models.load_result import Latency, LoadResult, Note
 
 TICK_S = 0.01
 """One tick of `times()` (sysconf _SC_CLK_TCK is 100 on Linux)."""
+_MEGA = 1024.0**2
 
-_SIZES: Mapping[str, float] = {"bytes": 1.0, **BINARY_SIZES}
-_HITS = {"hits": 1.0}
-_PLAIN = {"": 1.0}
-_ELAPSED = {"secs": 1.0}
-_MEAN = {"secs": 1.0, "ms": 1e-3}
-_EXTREME = {"": 1.0, **_MEAN}
-"""Times of transactions: milliseconds in the text since 4.1.7, seconds before; the extremes then have no unit."""
-_UNITS: Mapping[str, Mapping[str, float]] = {
-    "transactions": _HITS,
-    "availability": {"%": 1.0},
-    "elapsed_time": _ELAPSED,
-    "data_transferred": _SIZES,
-    "response_time": _MEAN,
-    "transaction_rate": {"trans/sec": 1.0},
-    "throughput": {f"{unit}/sec": size for unit, size in _SIZES.items()},
-    "concurrency": _PLAIN,
-    "successful_transactions": _PLAIN,
-    "failed_transactions": _PLAIN,
-    "longest_transaction": _EXTREME,
-    "shortest_transaction": _EXTREME,
-}
-"""Fields of the JSON, whose names are also the labels of the text, each with its units in the text."""
-_SECONDS_AND_MB = {"data_transferred": 1024.0**2, "throughput": 1024.0**2}
-"""Units of the JSON and the log file that are not the base unit."""
-_SHARED_FIELDS = frozenset({"availability", "throughput", "concurrency", "response_time"})
-"""Fields whose labels other tools print too."""
-_COUNTS = frozenset({"transactions", "successful_transactions", "failed_transactions"})
+_TIMES: Mapping[str, float] = {"secs": 1.0, "ms": 1e-3}
 
-_LABELS = "|".join(field.capitalize().replace("_", " ") for field in _UNITS)
-_LINE = re.compile(rf"({_LABELS}):\s*([^\s%]{{1,40}})(?:\s*([a-zA-Z%/]{{1,40}}))?")
-_DAMAGED = re.compile(rf"(?:{_LABELS}):.*")
-_JSON = re.compile(rf'"({"|".join(_UNITS)})"\s*:\s*([^\s,}}]+)(\s*[,}}\n])?')
-_VERSION = re.compile(r"(?:\*\* )?SIEGE ([0-9]\S*)", re.IGNORECASE)
-_USERS = re.compile(r"(?:\*\* )?Preparing ([0-9]+) concurrent users for battle\.")
-_ABORTED = re.compile(r".*\baborted due to excessive socket failure.*")
-_LOG_ROW = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(.*)")
-_LOG_FIELDS = tuple(
-    field for field in _UNITS if field not in {"availability", "longest_transaction", "shortest_transaction"}
-)
+
+def _size(token: str) -> float | None:
+    return parse_quantity(token.removesuffix("/sec"), BINARY_SIZES)
+
+
+def _percent(token: str) -> float | None:
+    share = of_unit(parse_number(token), 0.01)
+    return share if share is None or share <= 1 else None
+
+
+def _time(token: str) -> float | None:
+    return parse_quantity(token, _TIMES)
 
 
 class _SiegeReader(Reader):
-    """Figures of one run by siege's own labels; "MB" are 1024²."""
+    """Figures of one run; "MB" are 1024²."""
 
     tool = "siege"
-    _behind_lines = TEXT_AFTER_LINE
-    _prints_no_bar = True
+    figures: ClassVar[Figures] = {
+        "availability": _percent,
+        "bytes_total": _size,
+        "bytes_per_s": _size,
+        **dict.fromkeys(("mean", "longest", "shortest"), _time),
+    }
 
-    transactions: int | None = None
     availability: float | None = None
-    """In per cent, as printed."""
-    elapsed_time: float | None = None
-    data_transferred: float | None = None
-    response_time: float | None = None
-    transaction_rate: float | None = None
-    throughput: float | None = None
-    failed_transactions: int | None = None
-    longest_transaction: float | None = None
-    shortest_transaction: float | None = None
-    log_rows: int | None = None
-    """Number of rows of the log file, of which this is the last; None where it is no log file."""
-    aborted: bool = False
+    mean: float | None = None
+    longest: float | None = None
+    shortest: float | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.milliseconds: bool | None = None
-        self.log_row: re.Match[str] | None = None
-        self.is_log_row_cut = False
-        self.rows_seen = 0
-        self._rules = (
-            (_LINE, self.read_figure),
-            (_DAMAGED, self.add_unread),
-            (_LOG_ROW, self.read_row),
-            (_USERS, self.latest(connections=parse_count)),
-            (_VERSION, self.latest(tool_version=str)),
-            (_ABORTED, self.put(aborted=True)),
-        )
+        self.unit = "ms"
+        """Unit of the response time; the extremes have none before 4.1.7."""
+        self.log_rows: list[list[str]] = []
+        self.is_aborted = False
 
-    def read_line(self, line: str) -> None:
-        if not line.startswith(("HTTP/", '"')):  # rows of a verbose run, one per request; JSON is read as a whole
-            super().read_line(line)
-
-    def read(self, text: str) -> LoadResult:
-        lines = self.read_lines(text)
-        if '"transactions"' in text:
-            self.read_json("\n".join(lines))
-        if not self.stated and self.log_row:
-            self.read_last_row(self.log_row)
-        if not self.has_figures():
-            raise not_output_of("siege", lines)
-        return self.result()
+    def lines(self) -> Mapping[str, Action | None]:
+        return {
+            r"Transactions:\s*(?P<requests>\S+)(?:\s+hits)?": None,
+            r"Availability:\s*(?P<availability>\S+?)\s*%": None,
+            r"Elapsed time:\s*(?P<duration_s>\S+) secs": None,
+            r"Data transferred:\s*(?P<bytes_total>\S+\s*\w+)": None,
+            r"Response time:\s*(?P<mean>\S+\s*(?:secs|ms))": self.read_mean,
+            r"Transaction rate:\s*(?P<rps>\S+) trans/sec": None,
+            r"Throughput:\s*(?P<bytes_per_s>\S+\s*\w+/sec)": None,
+            r"Failed transactions:\s*(?P<failed>\S+)": None,
+            r"(Longest|Shortest) transaction:\s*([0-9.]+)\s*(secs|ms|)": self.read_extreme,
+            r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": self.unread_line,
+            r"\{?\s*\"?(transactions|availability|elapsed_time|data_transferred|response_time|transaction_rate|throughput"
+            r"|failed_transactions|longest_transaction|shortest_transaction)\"\s*:\s*([^\s,}]+)\s*[,}]?": self.read_json,
+            r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(.*)": self.read_row,
+            r"(?:\*\* )?Preparing (?P<connections>[0-9]+) concurrent users for battle\.": None,
+            r"(?:\*\* )?(?:SIEGE|Siege) (?P<tool_version>[0-9]\S*).*": None,
+            r".*\baborted due to excessive socket failure.*": lambda _match: setattr(self, "is_aborted", True),
+        }
 
     def has_figures(self) -> bool:
-        return bool(self.stated - _SHARED_FIELDS) or self.connections is not None
+        return bool(self.tokens.keys() - {"availability", "mean", "bytes_per_s", "tool_version"} or self.log_rows)
 
-    def read_figure(self, match: re.Match[str]) -> None:
-        field = match[1].lower().replace(" ", "_")
-        unit = match[3] or ""
-        if field == "response_time":
-            self.milliseconds = {"ms": True, "secs": False}.get(unit)
-        value = _value(field, match[2], _UNITS[field].get(unit))
-        if value is None and match[2] in NOT_A_NUMBER:  # without a transaction there is no mean
-            return
-        if unit == "" and _UNITS[field] is _EXTREME and self.milliseconds is not False:
-            value = None  # its unit may be in the missing end
-        if self.ends_mid_number(match[0]) and not re.fullmatch(
-            r"[0-9]+\.[0-9]{2}", match[2]
-        ):  # it always prints two decimals
-            value = None
-        self.set_once(match[0], **{field: value})
+    def unread_line(self, match: re.Match[str]) -> None:
+        self.unread.append(match[0])
 
-    def read_json(self, text: str) -> None:
-        """Read the JSON form. A summary in the text is used instead: it is finer, and must agree."""
-        document: dict[str, object] = {}
-        for match in _JSON.finditer(text):
-            field = match[1]
-            if field in document:
+    def read_mean(self, match: re.Match[str]) -> None:
+        number, self.unit = match["mean"].split()
+        if not is_not_a_number(number):  # without a transaction there is no mean
+            self.set_figures(match)
+
+    def read_extreme(self, match: re.Match[str]) -> None:
+        name, token = match[1].lower(), f"{match[2]}{match[3] or self.unit}"
+        if self.tokens.get(name, token) != token:
+            raise several_runs("siege", match[0])
+        self.tokens[name] = token
+        is_cut = self.is_cut(match[0]) or (self.unit == "ms" and not match[3])  # its unit may be in the missing end
+        setattr(self, name, None if is_cut else _time(token))
+        if is_cut:
+            self.unread.append(match[0])
+
+    def read_json(self, match: re.Match[str]) -> None:
+        """Read a figure of the JSON, which is in seconds and MB. A summary in the text is finer, and must agree."""
+        names = {
+            "transactions": "requests",
+            "elapsed_time": "duration_s",
+            "data_transferred": "bytes_total",
+            "response_time": "mean",
+            "transaction_rate": "rps",
+            "throughput": "bytes_per_s",
+            "failed_transactions": "failed",
+            "longest_transaction": "longest",
+            "shortest_transaction": "shortest",
+        }
+        name, token = names.get(match[1], match[1]), match[2]
+        if name in self.tokens:
+            if name == "requests" and self.tokens[name] != token:
                 raise several_runs("siege", match[0])
-            whole = match[3] is not None
-            document[field] = _value(field, match[2], _SECONDS_AND_MB.get(field, 1.0)) if whole else None
-            if document[field] is None and match[2] not in NOT_A_NUMBER:
-                self.unread.append(match[0])
-        if "transactions" in self.stated:
-            if self.transactions != document.get("transactions"):
-                raise several_runs("siege", "transactions")
-        else:
-            self._set(document)
-
-    def _set(self, figures: Mapping[str, object]) -> None:
-        self.stated |= figures.keys()
-        for field, figure in figures.items():
-            setattr(self, field, figure)
+            return
+        parse_figure = parse_count if name in {"requests", "failed"} else parse_number
+        value = None if self.is_last else parse_figure(token)
+        unit = {"availability": 0.01, "bytes_total": _MEGA, "bytes_per_s": _MEGA}.get(name, 1.0)
+        self.tokens[name] = token
+        setattr(self, name, value if isinstance(value, int) else of_unit(value, unit))
+        if value is None and not is_not_a_number(token):
+            self.unread.append(match[0])
 
     def read_row(self, match: re.Match[str]) -> None:
-        self.log_row, self.is_log_row_cut, self.aborted = match, self.ends_mid_number(match[0]), False
-        self.rows_seen += 1
+        self.log_rows.append([cell.strip() for cell in match[1].split(",")])
+        self.is_aborted = False
 
-    def read_last_row(self, match: re.Match[str]) -> None:
-        """Read the last run in a log file; a column without a comma or line end after it may lack digits."""
-        cells = [cell.strip() for cell in match[1].split(",")]
-        for field, cell in zip(_LOG_FIELDS, cells[:-1] if self.is_log_row_cut else cells, strict=False):
-            value = _value(field, cell, _SECONDS_AND_MB.get(field, 1.0))
-            self._set({field: value})
-            if value is None and cell not in NOT_A_NUMBER:
-                self.unread.append(match[0])
-        if self.is_log_row_cut or len(cells) < len(_LOG_FIELDS):  # authors add columns
-            self.unread.append(match[0])
-        self.log_rows = self.rows_seen
+    def read_last_row(self) -> None:
+        """Read the last run in a log file; all of its columns are needed, as the last one may lack digits."""
+        requests, elapsed, data, mean, rate, throughput, _, _, failed, *_ = [*self.log_rows[-1], *[""] * 9]
+        self.requests, self.failed = parse_count(requests), parse_count(failed)
+        self.duration_s, self.rps, self.mean = map(parse_number, (elapsed, rate, mean))
+        self.bytes_total, self.bytes_per_s = (of_unit(parse_number(cell), _MEGA) for cell in (data, throughput))
 
     def result(self) -> LoadResult:
+        if is_log := bool(self.log_rows) and "requests" not in self.tokens:
+            self.read_last_row()
+        required = [self.requests, self.duration_s, self.rps, self.failed]
+        if not is_log:
+            required += [self.availability, self.longest, self.shortest, self.bytes_total, self.bytes_per_s]
+            required += [self.mean] if self.requests else []
+        rates = {} if not self._is_too_fast() else {"rps": self.rps or None, "bytes_per_s": self.bytes_per_s or None}
         return self.load_result(
-            duration_s=self.elapsed_time,
-            requests=self.transactions,
-            rps=self._measured_rate(self.transaction_rate),
-            bytes_total=self.data_transferred,
-            bytes_per_s=self._measured_rate(self.throughput),
+            **rates,
             latency=self._latency(),
-            failed=self.failed_transactions,
-            availability=of_unit(self.availability, 0.01),
-            complete=self._complete(),
-            notes=self._notes(),
+            availability=self.availability,
+            complete=None not in required and not self.unread and not self.is_aborted,
+            notes=self._notes(is_log=is_log),
         )
 
-    def _measured_rate(self, rate: float | None) -> float | None:
-        """Return a rate, but None for the 0 that siege prints where it measured nothing."""
-        return None if rate == 0 and self._too_fast() else rate
-
-    def _too_fast(self) -> bool:
+    def _is_too_fast(self) -> bool:
         """Return whether the elapsed time is printed as zero: below 10 ms siege prints rates of zero."""
-        return not self.elapsed_time and self.transactions != 0
+        return not self.duration_s and self.requests != 0
 
     def _latency(self) -> Latency:
-        latency = Latency(
-            min_s=self.shortest_transaction,
-            mean_s=self.response_time,
-            max_s=self.longest_transaction,
-            resolution_s=TICK_S,
-            covers="connect+request",
-            corrected=False,
-        )
-        return latency if self.transactions else without_times(latency)  # none, or an unknown number
+        times = {"min": self.shortest, "mean": self.mean, "max": self.longest}
+        latency = latency_by_name(times, "connect+request", step_s=TICK_S)
+        return latency if self.requests else without_times(latency)  # none, or an unknown number
 
-    def _complete(self) -> bool:
-        """Return whether the run ended normally, and the text has all that siege always prints."""
-        required = [self.transactions, self.elapsed_time, self.transaction_rate, self.failed_transactions]
-        if self.log_rows is None:
-            required += [self.availability, self.longest_transaction, self.shortest_transaction]
-            required += [self.data_transferred, self.throughput]
-            if self.transactions:
-                required.append(self.response_time)
-        return None not in required and not self.unread and not self.aborted
-
-    def _notes(self) -> Iterator[Note]:
-        yield Note(
-            code="siege-resolution", message="siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
-        )
-        if self.log_rows is not None:
-            yield Note(
-                code="siege-log",
-                message=f"the last of {self.log_rows} runs in a log file, which truncates to whole megabytes",
-            )
-        if self._too_fast():
+    def _notes(self, *, is_log: bool) -> Iterator[Note]:
+        message = "siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
+        yield Note(code="siege-resolution", message=message)
+        if is_log:
+            message = f"the last of {len(self.log_rows)} runs in a log file, which truncates to whole megabytes"
+            yield Note(code="siege-log", message=message)
+        if self._is_too_fast():
             yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
-        if self.transactions == 0:
+        if self.requests == 0:
             yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
-        if self.aborted:
+        if self.is_aborted:
             yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
 
 
-def _value(field: str, token: str, unit: float | None) -> float | int | None:
-    """Return a figure in the base unit; None where it is no figure, or has a unit that the field never has."""
-    if unit is None:
-        return None
-    if field in _COUNTS:
-        return parse_count(token)
-    value = parse_number(token)
-    return None if field == "availability" and (value or 0) > 100 else of_unit(value, unit)  # noqa: PLR2004 - per cent
-
-
 def parse(text: str) -> LoadResult:
-    """Return the result that siege printed, or wrote to its log file.
+    """Return the result that siege printed, or the last one in its log file.
 
-    Raises ParseError for other text, and several runs. A log file has a row for every run: the last row is the result,
-    and a note states it.
+    Raises ParseError for other text, and several runs.
     """
     return _SiegeReader().read(text)
 
 
-_MARKS = ("Transaction rate", "Longest transaction", "Shortest transaction", "Successful transactions", "Elapsed time")
 FORMAT = OutputFormat(
     "siege",
     has_line(
-        rf"(?:{'|'.join(_MARKS)}):\s",
+        r"(?:Transaction rate|(?:Longest|Shortest|Successful) transactions?|Elapsed time):\s",
         r"Transactions:\s+[0-9]+ hits",
         r"(?:\*\* )?SIEGE [0-9]",
         r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
         "The server is now under siege",
         r"Date & Time,\s+Trans,\s+Elap Time,",
         r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
-        rf"{_LOG_ROW.pattern[:-4]}(?:\s*[0-9.]+,){{{len(_LOG_FIELDS) - 1}}}\s*[0-9]+$",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(?:\s*[0-9.]+,){8}\s*[0-9]+$",
     ),
     parse,
     (

@@ -10,13 +10,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.loadtools.formats import read_output, tool_of
+from benchkit.loadtools.formats import RunOutput, read_run, tool_of
 from benchkit.loadtools.registry import TOOLS, tools_with_rate
 from benchkit.loadtools.text import decode
 from benchkit.models.base import Levels, cell_id
@@ -25,8 +25,6 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
-from benchkit.plugins.foreign.checks import WRK2
-from benchkit.plugins.foreign.output_marks import marks_of
 from benchkit.run.manifest import new_run_id
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome, recording
@@ -43,6 +41,9 @@ from benchkit.version import __version__
 
 SCALE = "imported"
 """Scale of imported runs: runs that benchkit made have another history."""
+
+WRK2 = "wrk2"
+"""A load tool that always holds a target rate, and does not state it."""
 
 OUTPUT = "output.txt"
 """Name of the raw file of an imported trial."""
@@ -73,8 +74,6 @@ class ImportedCell:
     load: Load
     files: Sequence[OutputFile]
     results: Sequence[LoadResult]
-    sentence: str = ""
-    """Sentence on the cell, for its note."""
 
     @property
     def cell_id(self) -> str:
@@ -92,7 +91,7 @@ class ImportedCell:
             f"{self.cell_id} is imported: measured elsewhere with {tool} ({files}). Its hosts and servers were not watched, "
             "and checks that need them are skipped."
         )
-        return " ".join(filter(None, (imported, rate, self.sentence)))
+        return " ".join(filter(None, (imported, rate)))
 
 
 def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapping[str, Any]) -> ImportedCell:
@@ -102,59 +101,47 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
     also raises it for files of different measurements.
     """
     tool = tool_of(tool, decode(files[0].content), where=files[0].name, command=_command(files[0]))
-    results = [_read(tool, file) for file in files]
+    outputs = [_read(tool, file) for file in files]
+    results = [output.result for output in outputs]
     for what, value in SAME.items():
         _require_same(what, {file.name: value(result) for file, result in zip(files, results, strict=True)})
-    marks = marks_of(results[0].tool, decode(files[0].content))
-    stated = {"connections": results[0].connections, "streams": marks.streams, "rate": marks.target_rate}
-    typed = load_of(tool, f"output of {tool}", files[0], stated, load, where="--load")
-    wrote = results[0].tool
-    if wrote == WRK2 and typed.rate is None:
-        hint = "state it: --load rate=1000"
+    first, stated = results[0], outputs[0].load
+    fields = {"connections": first.connections, "streams": stated.streams, "rate": stated.rate}
+    typed = _load(tool, files[0], {name: value for name, value in fields.items() if value} | dict(load))
+    if first.tool == WRK2 and typed.rate is None:
         raise InputError(
-            f"output of {WRK2} does not state the target rate that it held", where=files[0].name, hint=hint
+            f"output of {WRK2} does not state the target rate that it held",
+            where=files[0].name,
+            hint="state it: --load rate=1000",
         )
-    if typed.rate is not None and wrote != WRK2 and not _can_hold_rate(tool):
+    if typed.rate is not None and first.tool != WRK2 and not _can_hold_rate(tool):
         can = f"these tools can: {', '.join(tools_with_rate())}"
-        raise InputError(f"{wrote} cannot hold a rate", where="--load rate", why=can)
+        raise InputError(f"{first.tool} cannot hold a rate", where="--load rate", why=can)
     return ImportedCell(levels, typed, files, results)
 
 
-def load_of(
-    tool: str,
-    source: str,
-    file: OutputFile,
-    stated: Mapping[str, int | float | None],
-    load: Mapping[str, Any],
-    *,
-    where: str,
-) -> Load:
-    """Return the load with the fields that a source states, and the others in `load`.
-
-    Raises InputError for an invalid load, naming `where`, and for one without a number of connections, naming the file.
-    """
-    fields = {"tool": tool, "histogram": False, **{name: value for name, value in stated.items() if value}, **load}
+def _load(tool: str, file: OutputFile, fields: Mapping[str, Any]) -> Load:
     if "connections" not in fields:
         hint = "state it: --load connections=64"
-        raise InputError(f"{source} does not state the number of connections", where=file.name, hint=hint)
+        raise InputError(f"output of {tool} does not state the number of connections", where=file.name, hint=hint)
     try:
-        return Load.model_validate(fields)
+        return Load.model_validate({"tool": tool, "histogram": False, **fields})
     except ValidationError as error:
-        raise InputError("the load is invalid", where=where, why=first_fault(error, Load)) from None
+        raise InputError("the load is invalid", where="--load", why=first_fault(error, Load)) from None
 
 
-def _read(tool: str, file: OutputFile) -> LoadResult:
-    result = read_output(tool, decode(file.content), where=file.name, command=_command(file))
-    if not result.complete:
+def _read(tool: str, file: OutputFile) -> RunOutput:
+    output = read_run(tool, decode(file.content), where=file.name, command=_command(file))
+    if not output.result.complete:
         raise InputError(
             "the output is not whole",
             where=file.name,
             why="it breaks off, or is of a run that did not finish",
             hint="leave the file out",
         )
-    if not result.rps:
+    if not output.result.rps:
         raise InputError("the output states no rate", where=file.name, hint="leave the file out")
-    return result
+    return output
 
 
 def _can_hold_rate(tool: str) -> bool:
@@ -176,9 +163,9 @@ def _require_same(what: str, values: Mapping[str, object]) -> None:
 
 
 def import_run(
-    store: Store, scenario: str, cells: Sequence[ImportedCell], tags: Mapping[str, str], *, interleaved: bool
+    store: Store, scenario: str, cell: ImportedCell, tags: Mapping[str, str], *, interleaved: bool
 ) -> RunOutcome:
-    """Store outputs as a new run with these cells.
+    """Store outputs as a new run with this cell.
 
     `interleaved` states that the cells of the run were measured in turns, file by file: their files are blocks whose
     ratios are paired. Otherwise the cells ran one after the other.
@@ -195,32 +182,31 @@ def import_run(
         thresholds=Thresholds().model_dump(),
         tags=dict(tags),
         is_imported=True,
-        started_at=min(file.measured_at for cell in cells for file in cell.files),
+        started_at=min(file.measured_at for file in cell.files),
     )
-    manifest = reduce(_with_cell, cells, manifest)
+    manifest = _with_cell(manifest, cell)
     folder = store.create(manifest)
     try:
         with folder.locked():
-            return _record(store, folder, manifest, cells)
+            return _record(store, folder, manifest, cell)
     except (OSError, BenchkitError) as error:
         store.remove(folder)
         raise _not_imported(error, "nothing of it is stored") from error
 
 
-def import_into(store: Store, folder: RunFolder, scenario: str | None, cells: Sequence[ImportedCell]) -> RunOutcome:
-    """Add cells to an imported run.
+def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: ImportedCell) -> RunOutcome:
+    """Add a cell to an imported run.
 
     Raises InputError for a run that benchkit made, another scenario, other factors, and a cell that the run has.
     """
     with folder.locked():
         manifest = folder.manifest()
-        for cell in cells:
-            _require_place(manifest, scenario, cell)
+        _require_place(manifest, scenario, cell)
         trials, journal = folder.complete_trials(), folder.journal_file.read_bytes()
-        extended = reduce(_with_cell, cells, manifest)
+        extended = _with_cell(manifest, cell)
         try:
             folder.write_manifest(extended)
-            return _record(store, folder, extended, cells)
+            return _record(store, folder, extended, cell)
         except (OSError, BenchkitError) as error:
             for trial_id in set(folder.complete_trials()) - set(trials):
                 shutil.rmtree(folder.raw(trial_id))
@@ -280,20 +266,15 @@ def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
     )
 
 
-def _record(store: Store, folder: RunFolder, manifest: Manifest, cells: Sequence[ImportedCell]) -> RunOutcome:
-    """Record a trial for each file, and finish the run. The run must be locked."""
-    before = len(manifest.cells) - len(cells)
-    places = [
-        (PlannedTrial(block, position, cell.cell_id), cell, file, result)
-        for position, cell in enumerate(cells, start=before + 1)
-        for block, (file, result) in enumerate(zip(cell.files, cell.results, strict=True), start=1)
-    ]
+def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedCell) -> RunOutcome:
+    """Record a trial for each file of the manifest's last cell, and finish the run. The run must be locked."""
+    position = len(manifest.cells)
+    places = [PlannedTrial(block, position, cell.cell_id) for block in range(1, len(cell.files) + 1)]
     with recording(folder, store) as recorder:
-        if before:
-            added = (f"{cell.cell_id} added: {counted(len(cell.files), 'output')}" for cell in cells)
-            recorder.record_resumption(list(added))
-        recorder.record_start([place for place, *_ in places])
-        for place, cell, file, result in places:
+        if position > 1:
+            recorder.record_resumption([f"{cell.cell_id} added: {counted(len(cell.files), 'output')}"])
+        recorder.record_start(places)
+        for place, file, result in zip(places, cell.files, cell.results, strict=True):
             record = _trial_record(manifest.run_id, place, cell, file, result)
             recorder.record_trial_started(place, attempt=1)
             folder.commit_trial(record, {OUTPUT: file.content})

@@ -1,4 +1,4 @@
-"""`benchkit traffic`: the requests of a load from access logs, HAR files and API descriptions."""
+"""`benchkit traffic`: the requests of a load from access logs and HAR files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from benchkit.models.traffic import Traffic
 SHOWN_CLASSES = 15
 
-app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log or an API description.")
+app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log.")
 
 
 @app.command("from")
 def from_file(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Access log (also gzip), HAR or OpenAPI; - is stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Access log (also gzip) or HAR; - is stdin.")],
     *,
     form: Annotated[
         str | None,
@@ -46,9 +46,6 @@ def from_file(
             help="Header to keep; repeatable. [default: Accept, -Encoding and -Language, Content-Type, User-Agent]",
         ),
     ] = None,
-    all_methods: Annotated[
-        bool, typer.Option("--all-methods", help="Of an API description: also operations that change data.")
-    ] = False,
     json: Json = False,
 ) -> None:
     """Make traffic of the requests that a server had: their shares, sizes and times, without secrets.
@@ -58,16 +55,11 @@ def from_file(
     """
     from benchkit.cli.console import input_name, print_json, read_input
     from benchkit.plugins.traffic.logs import read_log
-    from benchkit.plugins.traffic.openapi import read_description, traffic_of_description
     from benchkit.plugins.traffic.requests import traffic_of
     from benchkit.report.pages.report_files import write_file
 
     data, name = read_input(file), input_name(file)
-    description = read_description(data) if form is None else None
-    if description is not None:
-        traffic = traffic_of_description(description, name, safe_only=not all_methods)
-    else:
-        traffic = traffic_of(read_log(data, form), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
+    traffic = traffic_of(read_log(data, form), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
     write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
     if json:
         print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})

@@ -107,14 +107,7 @@ def test_a_deeply_nested_line_of_a_journal_is_damage(cli: Cli, store: Path) -> N
     assert cli("results", "check").code == 1
 
 
-@pytest.mark.parametrize("text", [DEEP, '[{"server": ' + "[" * 900 + "]" * 900 + "}]"])
-def test_deeply_nested_json_is_no_table(cli: Cli, tmp_path: Path, text: str) -> None:
-    (tmp_path / "published.json").write_text(text)
-    refused = cli("audit", tmp_path / "published.json")
-    assert (refused.code, "neither output of a load tool nor a table" in refused.err) == (2, True)
-
-
-@pytest.mark.parametrize("arguments", [("results", "import", "wrk", "--scenario", "x"), ("parse", "wrk"), ("audit",)])
+@pytest.mark.parametrize("arguments", [("results", "import", "wrk", "--scenario", "x"), ("parse", "wrk")])
 def test_a_device_that_never_ends_is_refused(cli: Cli, arguments: tuple[str, ...]) -> None:
     refused = cli(*arguments, "/dev/zero")
     assert (refused.code, "/dev/zero: cannot read the file: it is a device" in refused.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`benchkit history`, `audit` and tags, from the command line."""
+"""`benchkit history` and tags, from the command line."""
 
 from __future__ import annotations
 

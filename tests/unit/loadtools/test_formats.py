@@ -1,7 +1,8 @@
-"""Recognition of tools, refusals by name, and texts with several runs."""
+"""Recognition of tools, prefixes of logs, and texts with several runs."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from typer.testing import CliRunner
 
 from benchkit.cli.tools import parse
 from benchkit.errors import InputError, ParseError
-from benchkit.loadtools.formats import AUTO, FORMATS, UNSUPPORTED, read_output, read_runs
+from benchkit.loadtools.formats import AUTO, FORMATS, read_run
+from benchkit.loadtools.text import prepare
 from benchkit.models.load_result import LoadResult
 from tests.support.paths import TESTS
 
@@ -30,17 +32,6 @@ NAMES = {
     "openloop": "v1-full-speed",
 }
 
-UNSUPPORTED_TEXTS = {
-    "go-wrk": "Running 10s test @ http://192.168.1.1\n  80 goroutine(s) running concurrently\n"
-    "142470 requests in 4.949028953s, 19.57MB read\nRequests/sec:\t\t28787.47\nTransfer/sec:\t\t3.95MB\n",
-    "weighttp": "finished in 7 sec, 67 millisec and 50 microsec, 14149 req/s, 3063 kbyte/s\n"
-    "requests: 100000 total, 100000 started, 100000 done, 100000 succeeded, 0 failed, 0 errored\n",
-    "httpgo": "Benchmarking https://a.example with 128 connections\n\nReqs/sec   95.24   12.34   120.56\n1xx - 0, 2xx - 980\n",
-    "ghz": "Summary:\n  Count:\t200\n  Total:\t181.57 ms\n\nLatency distribution:\n  10 % in 30.05 ms\n\n"
-    "Status code distribution:\n  [OK]   200 responses\n",
-    "drill": "Time taken for tests      5.2 seconds\nTotal requests            1000\nRequests per second       192.49 [#/sec]\n",
-}
-
 app = typer.Typer()
 app.command()(parse)
 
@@ -50,20 +41,12 @@ def _text(tool: str) -> str:
 
 
 def _read(tool: str, text: str, run: int | None = None) -> LoadResult:
-    return read_output(tool, text, where="out.txt", command="benchkit parse {tool} out.txt", run=run)
+    return read_run(tool, text, where="out.txt", command="benchkit parse {tool} out.txt", run=run).result
 
 
 @pytest.mark.parametrize("tool", NAMES)
 def test_auto_chooses_the_tool_by_its_marks(tool: str) -> None:
     assert _read(AUTO, _text(tool)) == _read(tool, _text(tool))
-
-
-@pytest.mark.parametrize("tool", UNSUPPORTED_TEXTS)
-@pytest.mark.parametrize("named", [AUTO, "wrk", "hey", "h2load", "ab"])
-def test_output_of_an_unsupported_tool_is_refused_by_its_name(tool: str, named: str) -> None:
-    assert tool in UNSUPPORTED
-    with pytest.raises(ParseError, match=f"this is output of {tool}, which benchkit does not read"):
-        _read(named, UNSUPPORTED_TEXTS[tool])
 
 
 def test_text_without_marks_is_refused_with_what_to_name() -> None:
@@ -72,9 +55,6 @@ def test_text_without_marks_is_refused_with_what_to_name() -> None:
     assert "benchkit parse TOOL out.txt" in str(caught.value)
     with pytest.raises(ParseError, match="the output is empty"):
         _read(AUTO, " \n")
-    assert read_runs("nginx 1200\n", where="out.txt") == []
-    table_of_wrk = "| Stats | Avg | Max |\n|--|--|--|\n| Latency | 1.2ms | 20ms |\n| Req/Sec | 25.0k | 27k |\n"
-    assert read_runs(table_of_wrk, where="out.txt") == []
 
 
 def test_an_unknown_tool_is_refused_with_all_names() -> None:
@@ -87,23 +67,8 @@ def test_outputs_of_two_tools_in_one_text_are_refused_unless_one_is_named() -> N
     text = _text("wrk") + _text("ab")
     with pytest.raises(ParseError, match="outputs of wrk and ab"):
         _read(AUTO, text)
-    assert read_runs(text, where="out.txt") == [_read(tool, _text(tool)) for tool in ("wrk", "ab")]
     assert _read("wrk", text).requests == _read("wrk", _text("wrk")).requests
     assert _read("ab", text).requests == _read("ab", _text("ab")).requests
-
-
-@pytest.mark.parametrize(
-    ("tool", "name"), [("ab", "v23-e"), ("hey", "v014-csv"), ("jmeter", "v56-csv"), ("locust", "v247-csv")]
-)
-def test_lines_above_a_table_are_removed(tool: str, name: str) -> None:
-    text = (FIXTURES / tool / f"{name}.txt").read_text()
-    plain = _read(tool, text)
-    for named in (AUTO, tool):
-        found = _read(named, f"started on a, b and c\n$ {tool} http://127.0.0.1/\n\n{text}")
-        assert found.model_copy(update={"notes": plain.notes}) == plain
-        assert found.notes[-1].message == "3 lines above the table were removed"
-    with pytest.raises(ParseError):
-        _read(tool, f"one\n{text.partition(chr(10))[2]}")
 
 
 @pytest.mark.parametrize("tool", NAMES)
@@ -116,7 +81,6 @@ def test_two_runs_are_listed_and_read_one_by_one(tool: str) -> None:
             _read(named, text)
         assert "--run 1" in str(caught.value)
     assert [_read(AUTO, text, run) for run in (1, 2)] == [_read(tool, one), _read(tool, other)]
-    assert read_runs(text, where="out.txt") == [_read(tool, one), _read(tool, other)]
     with pytest.raises(InputError, match=r"has no run 3: it has two runs"):
         _read(tool, text, 3)
 
@@ -129,3 +93,44 @@ def test_the_command_reads_one_run_of_a_log(tmp_path: Path) -> None:
     assert ran.exit_code == 0
     assert "1,234" in ran.stdout
     assert "prefix-removed" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "web_1  | ",
+        "2024-03-01T10:00:00.123456789Z ",
+        "2024-03-01T10:00:00.12Z stdout F ",
+        "[10:00:00] ",
+        "10:00:00 fortio ",
+    ],
+)
+@pytest.mark.parametrize("name", ["wrk/v410-plain", "k6/v18-plain", "ab/v23-keepalive"])
+def test_timestamps_and_prefixes_of_compose_are_removed(prefix: str, name: str) -> None:
+    plain = (FIXTURES / f"{name}.txt").read_text()
+    text, notes = prepare("".join(f"{prefix}{line}\n" for line in plain.splitlines()))
+    assert text.rstrip() == plain.rstrip()
+    assert {note.code for note in notes} == {"prefix-removed"}
+    assert prepare(plain).notes == ()
+
+
+def test_colours_are_removed_and_lines_end_alike() -> None:
+    text, notes = prepare("\x1b[32mRequests/sec:\x1b[0m 12.50\r\nTransfer/sec: 1.00KB\r\n")
+    assert text == "Requests/sec: 12.50\nTransfer/sec: 1.00KB\n"
+    assert [note.code for note in notes] == ["colours-removed"]
+
+
+def test_an_excerpt_is_not_broken_off() -> None:
+    excerpt = _read(AUTO, "Requests/sec:   2118.87\nTransfer/sec:    593.86KB\n")
+    assert (excerpt.tool, excerpt.rps, excerpt.complete) == ("wrk", 2118.87, True)
+    begun = _text("wrk")
+    assert not _read(AUTO, begun[: begun.index("Transfer/sec")]).complete
+
+
+def test_the_command_prints_findings_below_the_figures(tmp_path: Path) -> None:
+    file = tmp_path / "wrk.txt"
+    file.write_text(_text("wrk").replace("Requests/sec:", "Non-2xx or 3xx responses: 20\nRequests/sec:"))
+    ran = CliRunner().invoke(app, [AUTO, str(file)])
+    assert "suspect, errors: 20 requests failed, 0.0978 %" in ran.stdout
+    document = json.loads(CliRunner().invoke(app, [AUTO, str(file), "--json"]).stdout)
+    assert document["findings"][0]["code"] == "errors"

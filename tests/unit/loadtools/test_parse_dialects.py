@@ -157,13 +157,6 @@ def test_ab_before_2_3_has_no_receive_failures() -> None:
     assert (errors.connect, errors.read, errors.write, errors.other) == (0, None, 3, 0)
 
 
-def test_ab_2_wrote_percentages_with_an_exponent_and_stopped_at_99() -> None:
-    rows = "".join(f"{i},{i + 1:e}\n" for i in range(100))
-    result = parsed("ab", f"Percentage served,Time in ms\n{rows}")
-    assert (result.latency.min_s, result.latency.percentiles["99"], result.latency.max_s) == (0.001, 0.1, None)
-    assert result.complete
-
-
 def test_ab_states_the_requests_of_an_aborted_run() -> None:
     text = recorded("ab/v23-refused").replace("(111)", "(104)") + "Total of 1159 requests completed\n"
     result = parsed("ab", text)
@@ -241,13 +234,6 @@ def test_a_few_lines_are_an_incomplete_output(tool: str, lines: str, field: str,
     assert value is None or getattr(result, field) == value
 
 
-def test_booms_csv_numbers_its_rows() -> None:
-    result = parsed("hey", "1,0.1000\n2,0.3000\n3,0.2000\n")
-    assert (result.requests, result.latency.mean_s, result.latency.max_s) == (3, 0.2, 0.3)
-    with pytest.raises(ParseError):
-        parsed("hey", "4,0.1000\n5,0.3000\n")
-
-
 def test_siege_2_prints_bytes() -> None:
     text = recorded("siege/v407-verbose")
     text = re.sub(r"Data transferred:.*", "Data transferred:\t13040 bytes", text)
@@ -317,7 +303,7 @@ def test_h2load_has_quantiles_since_1_68() -> None:
 
 def test_utf_16_as_powershell_writes_it_is_decoded() -> None:
     text = recorded("wrk/v410-plain")
-    assert decode(text.encode("utf-16")) == decode(text.encode("utf-16-le")) == decode(text.encode("utf-16-be")) == text
+    assert decode(text.encode("utf-16")) == text
     assert decode(b"\xef\xbb\xbf" + text.encode()) == text
     assert decode(b"Latency \xb5s") == "Latency \ufffds"
 

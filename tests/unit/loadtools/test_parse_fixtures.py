@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from benchkit.cli.tools import parse
 from benchkit.errors import ParseError
 from benchkit.loadtools.formats import FORMATS
-from benchkit.loadtools.output_format import OutputFormat
-from benchkit.loadtools.preparation import prepare
+from benchkit.loadtools.reader import OutputFormat
+from benchkit.loadtools.text import prepare
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "load"
