@@ -165,22 +165,19 @@ class _Writer:
         if ratio.same_server and ratio.low is not None and ratio.high is not None:
             reach = max(ratio.high, 1 / ratio.low) - 1
             return (
-                f"Equal servers come out within ± {units.share(reach)} here: {cell} is the same as {base}, and the ratio of their "
-                f"{title}{common} is {_number(ratio.ratio)}{_interval(ratio)}"
+                f"Equal servers come out within ± {units.share(reach)} here: {cell} is the same server as {base}, and "
+                f"{_predicate(ratio, base)}{common}{_interval(ratio)}"
             )
         if ratio.is_unusable:
-            return (
-                f"{cell} cannot be compared with {base} in {title}{common}: "
-                f"the measured ratio {_number(ratio.ratio)} is not usable"
-            )
+            return f"{cell} cannot be compared with {base} in {title}{common}: the measured {times(ratio.ratio)} is not usable"
         if ratio.outcome == "not shown":
             return (
                 f"{cell} is not shown to differ from {base} in {title}{common}: "
-                f"the ratio is {_number(ratio.ratio)}{_interval(ratio)}{_accuracy(ratio)}"
+                f"{times(ratio.ratio)}{_interval(ratio)}{_accuracy(ratio)}"
             )
         if ratio.outcome == "undecided":
-            return f"Undecided: {cell} {_predicate(ratio, base, is_decided=False)}{common}{_interval(ratio)}{_accuracy(ratio)}"
-        return f"{cell} {_predicate(ratio, base, is_decided=True)}{common}{_interval(ratio)}"
+            return f"Undecided: {cell} {_predicate(ratio, base)}{common}{_interval(ratio)}{_accuracy(ratio)}"
+        return f"{cell} {_predicate(ratio, base)}{common}{_interval(ratio)}"
 
     def _sides(self, ratio: Ratio) -> tuple[str, str, str]:
         """Return the names of the two sides of a ratio by the levels in which they differ, the others in brackets."""
@@ -209,8 +206,7 @@ def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
     others, undecided = len(decided) - len(shown), len({ratio.request_class for ratio in ratios} - decided)
     ranked = sorted(shown.values(), key=lambda ratio: -abs(math.log(ratio.ratio or 1.0)))
     clauses = [
-        f"{ratio.request_class} answers in {_number(ratio.ratio or 0.0)} times the {metric_named(ratio.metric).title}"
-        f"{_interval(ratio)}"
+        f"{ratio.request_class} had {times(ratio.ratio)} the {metric_named(ratio.metric).title}{_interval(ratio)}"
         for ratio in ranked[:MAX_NAMED_CLASSES]
     ]
     if more := len(ranked) - len(clauses):
@@ -228,28 +224,36 @@ def _class_sentence(ratios: Sequence[Ratio], start: str) -> Iterator[str]:
         yield f"{start}{'; '.join(clauses)}."
 
 
-def _predicate(ratio: Ratio, base: str, *, is_decided: bool) -> str:
-    """Return what a cell does relative to its baseline: `serves 0.44 times the requests of go`."""
-    times = f"{_number(ratio.ratio or 0.0)} times"
-    if ratio.metric == RPS:
-        return f"{'serves' if is_decided else 'served'} {times} the requests of {base}"
-    if ratio.metric == CPU:
-        return f"{'uses' if is_decided else 'used'} {times} the CPU per request of {base}"
-    return f"{'has' if is_decided else 'had'} {times} the {metric_named(ratio.metric).title} of {base}"
+def _predicate(ratio: Ratio, base: str) -> str:
+    """Return what a cell did relative to its baseline, as a predicate."""
+    verb, what = _VERBS.get(ratio.metric, ("had", metric_named(ratio.metric).title))
+    return f"{verb} {times(ratio.ratio)} the {what} of {base}"
+
+
+_VERBS = {RPS: ("handled", "requests"), CPU: ("used", "CPU time per request")}
 
 
 def _added_clause(ratio: Ratio, main: Ratio) -> str:
-    """Return a clause about another metric of the same cells: `its p99 is 1.75 times as long, 1.60 to 1.90`."""
-    title = metric_named(ratio.metric).title
+    """Return a clause about another metric of the same cells."""
+    title, shown = metric_named(ratio.metric).title, times_with_interval(ratio)
     if ratio.metric == CPU:
-        return f"it uses {_number(ratio.ratio or 0.0)} times the CPU per request{_interval(ratio)}"
+        return f"it used {times(ratio.ratio)} the CPU time per request{_interval(ratio)}"
     if ratio.outcome == "not shown":
-        return f"its {title} is not shown to differ ({_number(ratio.ratio or 0.0)} times{_interval(ratio)})"
+        return f"its {title} is not shown to differ: {shown}"
     is_latency = ratio.metric in PERCENTILES or ratio.metric.startswith("latency_")
-    times = f"{_number(ratio.ratio or 0.0)} times as {'long' if is_latency else 'large'}{_interval(ratio)}"
-    if ratio.outcome != "undecided":
-        return f"its {title} is {times}"
-    return f"its {title} was {times}" + ("" if main.outcome == "undecided" else ", which is undecided")
+    clause = f"its {title} was {times(ratio.ratio)} as {'long' if is_latency else 'large'}{_interval(ratio)}"
+    is_undecided_alone = ratio.outcome == "undecided" and main.outcome != "undecided"
+    return f"{clause}, which is undecided" if is_undecided_alone else clause
+
+
+def times(value: float | None) -> str:
+    """Return a ratio as a factor, with the sign of multiplication after it."""
+    return f"{_number(value or 0.0)}\N{MULTIPLICATION SIGN}"
+
+
+def times_with_interval(ratio: Ratio) -> str:
+    """Return a ratio as a factor, with its interval in brackets."""
+    return f"{times(ratio.ratio)}{_interval(ratio)}"
 
 
 def _number(value: float) -> str:
@@ -257,12 +261,13 @@ def _number(value: float) -> str:
 
 
 def _interval(ratio: Ratio) -> str:
+    """Return the interval of a ratio in brackets after a blank; empty without one."""
     if ratio.low is None or ratio.high is None:
         return ""
     low, high = _number(ratio.low), _number(ratio.high)
     if low == high and ratio.low >= _SMALL and ratio.high < _LARGE:
         low, high = (f"{end:.{units.decimals_apart(ratio.low, ratio.high)}f}" for end in (ratio.low, ratio.high))
-    return f", {low} to {high}"
+    return f" ({100 * ratio.confidence:.3g} % CI {low} to {high})"
 
 
 def _accuracy(ratio: Ratio) -> str:
@@ -403,7 +408,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         shown = f"; measured were {_mean_rate(measured)}" if len(measured) else ""
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."
         return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
-    sentence = f"{clean(names[cell_id])} serves {_mean_rate(values)}; the run has no other cell to compare it with."
+    sentence = f"{clean(names[cell_id])} handled {_mean_rate(values)}; the run has no other cell to compare it with."
     alone = Ratio(metric=RPS, cell_id=cell_id, baseline=cell_id, blocks=len(values), exclusions=excluded)
     (only,) = with_findings([alone], [run])
     reasons = _cleaned(_serious_notes([only], [run]), names)

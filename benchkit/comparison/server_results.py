@@ -52,7 +52,7 @@ class MeasuredServer(Frozen):
         interval = units.interval(self.low, self.high, units.rate)
         blocks = units.counted(self.blocks, "block")
         return (
-            f"{self.label} serves {units.requests_per_s(self.rps)}{interval} ({blocks}); it is compared with nothing."
+            f"{self.label} handled {units.requests_per_s(self.rps)}{interval} ({blocks}); it is compared with nothing."
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
+from benchkit.comparison.answer import times_with_interval
 from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
 from benchkit.comparison.ratios import Ratio
@@ -158,11 +159,7 @@ def _headline(run: StoredRun, cell_id: str) -> Headline | None:
 
 
 def _describe_ratio(ratio: Ratio, baseline: str) -> str:
-    interval = ""
-    if ratio.low is not None and ratio.high is not None:
-        interval = f" [{units.ratio(ratio.low)}, {units.ratio(ratio.high)}]"
-    text = f"{units.ratio(ratio.ratio or 0.0)}{interval} \N{MULTIPLICATION SIGN} {baseline}"
-    return text if interval else f"{text} (no interval)"
+    return f"{times_with_interval(ratio)} {baseline}{'' if ratio.low is not None else ' (no interval)'}"
 
 
 def _count(total: float) -> int | None:

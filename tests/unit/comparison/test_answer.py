@@ -62,16 +62,16 @@ def two_cells(
 
 def test_a_difference_is_stated_with_its_interval() -> None:
     answer = answer_of(two_cells(0.44))
-    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert answer.sentences == ("nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44).",)
     assert (answer.trust, answer.reasons, answer.trust_sentence) == ("yes", (), BELIEVED)
     (higher,) = answer_of(two_cells(12.5)).sentences
-    assert higher.startswith("nginx-go serves 12.5 times the requests of go, 12.")
+    assert higher.startswith("nginx-go handled 12.5× the requests of go (95 % CI 12.")
 
 
 def test_other_metrics_of_the_same_cells_are_added() -> None:
     (sentence,) = answer_of(two_cells(0.44, p99=1.75), ["rps", P99]).sentences
     assert sentence == (
-        "nginx-go serves 0.44 times the requests of go, 0.43 to 0.44; its p99 latency is 1.75 times as long, 1.7500 to 1.7500."
+        "nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44); its p99 latency was 1.75× as long (95 % CI 1.7500 to 1.7500)."
     )
 
 
@@ -82,31 +82,31 @@ def test_cpu_per_request_is_added_where_rates_show_no_difference() -> None:
         (sentence,) = answer_of(replace(data, trials=data.trials.assign(**{CPU: cpu_s})), ["rps", CPU]).sentences
         return sentence
 
-    assert "; it uses 5.03 times the CPU per request, 4." in answered(1.0)
+    assert "; it used 5.03× the CPU time per request (95 % CI 4." in answered(1.0)
     assert "CPU" not in answered(0.44)
 
 
 def test_a_ratio_that_shows_nothing_is_no_equality() -> None:
     answer = answer_of(two_cells(1.0))
     (sentence,) = answer.sentences
-    assert sentence.startswith("nginx-go is not shown to differ from go in RPS: the ratio is 1.0")
+    assert sentence.startswith("nginx-go is not shown to differ from go in RPS: 1.0")
     assert answer.trust == "yes"
 
 
 def test_too_few_blocks_decide_nothing() -> None:
     answer = answer_of(two_cells(0.44, blocks=2, p99=1.75), ["rps", P99])
     (sentence,) = answer.sentences
-    assert sentence.startswith("Undecided: nginx-go served 0.4")
-    assert sentence.endswith("; its p99 latency was 1.75 times as long.")
+    assert sentence.startswith("Undecided: nginx-go handled 0.4")
+    assert sentence.endswith("; its p99 latency was 1.75× as long.")
     assert answer.trust_sentence == (
         "It is not decided: 2 blocks have usable trials of both cells; an interval needs 3."
     )
 
 
 def test_few_blocks_show_a_very_large_difference_only() -> None:
-    assert answer_of(two_cells(67.0, blocks=5)).sentences[0].startswith("nginx-go serves 6")
+    assert answer_of(two_cells(67.0, blocks=5)).sentences[0].startswith("nginx-go handled 6")
     answer = answer_of(two_cells(1.02, blocks=4))
-    assert answer.sentences[0].startswith("Undecided: nginx-go served 1.0")
+    assert answer.sentences[0].startswith("Undecided: nginx-go handled 1.0")
     assert answer.trust == "undecided"
     assert answer.reasons[0] == "4 blocks can show a very large difference only; 6 blocks show smaller ones"
 
@@ -117,7 +117,7 @@ def test_invalid_trials_leave_nothing_to_compare() -> None:
     excluded = [Exclusion(str(trial_id), "invalid: generator-saturated") for trial_id in trials["trial_id"]]
     answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts(), excluded))
     (sentence,) = answer.sentences
-    assert sentence.startswith("nginx-go cannot be compared with go in RPS: the measured ratio 0.4")
+    assert sentence.startswith("nginx-go cannot be compared with go in RPS: the measured 0.4")
     assert sentence.endswith(" is not usable.")
     assert answer.trust == "no"
     assert answer.reasons == (
@@ -152,7 +152,7 @@ def verdicts_of(data: RunData) -> pd.DataFrame:
 def test_unstable_trials_are_believed_with_care() -> None:
     every = [(f"r1.stack=go.b{block}", "unstable", "suspect") for block in range(1, 9)]
     answer = answer_of(two_cells(0.44, *every))
-    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert answer.sentences == ("nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44).",)
     assert (
         answer.trust_sentence
         == "It can be believed with care: all 8 trials of go are suspect (its rate varies much between repetitions)."
@@ -166,7 +166,7 @@ def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program()
     rows = trials["trial_id"].isin(disturbed)
     trials.loc[rows, "other_program"], trials.loc[rows, "other_program_cores"] = "python3 (pid 12290)", 0.9
     answer = answer_of(run_data_from_tables(data.manifest, trials, verdicts_of(data)))
-    assert answer.sentences == ("nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.",)
+    assert answer.sentences == ("nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44).",)
     assert answer.trust_sentence == (
         "It can be believed with care: another program, python3 (pid 12290), used 0.90 of a core, in 6 of 16 trials; "
         "as the order of trials is random, this only widens the interval."
@@ -196,8 +196,8 @@ def test_equal_servers_say_how_far_apart_they_come_out() -> None:
     answer = answer_of(equal(two_cells(1.0)))
     (sentence,) = answer.sentences
     assert sentence == (
-        "Equal servers come out within ± 1.7 % here: nginx-go is the same as go, and the ratio of their RPS is 1.00, 0.98 "
-        "to 1.01."
+        "Equal servers come out within ± 1.7 % here: nginx-go is the same server as go, and handled 1.00× the "
+        "requests of go (95 % CI 0.98 to 1.01)."
     )
     assert answer.trust_sentence == BELIEVED
     apart = answer_of(equal(two_cells(0.8)))
@@ -235,7 +235,7 @@ def test_a_run_of_one_cell_states_its_result() -> None:
     answer = answer_of(data)
     (sentence,) = answer.sentences
     assert sentence == (
-        "go serves 997 requests/s (mean of 3 blocks, 900 to 1,100); the run has no other cell to compare it with."
+        "go handled 997 requests/s (mean of 3 blocks, 900 to 1,100); the run has no other cell to compare it with."
     )
     assert (
         answer.trust_sentence
@@ -267,8 +267,8 @@ def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence() -> None:
     }
     manifest = manifest_of(cells, scenario={"baseline": {"stack": "go"}})
     answer = answer_of(run_data_from_tables(manifest, trials_of(rates, verdict="valid"), verdicts()))
-    assert answer.sentences[0].startswith("slow serves 0.45 times the requests of go (connections 64), 0.4")
-    assert answer.sentences[1].startswith("slow serves 0.30 times the requests of go (connections 16), 0.")
+    assert answer.sentences[0].startswith("slow handled 0.45× the requests of go (connections 64) (95 % CI 0.4")
+    assert answer.sentences[1].startswith("slow handled 0.30× the requests of go (connections 16) (95 % CI 0.")
     assert answer.sentences[2] == "And 2 more are not shown to differ."
     assert answer.trust == "yes"
 
@@ -299,7 +299,7 @@ def test_two_runs_are_named_and_believed_with_care(tmp_path: Path, stored: Store
     two_runs(stored, 1000, 1200)
     answer = compare("r1", "r2", store=tmp_path).answer
     assert answer is not None
-    assert answer.sentences[0].startswith("go in run r2 serves 1.20 times the requests of run r1, 1.")
+    assert answer.sentences[0].startswith("go in run r2 handled 1.20× the requests of run r1 (95 % CI 1.")
     assert answer.trust == "with care"
     assert "between the two runs" in answer.trust_sentence
 
@@ -334,7 +334,7 @@ def test_all_forms_of_a_comparison_have_the_answer(tmp_path: Path, stored: Store
     assert found.answer is not None
     assert f"**{markdown_text(' '.join(found.answer.sentences))}**" in markdown(found)
     assert found.model_dump(mode="json")["answer"] == {
-        "sentences": ["nginx-go serves 0.44 times the requests of go, 0.43 to 0.44.", WHY_UNKNOWN],
+        "sentences": ["nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44).", WHY_UNKNOWN],
         "trust": "yes",
         "reasons": [],
     }
@@ -356,7 +356,7 @@ def test_a_scenario_that_names_its_answer_opens_with_it() -> None:
     trials = trials_of(rates, verdict="valid")
     answer = answer_of_run(RunData(manifest, trials))
     assert len(answer.sentences) == 1  # and none on nginx, which no question is about
-    assert answer.sentences[0].startswith("keepalive true serves 1.99 times the requests of keepalive false (go)")
+    assert answer.sentences[0].startswith("keepalive true handled 1.99× the requests of keepalive false (go)")
     other = manifest_of(cells, scenario={"answer": {**asked, "to": {"stack": "other"}}})
     assert (
         "nginx" in answer_of_run(RunData(other, trials)).sentences[0]

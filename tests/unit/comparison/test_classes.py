@@ -67,7 +67,7 @@ def test_a_class_that_changes_is_named_with_its_interval() -> None:
     assert {key for key, each in ratios.items() if each.is_shown} == {("GET /search", P99)}
     (sentence,) = [each for each in answer_of_run(data).sentences if "GET /search" in each]
     assert sentence == (
-        f"GET /search answers in {search.ratio:.2f} times the p99 latency, {search.low:.2f} to {search.high:.2f}; "
+        f"GET /search had {search.ratio:.2f}× the p99 latency (95 % CI {search.low:.2f} to {search.high:.2f}); "
         "2 other classes are not shown to differ in latency."
     )
 
@@ -95,7 +95,7 @@ def test_those_that_differ_most_come_first_and_the_rest_is_counted() -> None:
 
 def test_a_class_that_differs_in_its_median_alone_is_named_by_it() -> None:
     sentences = answer_of_run(run_of({"GET /": SAME, "GET /a": (1.5, 1.0)})).sentences
-    assert any(each.startswith("GET /a answers in 1.") and " times the p50 latency, " in each for each in sentences)
+    assert any(each.startswith("GET /a had 1.") and "× the p50 latency (" in each for each in sentences)
 
 
 def test_classes_that_do_not_differ_are_counted() -> None:
@@ -129,9 +129,9 @@ def test_two_stored_runs_are_compared_by_class(stored: StoreRun, tmp_path: Path)
     assert {key for key, each in ratios.items() if each.is_shown} == {(SERVERS[1], "GET /search")}
     assert ratios[SERVERS[1], "GET /search"].ratio == pytest.approx(1.8, rel=0.05)
     assert comparison.answer is not None
-    named = [each for each in comparison.answer.sentences if "GET /search answers in" in each]
+    named = [each for each in comparison.answer.sentences if "GET /search had" in each]
     assert len(named) == 1
-    assert named[0].startswith("For nginx, GET /search answers in 1.8")
+    assert named[0].startswith("For nginx, GET /search had 1.8")
     relative = compare("r1", "r2", store=tmp_path, baseline="stack=go")
     assert {each.cell_id for each in relative.classes if each.ratios} == {SERVERS[1]}
 

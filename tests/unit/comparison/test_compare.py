@@ -304,10 +304,10 @@ def test_ratios_with_an_external_server_are_marked(tmp_path: Path, stored: Store
         (
             "server_cpu_s_per_request",
             {"rate_requested": 500.0, "rps": 500.0},
-            "nginx uses 1.99 times the CPU per request of go",
+            "nginx used 1.99× the CPU time per request of go",
         ),
-        ("capacity_rps", {"rate_requested": 500.0, "rps": 500.0}, "nginx has 1.99 times the capacity of go"),
-        ("rps", {"server_cpu_s_per_request": 1e-4}, "nginx serves 1.99 times"),
+        ("capacity_rps", {"rate_requested": 500.0, "rps": 500.0}, "nginx had 1.99× the capacity of go"),
+        ("rps", {"server_cpu_s_per_request": 1e-4}, "nginx handled 1.99×"),
     ],
 )
 def test_a_comparison_opens_with_what_the_load_leaves_free(

@@ -18,7 +18,7 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import Exclusion
-from tests.support.comparison.sides import BASELINE, BLOCKS, CELL, RPS, Side, codes, compared, only_cause
+from tests.support.comparison.sides import BASELINE, BLOCKS, CELL, RPS, Counter, Side, codes, compared, only_cause
 
 PROXY = ("app", "front")
 WORKERS = ("process_cpu_s_total", "app")
@@ -255,9 +255,9 @@ def busy(cores: float) -> dict[str, object]:
     return {"server_cpu_s_per_request": cores / RPS}
 
 
-SLEEPS = {("voluntary_switches_total", "app"): 1.2 * RPS}
+SLEEPS: dict[Counter, float] = {("voluntary_switches_total", "app"): 1.2 * RPS}
 LATE = ((0.0002, 0.0004, 80), (0.041, 0.043, 20))
-LOST = {("listen_drops_total", None): 3.0}
+LOST: dict[Counter, float] = {("listen_drops_total", None): 3.0}
 IMITATIONS: dict[str, tuple[Side, Side]] = {
     "64 connections at 1,430/s take 45 ms each, as gunicorn's did": (
         Side(latency=LATE, columns={"connections": 64 * RPS / 1430}),
