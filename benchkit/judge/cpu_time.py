@@ -7,7 +7,7 @@ from statistics import harmonic_mean
 from typing import NamedTuple
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.noise import NOISE_SERVICE
+from benchkit.models.load import NOISE_SERVICE
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
 
 from benchkit.models.base import Frozen, Levels, Name
 from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.profile import STUDIED
 
-PublishedFigure = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PublishedShare = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -26,15 +33,16 @@ class CellPair(Frozen):
     to: Levels = Field(min_length=1, description="levels of the denominator's cell", examples=[{"stack": "go"}])
 
 
+MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)]
+
+
 class AskedRatio(CellPair):
     """The ratio that answers a scenario's question: the first sentence of its reports is about it."""
 
-    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
-        Field(
-            default="rps",
-            description="metric of the answer: any that a claim may have",
-            examples=["server_cpu_s_per_request", "profile_share/waiting"],
-        )
+    metric: MetricName = Field(
+        default="rps",
+        description="metric of the answer: any that a claim may have",
+        examples=["server_cpu_s_per_request", "profile_share/waiting"],
     )
 
 
@@ -45,21 +53,10 @@ class Need(Frozen):
     memory_bytes: PositiveFloat | None = Field(
         default=None, description="memory of each host, in bytes", examples=[8589934592]
     )
-    link_bps: PositiveFloat | None = Field(
-        default=None, description="lowest rate of the link, where the rate is known", examples=[1000000000]
-    )
+    link_bps: PositiveFloat | None = Field(default=None, description="lowest rate of the link", examples=[1000000000])
     link_at_most_bps: PositiveFloat | None = Field(
-        default=None,
-        description="highest rate of the link, for results that are due to a saturated link",
-        examples=[200000000],
+        default=None, description="highest rate of the link, for results that a slow link causes", examples=[200000000]
     )
-
-    @model_validator(mode="after")
-    def _some_link(self) -> Self:
-        least, most = self.link_bps, self.link_at_most_bps
-        if least is not None and most is not None and least > most:
-            raise ValueError(f"link_bps, {least:g}, is greater than link_at_most_bps, {most:g}")
-        return self
 
 
 class Claim(Frozen):
@@ -79,36 +76,30 @@ class Claim(Frozen):
     )
     relative_to: CellPair | None = Field(
         default=None,
-        description="two further cells. The claim is then about `ratio` divided by the ratio of these, within a "
-        "block. An example is the lead over short connections, divided by the lead over kept ones",
+        description="two further cells: the claim is then about `ratio` divided by their ratio, within a block",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
     whose: Literal["author", "ours"] = Field(
         default="ours", description="who claims it: the author of the study, or the writer of the scenario"
     )
-    metric: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_./ -]{0,63}$"), AfterValidator(metric_column)] = (
-        Field(
-            default="rps",
-            description="column of `trials` that is compared. Or a share of the profiled trials' CPU samples: "
-            "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll). Or `profile_cumulative/` with "
-            "mcall, schedule, findrunnable, netpoll or epollwait. Or `goroutines`, the median of a trial. Or the CPU "
-            "time per request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, "
-            "user-code, kernel)",
-            examples=["server_cpu_s_per_request", "profile_share/waiting"],
-        )
+    metric: MetricName = Field(
+        default="rps",
+        description="column of `trials` that is compared. Or a share of the profiled trials' CPU samples: "
+        "`profile_share/` with a category (`waiting`: scheduler, netpoll and epoll), or `profile_cumulative/` with "
+        "mcall, schedule, findrunnable, netpoll or epollwait. Or `goroutines`, the median of a trial. Or the CPU time "
+        "per request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, user-code, kernel)",
+        examples=["server_cpu_s_per_request", "profile_share/waiting"],
     )
     at_least: PositiveFloat | None = Field(
         default=None,
-        description="smallest ratio that is expected; one of at_least, at_most, between and about is required",
+        description="smallest ratio; one of at_least, at_most, between and about is required",
         examples=[2],
     )
     at_most: PositiveFloat | None = Field(default=None, description="largest ratio that is expected", examples=[0.9])
     between: tuple[PositiveFloat, PositiveFloat] | None = Field(
         default=None, description="smallest and largest ratio that are expected", examples=[[0.5, 0.9]]
     )
-    about: PositiveFloat | None = Field(
-        default=None, description="ratio that is expected, with `within`", examples=[1.2]
-    )
+    about: PositiveFloat | None = Field(default=None, description="expected ratio, with `within`", examples=[1.2])
     within: float | None = Field(
         default=None, gt=0, lt=1, description="share of `about`: 0.15 allows 15 % to either side", examples=[0.15]
     )
@@ -126,7 +117,7 @@ class Claim(Frozen):
         if (self.about is None) != (self.within is None):
             raise ValueError("about and within need each other: about a value, within a share of it")
         if self.between is not None and self.between[0] >= self.between[1]:
-            raise ValueError(f"between {self.between[0]} and {self.between[1]} is empty; name the lower limit first")
+            raise ValueError("between needs the lower limit first")
         return self
 
     @property
@@ -166,7 +157,7 @@ class Published(Frozen):
     """
 
     cell: Levels = Field(min_length=1, description="levels that identify the cell", examples=[{"stack": "go"}])
-    figures: Mapping[Name, PublishedFigure] = Field(
+    figures: Mapping[Name, NonNegativeFloat] = Field(
         default_factory=dict,
         description="figures by column of `trials`, such as `rps`, in SI units",
         examples=[{"rps": 128403}],

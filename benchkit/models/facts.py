@@ -17,17 +17,11 @@ class Interface(Stored):
 
     name: str
     mtu: int | None = None
-    speed_bps: float | None = Field(
-        default=None, description="as stated by its driver; virtual interfaces state arbitrary values"
-    )
+    speed_bps: float | None = Field(default=None, description="by its driver; of a virtual interface meaningless")
     virtual: bool | None = Field(default=None, description="true: no hardware device; None: unknown")
     up: bool | None = None
-    gso: bool | None = Field(
-        default=None, description="generic segmentation offload: programs may hand over many packets at once"
-    )
-    gro: bool | None = Field(
-        default=None, description="generic receive offload: arriving packets of a flow may be merged; None: unknown"
-    )
+    gso: bool | None = Field(default=None, description="generic segmentation offload")
+    gro: bool | None = Field(default=None, description="generic receive offload")
     addresses: tuple[str, ...] = ()
 
 
@@ -40,9 +34,7 @@ class ProgramFact(Stored):
 
     path: str
     version: str | None = Field(default=None, description="as it states itself; None: unknown")
-    version_output: str | None = Field(
-        default=None, alias="said", description="its whole output, if that identifies the program"
-    )
+    version_output: str | None = Field(default=None, alias="said", description="its output, if that identifies it")
 
 
 class EngineFact(Stored):
@@ -56,9 +48,7 @@ class EngineFact(Stored):
     cgroup_manager: str | None = Field(default=None, description="cgroupfs or systemd")
     cgroup_version: str | None = None
     rootless: bool = False
-    userland_proxy: bool | None = Field(
-        default=None, description="true: a process of docker forwards connections to published ports; null: not docker"
-    )
+    userland_proxy: bool | None = Field(default=None, description="true: docker's own process forwards published ports")
 
 
 class RecordedFacts(Stored):
@@ -83,53 +73,29 @@ class RecordedFacts(Stored):
     memory_bytes: int | None = None
     user: str | None = None
     uid: int | None = None
-    service_account: tuple[str, str] | None = Field(
-        default=None, description="user and group for servers that root starts; None: no root, or none exists"
-    )
-    can_sudo: bool | None = Field(
-        default=None, description="`sudo -n` works; None: not tried, the inventory has no sudo"
-    )
-    cpu_groups: bool | None = Field(
-        default=None, description="true: the login may create control groups with a CPU quota; None: not checked"
-    )
+    service_account: tuple[str, str] | None = Field(default=None, description="user and group of servers under root")
+    can_sudo: bool | None = Field(default=None, description="`sudo -n` works; None: the inventory has no sudo")
+    cpu_groups: bool | None = Field(default=None, description="the login may create control groups with a CPU quota")
     nofile_soft: int | None = Field(default=None, description="open files; None: no limit")
     nofile_hard: int | None = None
     package_manager: str | None = Field(default=None, description="apt, dnf, apk, pacman or zypper")
     programs: Mapping[str, ProgramFact] = Field(default_factory=dict, description="programs that benchkit may use")
-    engines: Mapping[str, EngineFact] = Field(
-        default_factory=dict, description="container engines that the run uses, by name"
-    )
+    engines: Mapping[str, EngineFact] = Field(default_factory=dict, description="container engines of the run, by name")
     boot_id: str | None = None
     clock_offset_s: float | None = Field(default=None, description="the host's wall clock minus the controller's")
     clock_uncertainty_s: float | None = None
     interfaces: tuple[Interface, ...] = ()
-    sysctls: Mapping[str, str | None] = Field(
-        default_factory=dict, description="by name; None: the host has no such setting"
-    )
+    sysctls: Mapping[str, str | None] = Field(default_factory=dict, description="by name; None: no such setting")
     governor: str | None = Field(default=None, description="CPU frequency governor; None: there is none")
-    shared_cores: tuple[tuple[int, ...], ...] = Field(
-        default=(), description="CPUs of each core with several hardware threads (SMT)"
-    )
-    turbo: bool | None = Field(
-        default=None, description="true: cores may run above their base clock rate; None: the kernel does not say"
-    )
-    virtualisation: str | None = Field(
-        default=None, description="hypervisor or container of the host, if it can be detected"
-    )
+    shared_cores: tuple[tuple[int, ...], ...] = Field(default=(), description="CPUs of each core with SMT")
+    turbo: bool | None = Field(default=None, description="cores may run above their base clock rate; None: unknown")
+    virtualisation: str | None = Field(default=None, description="hypervisor or container of the host")
     workdir: str | None = None
-    controller_address: str | None = Field(
-        default=None, description="address from which the controller's SSH connection comes; None: it was not over SSH"
-    )
+    controller_address: str | None = Field(default=None, description="address of the controller's SSH connection")
     link_bps: float | None = Field(default=None, description="capacity of its link, where the inventory states it")
-    executables: Mapping[str, str | None] = Field(
-        default_factory=dict, description="size and time of change of programs, by name; None: missing"
-    )
-    tuning: Mapping[str, str] = Field(
-        default_factory=dict, description="outcome of each setting that the run applied, by name"
-    )
-    nofile: int | None = Field(
-        default=None, description="limit of open files that tuning sets for benchkit's processes"
-    )
+    executables: Mapping[str, str | None] = Field(default_factory=dict, description="size and mtime of programs")
+    tuning: Mapping[str, str] = Field(default_factory=dict, description="outcome of each setting that the run applied")
+    nofile: int | None = Field(default=None, description="limit of open files that tuning sets for its processes")
 
     def updated(self, later: RecordedFacts) -> RecordedFacts:
         """Return these facts with later ones in their places, kernel settings one by one."""

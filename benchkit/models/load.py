@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    model_validator,
+)
 
 from benchkit.models.base import Frozen
 from benchkit.models.capacity import CapacityGoal
-from benchkit.models.noise import Noise
 from benchkit.models.request import (
     CONTENT_LENGTH,
     Headers,
@@ -18,28 +27,21 @@ from benchkit.models.request import (
     Request,
     RequestPath,
     SecretValue,
+    Traffic,
     merged_headers,
     revealed,
-    secret_values,
     without_header,
 )
-from benchkit.models.traffic import Traffic
 
 NS_PER_S = 1_000_000_000
 PIECES_PER_S = 10
 """Pieces of constant rate of which slopes are made."""
 
-MAX_TIME_S = 7 * 86400
-"""Longest time of a load in seconds, a week: longer ones are slips of the unit."""
-MAX_STREAMS = 100
-"""Most streams of a connection: a server should allow that many, and may refuse more (RFC 9113, 6.5.2)."""
 RATE = "rate"
 RATE_SHARES = ("share_of_slowest", "share_of_capacity")
 """`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
 MAX_CLASSES = 50
 """Most classes of requests that have figures of their own."""
-MAX_SHARE = 10
-"""Largest share of a capacity: higher overload shows nothing new."""
 
 
 class RateStage(Frozen):
@@ -99,11 +101,86 @@ class Shape(Frozen):
             yield duration_s - self.end_s, self.base
 
 
+NOISE_SERVICE = "noise"
+"""Name of the program of slow and broken clients in the telemetry."""
+NOISE_FILE = "noise.jsonl"
+"""Raw file of a trial with the reports that this program prints twice a second."""
+_PER_SECOND = re.compile(r"\s*([0-9.]+)\s*/\s*s\s*\Z")
+
+
+def _per_second(value: object) -> object:
+    """Return the number of `1/s`; other values as they are."""
+    match = _PER_SECOND.match(value) if isinstance(value, str) else None
+    return match[1] if match else value
+
+
+class Noise(Frozen):
+    """Slow and broken clients of HTTP/1.1, from the first load host, through warm-up and window."""
+
+    slow_readers: NonNegativeInt = Field(
+        default=0, description="connections that read their responses slowly, one after the other", examples=[50]
+    )
+    half_open: NonNegativeInt = Field(
+        default=0, description="connections that send half of a request, and wait", examples=[20]
+    )
+    malformed: Annotated[
+        float,
+        BeforeValidator(_per_second, json_schema_input_type=float | str),
+        Field(ge=0, allow_inf_nan=False),
+    ] = Field(
+        default=0,
+        description="malformed requests per second, each on a connection of its own: `1/s`, or a number",
+        examples=["1/s"],
+    )
+    path: RequestPath | None = Field(
+        default=None, description="path that they ask for; absent: the load's", examples=["/large"]
+    )
+    read_bytes_per_s: Annotated[int, Field(ge=10)] = Field(
+        default=1000, description="bytes that each slow reader reads per second, in ten reads"
+    )
+
+    @property
+    def connections(self) -> int:
+        """Number of connections that the clients hold open."""
+        return self.slow_readers + self.half_open
+
+    @property
+    def is_any(self) -> bool:
+        """True where it has any client at all."""
+        return bool(self.connections or self.malformed)
+
+
+class NoiseRecord(Frozen):
+    """Counts of the slow and broken clients of a trial in its measured window."""
+
+    host: str
+    argv: tuple[str, ...]
+    cpus: tuple[int, ...] = Field(default=(), description="CPUs that the program may run on (affinity)")
+    cpu_s: float = Field(description="its CPU time in the window")
+    observed_s: float = Field(description="time between the reports around the window")
+    slow_readers: float = Field(description="mean number of connections of slow readers that were open")
+    half_open: float = Field(description="mean number of connections with half of a request that were open")
+    read_bytes: int = Field(description="bytes that slow readers read, with headers")
+    responses: int = Field(description="responses that they read to the end")
+    malformed: int = Field(description="malformed requests that were sent")
+    answers: Mapping[str, int] = Field(
+        default_factory=dict,
+        description="answers to them: by status, `closed` (a closed connection) and `none` (nothing for 2 s)",
+    )
+    refused: int = Field(description="connections that could not be opened")
+    closed: int = Field(description="connections of slow readers and half requests that the server closed")
+
+    @property
+    def connections(self) -> float:
+        """Mean number of connections that it held open."""
+        return self.slow_readers + self.half_open
+
+
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
     forms = schema["anyOf"]
     if isinstance(forms, list):
-        for name, highest in zip(RATE_SHARES, (1, MAX_SHARE), strict=True):
-            share: JsonValue = {"type": "number", "exclusiveMinimum": 0, "maximum": highest}
+        for name in RATE_SHARES:
+            share: JsonValue = {"type": "number", "exclusiveMinimum": 0}
             forms.append(
                 {"type": "object", "properties": {name: share}, "required": [name], "additionalProperties": False}
             )
@@ -117,32 +194,22 @@ class Load(Frozen):
 
     tool: str = Field(description="load tool: wrk, ab, hey, h2load, siege, vegeta, …", examples=["wrk"])
     connections: PositiveInt = Field(description="open connections", examples=[64])
-    streams: Annotated[int, Field(ge=1, le=MAX_STREAMS)] = Field(
-        default=1, description="requests in flight on each connection of HTTP/2", examples=[8]
-    )
+    streams: PositiveInt = Field(default=1, description="requests in flight on each connection of HTTP/2", examples=[8])
     threads: PositiveInt = Field(default=1, description="threads of each generator process")
-    processes: PositiveInt = Field(default=1, le=1024, description="generator processes on each load host")
-    pin: bool = Field(
-        default=False,
-        description="run each process on CPUs of its own: the CPUs of the role are divided among the processes",
-    )
-    duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
+    processes: PositiveInt = Field(default=1, description="generator processes on each load host")
+    pin: bool = Field(default=False, description="divide the CPUs of the role among the processes")
+    duration_s: PositiveFloat | None = Field(
         default=None, description="measured window in seconds; this or `request_count` is required", examples=[5]
     )
     request_count: PositiveInt | None = Field(
         default=None, description="stop after this number of requests instead of after a time", examples=[10000]
     )
     warmup_s: float = Field(
-        default=0,
-        ge=0,
-        le=MAX_TIME_S,
-        description="run the same load for this time before the measured window, without recording it",
+        default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
     )
     keepalive: bool = Field(default=True, description="keep connections open from one request to the next")
     method: Method = Field(default="GET", description="method of the request, where there is one")
-    path: RequestPath = Field(
-        default="/", description="its path; the slash is optional, because levels of factors cannot begin with one"
-    )
+    path: RequestPath = Field(default="/", description="its path; the leading slash is optional")
     headers: Headers = Field(
         default_factory=dict,
         description="headers of the request, or of all `requests`, by name. A secret value is {env: NAME} or {file: "
@@ -196,7 +263,7 @@ class Load(Frozen):
         "share_of_capacity once, before the first block",
         examples=[{"slo": {"p99_s": 0.01}, "precision": 0.05}],
     )
-    share_of_capacity: Annotated[float, Field(gt=0, le=MAX_SHARE)] | None = Field(
+    share_of_capacity: PositiveFloat | None = Field(
         default=None,
         description="target rate as a share of the cell's capacity. The run searches for it once, as `capacity` says, "
         "for all cells that differ in this share alone",
@@ -207,13 +274,13 @@ class Load(Frozen):
         description="course of the target rate within the window: below it, up to it and below it again",
         examples=[{"form": "step", "base": 0.4, "start_s": 5, "length_s": 5}],
     )
-    timeout_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
+    timeout_s: PositiveFloat | None = Field(
         default=None,
         description="time after which a request has failed, in seconds; absent: the tool's own",
         examples=[10],
     )
     histogram: bool = Field(
-        default=True, description="record the time of every request; False: only the tool's own summary"
+        default=True, description="record the time of every request; false: the tool's summary alone"
     )
     extra_args: tuple[str, ...] = Field(
         default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
@@ -241,19 +308,11 @@ class Load(Frozen):
         return {**data, RATE: None, share: rate[share]}
 
     @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        headers = {} if self.requests else self.headers
-        single = Request(method=self.method, path=self.path, body=self.body, headers=headers)
-        if self.requests and single != Request():
+    def _fit_together(self) -> Self:
+        if self.requests and (self.method, self.path, self.body) != ("GET", "/", None):
             raise ValueError("requests excludes method, path and body: state them for each request")
-        return self
-
-    @model_validator(mode="after")
-    def _traffic_alone(self) -> Self:
-        if self.traffic is None and (self.pace is not None or self.speed != 1):
-            raise ValueError("pace and speed need traffic: name its file")
-        if self.pace is None and self.speed != 1:
-            raise ValueError("speed needs a pace")
+        if (self.traffic is None and self.pace is not None) or (self.pace is None and self.speed != 1):
+            raise ValueError("pace needs traffic, and speed needs a pace")
         return self
 
     @property
@@ -343,9 +402,10 @@ class Load(Frozen):
     def secrets(self) -> tuple[tuple[str, SecretValue], ...]:
         """The secret header values of its requests, each with the name of its header."""
         return tuple(
-            secret
+            (name, value)
             for headers in (self.headers, *(each.headers for each in self.requests))
-            for secret in secret_values(headers)
+            for name, value in headers.items()
+            if isinstance(value, SecretValue)
         )
 
     @property

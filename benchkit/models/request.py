@@ -1,4 +1,4 @@
-"""The requests of a load, and headers of requests and responses, as scenarios and stored trials have them.
+"""The requests of a load and of traffic, and headers, as scenarios and stored trials have them.
 
 A header value that nobody else may read is a `SecretValue`: it names its source, and its value is neither stored nor
 shown. So is the text of a header that is known to hold secrets (`is_secret`). Its source is then a variable, which has
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
     Field,
     NonNegativeInt,
     PositiveFloat,
+    PositiveInt,
     PrivateAttr,
     StringConstraints,
     model_serializer,
@@ -169,14 +170,9 @@ ResponseHeaders = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_withou
 """Headers of a response in their order; a session cookie or a token is as secret as one of a request."""
 
 
-def header_value(headers: Headers, name: str) -> HeaderValue | None:
-    """Return the value of a header, None where there is none; case does not matter (RFC 9110, 5.1)."""
-    return next((value for each, value in headers.items() if each.lower() == name.lower()), None)
-
-
 def has_header(headers: Headers, name: str) -> bool:
-    """Return whether there is a header of this name."""
-    return header_value(headers, name) is not None
+    """Return whether there is a header of this name; case does not matter (RFC 9110, 5.1)."""
+    return any(each.lower() == name.lower() for each in headers)
 
 
 def without_header(headers: Headers, name: str) -> dict[str, HeaderValue]:
@@ -187,11 +183,6 @@ def without_header(headers: Headers, name: str) -> dict[str, HeaderValue]:
 def merged_headers(common: Headers, own: Headers) -> dict[str, HeaderValue]:
     """Return the headers with those in `own` overriding common ones of the same name."""
     return {**{name: value for name, value in common.items() if not has_header(own, name)}, **own}
-
-
-def secret_values(headers: Headers) -> Iterator[tuple[str, SecretValue]]:
-    """Yield the headers with secret values."""
-    yield from ((name, value) for name, value in headers.items() if isinstance(value, SecretValue))
 
 
 def revealed(headers: Headers) -> dict[str, str]:
@@ -206,15 +197,14 @@ def without_secrets(part: object) -> object:
     if not isinstance(part, Mapping):
         return part
     return {
-        key: {name: _source_of(name, each) for name, each in value.items()}
+        key: {
+            name: {"env": variable_name(name)} if is_secret(name) and not isinstance(each, Mapping) else each
+            for name, each in value.items()
+        }
         if key == "headers" and isinstance(value, Mapping)
         else without_secrets(value)
         for key, value in part.items()
     }
-
-
-def _source_of(name: str, value: object) -> object:
-    return value if not is_secret(name) or isinstance(value, Mapping) else {"env": variable_name(name)}
 
 
 def _from_root(path: object) -> object:
@@ -246,12 +236,6 @@ class Expectation(Frozen):
         "and counts those of other sizes by class (up to 50 classes)",
         examples=[[100, 5000]],
     )
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.size is not None and self.size[0] > self.size[1]:
-            raise ValueError("size is the fewest bytes, then the most")
-        return self
 
 
 def is_expected(status: int, expected: Collection[int | None]) -> bool:
@@ -293,13 +277,6 @@ class Request(Frozen):
     def _one_body(self) -> Self:
         if self.body is not None and self.body_file is not None:
             raise ValueError("body and body_file exclude each other")
-        return self
-
-    @model_validator(mode="after")
-    def _own_length(self) -> Self:
-        stated, size = header_value(self.headers, CONTENT_LENGTH), len(self.content or b"")
-        if stated is not None and self.body_file is None and stated != str(size):
-            raise ValueError(f"Content-Length is {stated}, but the body has {size} bytes: omit it, it is always sent")
         return self
 
     @property
@@ -356,3 +333,71 @@ def request_cycle(requests: Sequence[Request]) -> tuple[Request, ...] | None:
         current[chosen] -= total
         cycle.append(requests[chosen])
     return tuple(cycle)
+
+
+MAX_BODY_BYTES = 16 << 20
+"""Largest body that a request of traffic has; larger ones in a log get this size."""
+
+
+class TrafficRequest(Frozen):
+    """One request of traffic, with its share and the answers that it got."""
+
+    kind: str = Field(description="class of requests that differ in ids alone: `GET /items/{}`")
+    method: Method
+    path: RequestPath
+    headers: Mapping[str, str] = Field(default_factory=dict, description="headers that were chosen; never a secret one")
+    body_bytes: Annotated[int, Field(ge=0, le=MAX_BODY_BYTES)] | None = Field(
+        default=None,
+        description="size of its body, whose content no log has; None: it has none, or the size is unknown",
+    )
+    body: str | None = Field(default=None, description="its body, where the source has one, as an API description does")
+    weight: Annotated[float, Field(gt=0)] = Field(description="requests of the log that it stands for")
+    status: Annotated[int, Field(ge=200, le=599)] | None = Field(
+        default=None, description="status of most answers to its class; None: unknown"
+    )
+    size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
+        default=None, description="fewest and most bytes of the bodies of these answers; None: unknown"
+    )
+
+    @property
+    def request(self) -> Request:
+        """The request as load tools send it: its body is filled with one letter."""
+        return Request(
+            method=self.method,
+            path=self.path,
+            headers=self.headers,
+            body=self.body if self.body_bytes is None else "x" * self.body_bytes,
+            weight=self.weight,
+            kind=self.kind,
+            expect=Expectation(status=self.status, size=self.size),
+        )
+
+
+class Traffic(Frozen):
+    """Requests by class, in the order of the classes' shares."""
+
+    version: Literal[1] = 1
+    source: str = Field(description="where it comes from, as a phrase: `access.log (combined)`")
+    lines: PositiveInt = Field(description="requests that were read")
+    period_s: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="time from the first request to the last; None: no times"
+    )
+    requests: tuple[TrafficRequest, ...] = Field(min_length=1)
+    order: tuple[NonNegativeInt, ...] = Field(
+        default=(), description="places of the requests in the order of the log; empty: they have none"
+    )
+    times: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        default=(), description="instant of each of these in seconds from the first; empty: unknown"
+    )
+    notes: tuple[str, ...] = Field(default=(), description="what the source does not state, and what was omitted")
+
+    @model_validator(mode="after")
+    def _order_fits(self) -> Self:
+        if any(place >= len(self.requests) for place in self.order) or len(self.times) not in {0, len(self.order)}:
+            raise ValueError("order names places in requests, and times are as many as these")
+        return self
+
+    @property
+    def mean_rate(self) -> float | None:
+        """Requests per second over the period; None where it is unknown."""
+        return self.lines / self.period_s if self.period_s else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from benchkit.models.base import NAME_FORM, Name, Stored
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.request import without_secrets
+from benchkit.validation import is_valid_name
 
 SCHEMA_VERSION = 1
 """Version of the store's layout and tables; a newer one is refused, an older one is read."""
@@ -21,16 +22,12 @@ TrialId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,1
 RawFileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._@+:-]{0,254}$")]
 """Name of a raw file within the folder of its trial."""
 
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-
 
 def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
     """Check the name of a stored scenario as a file's is checked: it becomes part of paths."""
     name = scenario.get("name")
-    try:
-        _NAME.validate_python(name)
-    except ValidationError:
-        raise ValueError(f"name: found {name!r}; allowed: {NAME_FORM}") from None
+    if not isinstance(name, str) or not is_valid_name(name, Name):
+        raise ValueError(f"name: found {name!r}; allowed: {NAME_FORM}")
     return scenario
 
 
@@ -84,26 +81,15 @@ class CellRecord(Stored):
     levels: Mapping[str, str | int | float | bool]
     unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
     builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
-    files: Mapping[str, str] = Field(
-        default_factory=dict,
-        description="SHA-256 of the controller's files and folders that its services and requests name; by a "
-        "description of each",
-    )
-    same_as: str | None = Field(
-        default=None,
-        description="earlier cell that is the same in every byte built and in all else; None: there is none",
-    )
+    files: Mapping[str, str] = Field(default_factory=dict, description="SHA-256 of the controller's files that it uses")
+    same_as: str | None = Field(default=None, description="earlier cell that is equal in every byte built and all else")
     external: Mapping[str, str] = Field(
-        default_factory=dict, description="URLs of its services that others deploy, by name"
+        default_factory=dict, description="URLs of services that others deploy, by name"
     )
-    deployed: tuple[str, ...] = Field(
-        default=(), description="names of the external ones that a command of the scenario deploys before each trial"
-    )
-    watched: tuple[str, ...] = Field(
-        default=(), description="names of the external ones whose processes the run watches"
-    )
+    deployed: tuple[str, ...] = Field(default=(), description="external ones that the scenario's command deploys")
+    watched: tuple[str, ...] = Field(default=(), description="external ones whose processes the run watches")
     sysctls: Mapping[str, Mapping[str, str]] = Field(
-        default_factory=dict, description="kernel settings that hold for its trials alone, by host and name"
+        default_factory=dict, description="kernel settings for its trials alone, by host and name"
     )
 
     @property
@@ -169,16 +155,11 @@ class Manifest(Stored):
     controller: ControllerRecord | None = None
     header_digests: Mapping[str, str] = Field(
         default_factory=dict,
-        description="digests of secret header values, which are stored nowhere, by header and source; keyed by the "
-        "controller, so that two controllers' differ",
+        description="digests of secret header values, keyed by the controller, by header and source",
     )
-    thresholds: Mapping[str, float] = Field(
-        default_factory=dict, description="thresholds of the checks that judge its trials"
-    )
+    thresholds: Mapping[str, float] = Field(default_factory=dict, description="thresholds of the checks of its trials")
     tags: Mapping[Tag, TagValue] = Field(default_factory=dict, description="what its user noted with `--tag`, by name")
-    code: CodeState | None = Field(
-        default=None, description="state of the git checkout that it was started from; None: there is none"
-    )
+    code: CodeState | None = Field(default=None, description="state of the git checkout that it was started from")
     is_imported: bool = Field(default=False, description="true: made of outputs that were measured elsewhere")
     notes: tuple[str, ...] = Field(default=(), description="notes of the plan: not isolated, not applied, …")
     started_at: AwareDatetime

@@ -10,9 +10,8 @@ from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Stored
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.load import NS_PER_S, Load
+from benchkit.models.load import NS_PER_S, Load, NoiseRecord
 from benchkit.models.load_result import LoadResult
-from benchkit.models.noise import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
 from benchkit.models.request import ResponseHeaders
@@ -33,28 +32,13 @@ class ServiceRecord(Stored):
     argv: tuple[str, ...]
     cpu_s: float | None = Field(default=None, description="CPU time of its processes in the measured window")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
-    quota: float | None = Field(
-        default=None,
-        description="CPU quota shared by the services of its role on the host, in CPUs; None: no quota",
-    )
+    quota: float | None = Field(default=None, description="CPU quota that it shares with its role's services, in CPUs")
     has_own_quota: bool = Field(default=False, description="true: the quota is for this service alone")
-    parallelism: int | None = Field(
-        default=None, description="CPUs that its options allow it to use at once (GOMAXPROCS, workers); None: no limit"
-    )
-    pids_before: tuple[ProcessId, ...] = Field(
-        default=(),
-        description="processes of its tree just before the measured window, without short-lived ones; "
-        "empty: not recorded",
-    )
+    parallelism: int | None = Field(default=None, description="CPUs that its options allow (GOMAXPROCS, workers)")
+    pids_before: tuple[ProcessId, ...] = Field(default=(), description="its processes just before the measured window")
     pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after the window")
-    escape: str | None = Field(
-        default=None,
-        description="reason why CPU time of its children may be missing, as a clause; None: its control group counts all, "
-        "or nothing shows a loss",
-    )
-    folder_bytes: Mapping[str, int] = Field(
-        default_factory=dict, description="disk usage of its own folders, such as a cache, after the window"
-    )
+    escape: str | None = Field(default=None, description="reason why CPU time of its children may be missing")
+    folder_bytes: Mapping[str, int] = Field(default_factory=dict, description="disk usage of its folders afterwards")
 
 
 class GeneratorRecord(Stored):
@@ -65,7 +49,7 @@ class GeneratorRecord(Stored):
     argv: tuple[str, ...]
     load: Load = Field(description="its share of the cell's load")
     files: Mapping[Literal["stdout", "stderr", "reduction", "slices"], RawFileName] = Field(
-        description="names of its raw files; `slices` is an archive with the files of all slices of a sliced block"
+        description="its raw files; `slices` is an archive with the files of all slices"
     )
     started_s: float = Field(description="start, counted from the first generator's, on the controller's clock")
     wall_s: float
@@ -88,9 +72,7 @@ class ImportedOutput(Stored):
 
     file: RawFileName = Field(description="name of its raw file")
     name: str = Field(description="name of the file that was imported")
-    duration_s: float | None = Field(
-        default=None, gt=0, description="measured window, as it is stated; null: it is not"
-    )
+    duration_s: float | None = Field(default=None, gt=0, description="measured window, where it is stated")
     result: LoadResult
 
 
@@ -103,7 +85,7 @@ class ProbeRecord(Stored):
 
     status: int
     header_bytes: int = Field(
-        description="size from the status line to the blank line, both included; of HTTP/2, as it would be in HTTP/1.1"
+        description="from the status line to the blank line; of HTTP/2 as it would be in HTTP/1.1"
     )
     headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
@@ -123,7 +105,7 @@ class ProbeRound(Stored):
 
     moment: ProbeMoment
     responses: tuple[ProbeRecord, ...] = Field(
-        default=(), description="responses in the order of `Load.request_mix`; empty: not all came"
+        default=(), description="in the order of `request_mix`; empty: some failed"
     )
     faults: tuple[str, ...] = Field(default=(), description="what differs from the expected responses, as clauses")
     failure: str | None = Field(default=None, description="reason why not all came")
@@ -138,9 +120,7 @@ class WatchRecord(Stored):
     interval_s: float
     window_ns: tuple[int, int] = Field(description="start and end of the measured window on the host's monotonic clock")
     clock_uncertainty_s: float = Field(description="maximum error of `window_ns`")
-    cpu_quota: float | None = Field(
-        default=None, description="CPU quota of the host by control groups, in CPUs; None: no quota"
-    )
+    cpu_quota: float | None = Field(default=None, description="CPU quota of the host by control groups, in CPUs")
     unseen: tuple[str, ...] = Field(default=(), description="metrics that could not be sampled, with the reason")
     machine: str | None = Field(
         default=None, description="boot id of its machine, which hosts of a lab share; None: not recorded"
@@ -165,9 +145,7 @@ class ProfileRecord(Stored):
     file: RawFileName | None = Field(default=None, description="name of its raw file")
     started_s: float | None = Field(default=None, description="start, counted from the start of the measured window")
     ended_s: float | None = Field(default=None, description="end, likewise; for pprof, the end of its response")
-    cpu_s: float | None = Field(
-        default=None, description="CPU time of perf, a separate process; pprof's belongs to the service"
-    )
+    cpu_s: float | None = Field(default=None, description="CPU time of perf; pprof's belongs to the service")
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 
@@ -206,58 +184,35 @@ class TrialRecord(Stored):
     levels: Mapping[str, str | int | float | bool]
     block: int
     position: int
-    round: int = Field(default=1, description="round of the block: an interrupted block is repeated as the next round")
+    round: int = Field(default=1, description="an interrupted block is repeated as the next round")
     attempt: int = Field(default=1, description="from 1; a host was lost in earlier attempts")
     kind: TrialKind = "measure"
     started_at: AwareDatetime
     wall_s: float = Field(description="duration from the first step to the last")
-    warmed_up_s: float = Field(
-        default=0, description="duration of the warm-up: from the start of the first generator to the end of the last"
-    )
+    warmed_up_s: float = Field(default=0, description="duration of the warm-up")
     load: Load
     target: str | None
     protocol: HttpProtocol = Field(default="http1", description="protocol that the scenario wants of the entry")
     tls: TlsOptions | None = Field(default=None, description="options of its TLS; None without TLS")
     services: tuple[ServiceRecord, ...]
     generators: tuple[GeneratorRecord, ...] = Field(description="processes of the load tool; empty: it ran elsewhere")
-    imported: ImportedOutput | None = Field(
-        default=None, description="output that was measured elsewhere; None: the trial ran on the run's hosts"
-    )
-    start_spread_s: float = Field(
-        default=0,
-        description="time between the first and the last start of a generator; with slices, the largest",
-    )
-    clock_uncertainty_s: float = Field(
-        default=0, description="maximum error of the difference between starts on different hosts"
-    )
-    probe: ProbeRecord | None = Field(
-        default=None, description="response to the first request of the load; None: not probed"
-    )
+    imported: ImportedOutput | None = Field(default=None, description="output that was measured elsewhere")
+    start_spread_s: float = Field(default=0, description="time from the first to the last start of a generator")
+    clock_uncertainty_s: float = Field(default=0, description="largest error of it, between hosts")
+    probe: ProbeRecord | None = Field(default=None, description="response to the first request of the load")
     other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
     probe_rounds: tuple[ProbeRound, ...] = Field(
-        default=(), description="further probes: once more before the load, during it and after it; empty: none"
+        default=(), description="further probes: before, during, after the load"
     )
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     traces: tuple[TraceRecord, ...] = Field(default=(), description="traces of services, in a trace trial")
-    capacity: CapacityEstimate | None = Field(
-        default=None, description="search for its capacity that ran before it, and found its rate"
-    )
-    slices: tuple[SliceRow, ...] = Field(
-        default=(), description="slices of its window, in a sliced block, without what the load tool measured"
-    )
-    external: tuple[str, ...] = Field(
-        default=(), description="names of the services that others deploy, and that the trial did not watch"
-    )
-    noise: NoiseRecord | None = Field(
-        default=None, description="what slow and broken clients did beside the load; None: there were none"
-    )
-    other_programs: tuple[OtherProgram, ...] = Field(
-        default=(), description="other programs that used CPU time of its hosts, the busiest first"
-    )
-    killed: tuple[str, ...] = Field(
-        default=(), description="services that did not end when they were stopped, each as a sentence"
-    )
+    capacity: CapacityEstimate | None = Field(default=None, description="search before it, which found its rate")
+    slices: tuple[SliceRow, ...] = Field(default=(), description="of a sliced block, without the load tool's figures")
+    external: tuple[str, ...] = Field(default=(), description="services that others deploy, and that were not watched")
+    noise: NoiseRecord | None = Field(default=None, description="what slow and broken clients did beside the load")
+    other_programs: tuple[OtherProgram, ...] = Field(default=(), description="other programs, the busiest first")
+    killed: tuple[str, ...] = Field(default=(), description="services that did not end when stopped, as sentences")
 
     @property
     def probes(self) -> tuple[ProbeRecord, ...]:

@@ -21,8 +21,7 @@ from benchkit.loadtools.tool import NEED_RATE
 from benchkit.models.base import STACK, Level, Levels, cell_id
 from benchkit.models.load import RATE, Load
 from benchkit.models.protocol import is_tls
-from benchkit.models.request import Headers, HeaderValue, SecretValue
-from benchkit.models.traffic import Traffic
+from benchkit.models.request import Headers, HeaderValue, SecretValue, Traffic
 from benchkit.scenario.checks import Fault
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import REFERENCE, Scenario

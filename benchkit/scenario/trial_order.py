@@ -15,7 +15,7 @@ from pydantic import Field, PositiveInt
 
 from benchkit.models.base import Frozen, Name
 from benchkit.models.design import Design, controlled
-from benchkit.models.load import MAX_TIME_S, Load
+from benchkit.models.load import Load
 from benchkit.models.run import PassKind, TrialKind
 
 CELLS_OF_ABBA = 2
@@ -121,7 +121,7 @@ class ObservationPass(Frozen):
     """
 
     blocks: PositiveInt = Field(default=2, description="repetitions of the observed trials")
-    duration_s: Annotated[float, Field(gt=0, le=MAX_TIME_S)] | None = Field(
+    duration_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
         description="measured window of its trials; absent: the load's, but long enough for the pass",
         examples=[10],
@@ -162,7 +162,6 @@ class ProfilePass(ObservationPass):
     settle_s: float = Field(
         default=0,
         ge=0,
-        le=MAX_TIME_S,
         description="time from the start of the window to the start of the profile, so that all connections are "
         "established",
     )

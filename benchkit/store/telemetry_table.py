@@ -20,8 +20,7 @@ from pydantic_core import from_json
 
 from benchkit.errors import ParseError
 from benchkit.models.base import Frozen
-from benchkit.models.load import NS_PER_S
-from benchkit.models.noise import NOISE_FILE, NOISE_SERVICE, NoiseRecord
+from benchkit.models.load import NOISE_FILE, NOISE_SERVICE, NS_PER_S, NoiseRecord
 from benchkit.models.rows import NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord, WatchRecord

@@ -12,7 +12,7 @@ from benchkit.cli.options import Json, in_existing_folder
 from benchkit.plugins.traffic.cleaning import DEFAULT_HEADERS, Cleaner, Queries
 
 if TYPE_CHECKING:
-    from benchkit.models.traffic import Traffic
+    from benchkit.models.request import Traffic
 SHOWN_CLASSES = 15
 
 app = typer.Typer(no_args_is_help=True, help="Make the requests of a load from a log.")

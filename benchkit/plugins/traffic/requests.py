@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from benchkit import units
 from benchkit.models.load import MAX_CLASSES
-from benchkit.models.traffic import MAX_BODY_BYTES, Traffic, TrafficRequest
+from benchkit.models.request import MAX_BODY_BYTES, Traffic, TrafficRequest
 from benchkit.plugins.traffic.cleaning import Cleaner
 from benchkit.plugins.traffic.logs import HAR, Log, LoggedRequest
 

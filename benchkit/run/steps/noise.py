@@ -13,7 +13,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.processes import HostProcess
 from benchkit.loadtools.generators.generator import time_limit_s
-from benchkit.models.noise import NOISE_FILE, Noise
+from benchkit.models.load import NOISE_FILE, Noise
 from benchkit.models.protocol import is_tls
 from benchkit.run.steps.state import Block, Trial
 from benchkit.store.telemetry_table import noise_record, read_noise

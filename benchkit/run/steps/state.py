@@ -16,7 +16,7 @@ from benchkit.hosts.profilers import PerfCapture, PprofCapture
 from benchkit.hosts.tracers import TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.noise import NoiseRecord
+from benchkit.models.load import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.rows import SliceRow
 from benchkit.models.trial import (

@@ -11,7 +11,7 @@ from benchkit.models.base import cell_id
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import SCALES, read_experiment, scenario_name, stored_experiment, vary_experiment
 from benchkit.services.go_servers import GoServerOptions
-from tests.support.builders import load, read_scenario, stacks
+from tests.support.builders import read_scenario, stacks
 
 SCENARIO = """\
 name: small
@@ -126,7 +126,6 @@ def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
         ("one: {entry: app", "one: {entry: ap", "small.yaml:8: stacks.one.entry: no service 'ap'; did you mean 'app'?"),
         ("listen: 8081", "lisen: 8081", "small.yaml:9: stacks.two.services.app.lisen: no such field"),
         ("duration_s: 1,", "duration_s: 1, rate: 5,", "small.yaml:10: load.rate: wrk does not support it"),
-        ("duration_s: 1,", "duration_s: 1e12,", "small.yaml:10: load.duration_s: found 1000000000000.0; allowed: a number up to 604800"),
         ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: a number above 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: no level 'three'; allowed: one, two"),
@@ -282,7 +281,6 @@ def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
     [
         ({"blocks": 10_001}, "blocks: found 10001; allowed: a number up to 10000"),
         ({"roles": {"load": {"hosts": 10**9}}}, "roles.load.hosts: found 1000000000; allowed: a number up to 1000"),
-        ({"load": load(processes=10**9)}, "load.processes: found 1000000000; allowed: a number up to 1024"),
     ],
 )
 def test_the_size_of_an_experiment_is_limited(tmp_path: Path, fields: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ from benchkit.errors import ParseError
 from benchkit.judge.check import ALL
 from benchkit.judge.cpu_time import cpu_usage
 from benchkit.judge.evidence import Evidence
-from benchkit.models.noise import Noise, NoiseRecord
+from benchkit.models.load import Noise, NoiseRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.store.telemetry_table import TrialSamples, noise_record, read_noise
 from tests.support.judge.builders import Telemetry, build_load, build_trial, build_watch, finding_of, skip_reason
