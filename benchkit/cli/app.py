@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import deque
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from benchkit.cli.commands import Commands
-from benchkit.cli.console import Level, prepare_streams, show_logs
+from benchkit.cli.console import prepare_streams, show_logs
 from benchkit.errors import EXIT_CODES_HELP, BenchkitError, ExitCode, InputError
 from benchkit.version import __version__
 
@@ -22,8 +21,9 @@ WRITABLE_BY_ALL = 0o002
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Class of usage errors: Click's own or the copy that Typer carries, depending on Typer's version."""
 
-DEBUG, LOG_LEVEL = "--debug", "--log-level"
+DEBUG = "--debug"
 FLAGS = frozenset({DEBUG, "-v", "-vv", "--verbose"})
+"""Options of all commands, which may stand anywhere."""
 
 app = typer.Typer(
     name="benchkit",
@@ -49,43 +49,23 @@ def common(
     verbose: Annotated[
         int, typer.Option("-v", "--verbose", count=True, help="Log what happens on hosts; -vv: every request.")
     ] = 0,
-    log_level: Annotated[
-        Level | None,
-        typer.Option(
-            "--log-level", metavar="LEVEL", case_sensitive=False, help="Log from this level on: debug, info, warning."
-        ),
-    ] = None,
     debug: Annotated[bool, typer.Option(DEBUG, help="Show a traceback with an error.")] = False,
 ) -> None:
     """Apply the options of all commands; `version` acts in its callback, and `main` reads `debug`."""
     del version, debug
-    if verbose or log_level is not None:
-        show_logs(verbose, log_level)
+    if verbose:
+        show_logs(verbose)
 
 
 def common_options_first(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with options of all commands first; what follows `--` stays where it is."""
-    common, rest = [], []
-    remaining = deque(arguments)
-    while remaining:
-        argument = remaining.popleft()
-        if argument == "--":
-            rest += [argument, *remaining]
-            break
-        if argument == LOG_LEVEL and remaining:
-            common += [argument, remaining.popleft()]
-        elif argument in FLAGS or argument.startswith(f"{LOG_LEVEL}="):
-            common.append(argument)
-        else:
-            rest.append(argument)
-    return [*common, *rest]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    before = arguments[:end]
+    common = [each for each in before if each in FLAGS]
+    return [*common, *(each for each in before if each not in FLAGS), *arguments[end:]]
 
 
-def _print_error(error: BenchkitError) -> None:
-    print(f"benchkit: {error}", file=sys.stderr)
-
-
-def _print_usage_error(error: Any) -> None:  # noqa: ANN401 - of a class that Typer does not export
+def _report_usage(error: Any) -> int:  # noqa: ANN401 - of a class that Typer does not export
     """Print a usage error like all other errors; a command group without a command prints its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -93,7 +73,20 @@ def _print_usage_error(error: Any) -> None:  # noqa: ANN401 - of a class that Ty
         command = error.ctx.command_path if error.ctx is not None else "benchkit"
         message = error.format_message().replace("Value error, ", "")
         what = re.sub(r"Input should be ([^,]*).*", r"expected \1", message).rstrip(".")
-        _print_error(InputError(what, hint=f"`{command} --help` shows the usage"))
+        _report(InputError(what, hint=f"`{command} --help` shows the usage"))
+    return ExitCode.BAD_INPUT
+
+
+def _report(error: Exception) -> int:
+    """Print an error as one message, and return the exit code that it stands for."""
+    if isinstance(error, OSError):  # such as a store that cannot be written, a disk that is full
+        error = BenchkitError(error.strerror or str(error), where=str(error.filename or "this machine"))
+    elif isinstance(error, MemoryError):
+        error = BenchkitError("out of memory", where="this machine")
+    print(f"benchkit: {error}", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):  # further failures, such as one of the clean-up
+        print(f"  and {note}", file=sys.stderr)
+    return error.exit_code if isinstance(error, BenchkitError) else ExitCode.FAILED
 
 
 def run_command(given: Sequence[str]) -> int:
@@ -102,29 +95,18 @@ def run_command(given: Sequence[str]) -> int:
     Turns every error that benchkit raises on purpose into one message on stderr; with `--debug` it is raised.
     """
     arguments = common_options_first(given)
-    debug = DEBUG in arguments
     try:
         return int(app(arguments, prog_name="benchkit", standalone_mode=False) or ExitCode.DONE)
-    except USAGE_ERROR as error:
-        _print_usage_error(error)
-        return ExitCode.BAD_INPUT
-    except typer.Abort:
-        print("benchkit: aborted", file=sys.stderr)
+    except (typer.Abort, BrokenPipeError):  # of a question, or of the reader of the output, as `head`
         return ExitCode.FAILED
-    except BenchkitError as error:
-        if debug:
-            raise
-        _print_error(error)
-        for note in getattr(error, "__notes__", ()):  # further failures, such as one of the clean-up
-            print(f"  and {note}", file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except OSError as error:  # a store that cannot be written, a disk that is full
-        if debug:
+    except USAGE_ERROR as error:
+        return _report_usage(error)
+    except (BenchkitError, OSError, MemoryError) as error:
+        if DEBUG in arguments:
             raise
-        print(f"benchkit: {error.filename or 'this machine'}: {error.strerror or error}", file=sys.stderr)
-        return ExitCode.FAILED
+        return _report(error)
 
 
 def main() -> NoReturn:
@@ -134,7 +116,8 @@ def main() -> NoReturn:
     code = run_command(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except OSError as error:  # a disk that is full
-        print(f"benchkit: cannot write stdout: {error.strerror}", file=sys.stderr)
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # such as a full disk
+            print(f"benchkit: cannot write stdout: {error.strerror}", file=sys.stderr)
         os._exit(code or ExitCode.FAILED)  # Python would flush it once more
     sys.exit(code)

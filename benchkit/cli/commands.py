@@ -71,12 +71,6 @@ def plugin_commands(title: str) -> Registry[Any]:
     return Registry(f"benchkit.commands.{title.rsplit(maxsplit=1)[-1].lower()}", {}, Callable)
 
 
-def add_subcommands(group: typer.Typer, name: str) -> None:
-    """Add the commands that plugins have for a group, by entry points as `benchkit.subcommands.results`."""
-    for command, function in Registry[Any](f"benchkit.subcommands.{name}", {}, Callable).items():
-        group.command(command)(function)
-
-
 class Commands(TyperGroup):
     """Command group that imports a command on demand: importing all of them would dominate a short command's time."""
 
@@ -109,6 +103,8 @@ def _build_command(name: str) -> Any:  # noqa: ANN401
         command = next(found[name] for found in map(plugin_commands, SECTIONS) if name in found)
     standalone = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(command, typer.Typer):
+        for subcommand, function in Registry[Any](f"benchkit.subcommands.{name}", {}, Callable).items():
+            command.command(subcommand)(function)
         standalone.add_typer(command, name=name)
     else:
         standalone.command(name, context_settings={"allow_extra_args": name in PASSED_ON})(command)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from benchkit.errors import BenchkitError, InputError
 from benchkit.models import Scale
 
 MAX_TIMEOUT_S = 86400
 """Longest lease, reconnection and comparison, in seconds: a day. Operating systems refuse much longer timeouts."""
+MAX_SEED = 2**63 - 1
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
 SCALE_HELP = "paper: the published figures; lab: what a small lab does; smoke: seconds."
 SERVER_HELP = (
@@ -22,16 +24,13 @@ SERVER_HELP = (
 )
 
 
-def _starting_with(incomplete: str, values: Iterable[str]) -> list[str]:
-    return [value for value in values if value.startswith(incomplete)]
-
-
 def complete_scenario(incomplete: str) -> list[str]:
     """Return the shipped scenarios and the YAML files here whose names begin with the incomplete word."""
     from benchkit.files import shipped
 
     names = sorted(file.stem for file in shipped("scenarios").glob("*.yaml"))
-    return _starting_with(incomplete, [*names, *sorted(str(file) for file in Path().glob("*.y*ml"))])
+    every = [*names, *sorted(str(file) for file in Path().glob("*.y*ml"))]
+    return [name for name in every if name.startswith(incomplete)]
 
 
 def complete_run(incomplete: str) -> list[str]:
@@ -42,7 +41,7 @@ def complete_run(incomplete: str) -> list[str]:
         runs = [run.run_id for run in Store(store_path()).runs()]
     except (BenchkitError, OSError):  # completion has nowhere to report an unreadable store
         return []
-    return _starting_with(incomplete, ["latest", *reversed(runs)])
+    return [name for name in ("latest", *reversed(runs)) if name.startswith(incomplete)]
 
 
 def complete_lab(incomplete: str) -> list[str]:
@@ -50,16 +49,9 @@ def complete_lab(incomplete: str) -> list[str]:
     from benchkit.lab.lab import lab_names
 
     try:
-        return _starting_with(incomplete, lab_names())
+        return [name for name in lab_names() if name.startswith(incomplete)]
     except OSError:  # as above
         return []
-
-
-def passes(settings: Sequence[str] | None, *, profile: bool, trace: bool) -> list[str]:
-    """Return the `--set` settings, with those of `--profile` and `--trace`."""
-    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES
-
-    return [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
 
 
 def parse_tags(texts: Sequence[str]) -> dict[str, str]:
@@ -77,10 +69,15 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
                 why="a key has up to 64 letters, digits, dots, dashes and underscores, a letter first; a value is one line",
                 hint="as in --tag version=1.4",
             )
-        if key in tags:
-            raise InputError("the tag is given twice", where=f"--tag {text}", why=f"it is {tags[key]!r} already")
         tags[key] = value
     return tags
+
+
+def passes(settings: Sequence[str] | None, *, profile: bool, trace: bool) -> list[str]:
+    """Return the `--set` settings, with those of `--profile` and `--trace`."""
+    from benchkit.scenario.read import WITH_PROFILES, WITH_TRACES
+
+    return [*(settings or ()), *([WITH_PROFILES] if profile else []), *([WITH_TRACES] if trace else [])]
 
 
 def finite(value: float | None) -> float | None:
@@ -97,200 +94,202 @@ def in_existing_folder(path: Path | None) -> Path | None:
     return path
 
 
-def _inventory(default: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        "-i", "--inventory", metavar="INV", help=f"The hosts. [default: {default}]"
-    )
-    return option
+def option(*names: str, text: str, default: str | bool = True, **more: Any) -> OptionInfo:  # noqa: ANN401 - typer's own
+    """Return an option with this help; `default` is what the help shows as its default."""
+    info: OptionInfo = typer.Option(*names, help=text, show_default=default, **more)
+    return info
 
 
-def _lab(default: str) -> typer.models.OptionInfo:
-    text = f"Use the hosts of this lab. [default: {default}]"
-    option: typer.models.OptionInfo = typer.Option(
-        "--lab", metavar="NAME", help=text, show_default=False, autocompletion=complete_lab
-    )
-    return option
+def seconds(*names: str, text: str, least: float, most: float = MAX_TIMEOUT_S, **more: Any) -> OptionInfo:  # noqa: ANN401
+    """Return an option for a time."""
+    return option(*names, text=text, metavar="SECONDS", min=least, max=most, callback=finite, **more)
 
 
-def _seconds(
-    name: str, least: float, text: str, *, most: float = MAX_TIMEOUT_S, default: str | bool = True, hidden: bool = False
-) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        name,
-        metavar="SECONDS",
-        min=least,
-        max=most,
-        callback=finite,
-        help=text,
-        show_default=default,
-        hidden=hidden,
-    )
-    return option
+def share(*names: str, text: str) -> OptionInfo:
+    """Return an option for a precision."""
+    return option(*names, text=text, min=0.001, max=0.5, callback=finite)
 
 
-# Output
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
+def _argument(metavar: str, text: str, **more: Any) -> ArgumentInfo:  # noqa: ANN401
+    info: ArgumentInfo = typer.Argument(metavar=metavar, help=text, **more)
+    return info
+
+
+_OWN_LAB = "a lab of one host, for this command alone"
+_RUN = "A run's id, its beginning, or `latest`."
+_STORE = "$BENCHKIT_STORE, else ./results"
+
+Json = Annotated[bool, option("--json", text="Print one JSON document on stdout and nothing else there.")]
+Quiet = Annotated[bool, option("-q", "--quiet", text="Print errors only.")]
 
 # Scenarios
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help=SCENARIO_HELP, autocompletion=complete_scenario)]
-ScaleName = Annotated[Scale, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP)]
+ScenarioName = Annotated[str, _argument("SCENARIO", SCENARIO_HELP, autocompletion=complete_scenario)]
+ScaleName = Annotated[Scale, option("--scale", text=SCALE_HELP, metavar="SCALE")]
 OwnScale = Annotated[
-    Scale | None, typer.Option("--scale", metavar="SCALE", help=SCALE_HELP, show_default="lab, or the resumed run's")
+    Scale | None, option("--scale", text=SCALE_HELP, metavar="SCALE", default="lab, or the resumed run's")
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Override a field of the scenario, as load.connections=64."),
+    option("--set", text="Override a field of the scenario, as load.connections=64.", metavar="FIELD=VALUE"),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the order of trials. [default: the scenario's]")]
+Seed = Annotated[
+    int | None,
+    option("--seed", text="Seed of the order of trials.", min=0, max=MAX_SEED, default="the scenario's"),
+]
 Profile = Annotated[
-    bool, typer.Option("--profile", help="Add a pass of profiled trials for every cell, even if the scenario has none.")
+    bool, option("--profile", text="Add a pass of profiled trials for every cell, even if the scenario has none.")
 ]
-Trace = Annotated[
-    bool, typer.Option("--trace", help="Add a pass of traced trials: system calls, and what threads wait for.")
-]
+Trace = Annotated[bool, option("--trace", text="Add a pass of traced trials: system calls, and what threads wait for.")]
 
 # Hosts
-_OWN_LAB = "a lab of one host, for this command alone"
-InventoryFile = Annotated[Path | None, _inventory("the lab of this checkout")]
-InventoryFileOrOwnLab = Annotated[Path | None, _inventory(_OWN_LAB)]
-LabName = Annotated[str | None, _lab("$BENCHKIT_LAB, else the lab of this checkout and user")]
-LabNameOrOwnLab = Annotated[str | None, _lab(_OWN_LAB)]
+InventoryFile = Annotated[
+    Path | None, option("-i", "--inventory", text="The hosts.", metavar="INV", default="the lab of this checkout")
+]
+InventoryFileOrOwnLab = Annotated[
+    Path | None, option("-i", "--inventory", text="The hosts.", metavar="INV", default=_OWN_LAB)
+]
+LabName = Annotated[
+    str | None,
+    option(
+        "--lab",
+        text="Use the hosts of this lab.",
+        metavar="NAME",
+        default="$BENCHKIT_LAB, else the lab of this checkout and user",
+        autocompletion=complete_lab,
+    ),
+]
+LabNameOrOwnLab = Annotated[
+    str | None,
+    option("--lab", text="Use the hosts of this lab.", metavar="NAME", default=_OWN_LAB, autocompletion=complete_lab),
+]
 WaitIdle = Annotated[
     float | None,
-    _seconds("--wait-idle", 0, "Wait up to so many seconds until no other program uses the CPUs of the hosts."),
+    seconds(
+        "--wait-idle", text="Wait up to so many seconds until no other program uses the CPUs of the hosts.", least=0
+    ),
 ]
 Lease = Annotated[
     float | None,
-    _seconds("--lease", 1, "Seconds without a heartbeat after which hosts restore themselves.", hidden=True),
+    seconds("--lease", text="Time without a heartbeat after which hosts restore themselves.", least=1, hidden=True),
 ]
 Reconnect = Annotated[
-    float | None, _seconds("--reconnect", 1, "Seconds to keep reconnecting to a lost host.", hidden=True)
+    float | None, seconds("--reconnect", text="Time to keep reconnecting to a lost host.", least=1, hidden=True)
 ]
 
 # Runs
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run)
-]
+RunId = Annotated[str, _argument("RUN", _RUN, autocompletion=complete_run)]
 StoreFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--store", metavar="FOLDER", help="Where results are stored. [default: $BENCHKIT_STORE, else ./results]"
-    ),
+    str | None, option("--store", text="Where results are stored.", metavar="FOLDER", default=_STORE)
 ]
 StoreToRead = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--store",
+        text="Where results are read: a folder, or a URL such as s3://bucket/folder.",
         metavar="FOLDER|URL",
-        help="Where results are read: a folder, or a URL such as s3://bucket/folder. [default: $BENCHKIT_STORE, else ./results]",
+        default=_STORE,
     ),
 ]
 Tags = Annotated[
     list[str] | None,
-    typer.Option(
-        "--tag", metavar="KEY=VALUE", help="Note something with the run, such as version=1.4; `history` shows it."
-    ),
+    option("--tag", text="Note something with the run, such as version=1.4; `history` shows it.", metavar="KEY=VALUE"),
 ]
 Resume = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--resume",
+        text="Resume this interrupted run at its first unfinished trial.",
         metavar="RUN",
-        help="Resume this interrupted run at its first unfinished trial.",
         autocompletion=complete_run,
     ),
 ]
 AcceptChanges = Annotated[
-    bool, typer.Option("--accept-changes", help="Resume a run although its scenario or its hosts have changed.")
+    bool, option("--accept-changes", text="Resume a run although its scenario or its hosts have changed.")
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: repeat the failed trials, each with its whole block.")
+    bool, option("--retry-failed", text="With --resume: repeat the failed trials, each with its whole block.")
 ]
 
 # Servers and the load on them
-Names = Annotated[str | None, typer.Option("--names", metavar="A,B,…", help="Names of the servers.")]
+Names = Annotated[str | None, option("--names", text="Names of the servers.", metavar="A,B,…")]
 Files = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
         "--files",
-        metavar="PATH",
-        help="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
+        text="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
         "start in this folder, with this shell's PATH (the hosts of --lab have a /tmp of their own).",
+        metavar="PATH",
     ),
 ]
 Certificate = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--certificate",
+        text="File (PEM) that verifies https URLs: their certificate or its authority's.",
         metavar="FILE",
-        help="File (PEM) that verifies https URLs: their certificate or its authority's.",
     ),
 ]
 ReadyWithin = Annotated[
     float | None,
-    _seconds("--ready-within", 0.1, "Time in which a started server must accept connections.", most=3600, default="10"),
+    seconds(
+        "--ready-within",
+        text="Time in which a started server must accept connections.",
+        least=0.1,
+        most=3600,
+        default="10",
+    ),
 ]
 Save = Annotated[
-    Path | None, typer.Option("--save", metavar="FILE", help="Write the scenario that ran, to continue from it.")
+    Path | None, option("--save", text="Write the scenario that ran, to continue from it.", metavar="FILE")
 ]
 BuildCommand = Annotated[
     str | None,
-    typer.Option("--build", metavar="CMD", help="Command that builds the server of a ref into the folder {out}."),
+    option("--build", text="Command that builds the server of a ref into the folder {out}.", metavar="CMD"),
 ]
 BuiltCommand = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--run",
+        text="Command line of the server that was built, started in the folder {out} of its build; {port}: its port.",
         metavar="CMD",
-        help="Command line of the server that was built, started in the folder {out} of its build; {port}: its port.",
     ),
 ]
 LoadTool = Annotated[
     str | None,
-    typer.Option(
-        "--tool",
-        help="Load tool. [default: h2load, or wrk or hey for servers that close connections]",
-        show_default=False,
-    ),
+    option("--tool", text="Load tool.", default="h2load, or wrk or hey for servers that close connections"),
 ]
 LoadConnections = Annotated[
     int | None,
-    typer.Option(
+    option(
         "--connections",
+        text="Open connections.",
         min=1,
-        help="Open connections. [default: 64, fewer for short listen queues, more for idle servers]",
-        show_default=False,
+        default="64, fewer for short listen queues, more for idle servers",
     ),
 ]
 
 # Requests
-UrlPath = Annotated[str | None, typer.Option("--path", help="Path of the requests.", show_default="/, or a URL's")]
-Method = Annotated[
-    str | None,
-    typer.Option("--method", help="Method of the requests.", show_default="GET, and POST with a body"),
-]
+UrlPath = Annotated[str | None, option("--path", text="Path of the requests.", default="/, or a URL's")]
+Method = Annotated[str | None, option("--method", text="Method of the requests.", default="GET, and POST with a body")]
 Requests = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--request",
+        text="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
         metavar="'METHOD PATH'",
-        help="Request, in place of --path and --method; the method may be omitted; repeatable, all equally often.",
     ),
 ]
 Body = Annotated[
-    str | None,
-    typer.Option("--body", metavar="TEXT|@FILE", help="Body of the requests, or @ and the file with it."),
+    str | None, option("--body", text="Body of the requests, or @ and the file with it.", metavar="TEXT|@FILE")
 ]
 Header = Annotated[
-    list[str] | None,
-    typer.Option("--header", metavar="'NAME: VALUE'", help="Header of the requests; repeatable."),
+    list[str] | None, option("--header", text="Header of the requests; repeatable.", metavar="'NAME: VALUE'")
 ]
 HeaderEnv = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--header-env",
+        text="Header whose value is read from an environment variable, and never stored or shown; repeatable.",
         metavar="'NAME: VARIABLE'",
-        help="Header whose value is read from an environment variable, and never stored or shown; repeatable.",
     ),
 ]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit import units
-from benchkit.cli.commands import add_subcommands
-from benchkit.cli.console import STDIN, input_name, print_json, print_table, read_input, say
-from benchkit.cli.options import Json, RunId, StoreToRead, finite
+from benchkit.cli.console import STDIN, input_name, print_json, read_input
+from benchkit.cli.options import Json, StoreToRead
 from benchkit.errors import InputError, ParseError, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from benchkit.models.profile import Profile, ValueType
-    from benchkit.profiles.top import TopTable
     from benchkit.store.run_folder import RunFolder
 
 
@@ -52,7 +48,8 @@ def profile_of(
     if cell is None:
         if service is not None:
             raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
-        _require_file(what, store)
+        if what != STDIN and not os.path.lexists(what):
+            _refuse_run(what, store)
         name = input_name(what)
         profile = _read(read_input(what), name)
     else:
@@ -64,25 +61,6 @@ def profile_of(
     except KeyError:
         values = ", ".join(each.kind for each in profile.value_types)
         raise InputError(f"no value {value!r}", where=name, why=f"values: {values}") from None
-
-
-def _require_file(what: str, store: str | None) -> None:
-    """Raise InputError if there is no such file, but a run of this name: --cell is missing."""
-    if what == STDIN or os.path.lexists(what):
-        return
-    from benchkit.store.store import open_store
-
-    try:
-        run = open_store(store).run(what)
-    except InputError:
-        return  # reading the file reports that it is missing
-    cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
-    listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
-    raise InputError(
-        f"{what!r} is a run, not a file",
-        where=run.location,
-        hint=f"name one of its cells with --cell: {listed}",
-    )
 
 
 def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
@@ -110,6 +88,20 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     return f"{wanted} of {cells[0]}, {run.run_id}", read_merged_profile(run, records, wanted)
 
 
+def _refuse_run(what: str, store: str | None) -> None:
+    """Raise InputError if this is a run instead of a file: --cell is missing."""
+    from benchkit.store.store import open_store
+
+    try:
+        run = open_store(store).run(what)
+    except InputError:
+        return  # reading the file reports that it is missing
+    cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
+    listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
+    hint = f"name one of its cells with --cell: {listed}"
+    raise InputError(f"{what!r} is a run, not a file", where=run.location, hint=hint)
+
+
 def _read(content: bytes, name: str) -> Profile:
     from benchkit.profiles.profile_file import read_profile
 
@@ -127,17 +119,6 @@ def show_top(
         bool, typer.Option("--cum", help="Sort by cumulative time: a function and all that it called.")
     ] = False,
     rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="Number of functions at most; 0: all.")] = 0,
-    least: Annotated[
-        float | None,
-        typer.Option(
-            "--least",
-            min=0,
-            max=1,
-            callback=finite,
-            help="Omit functions below this share; 0: none.",
-            show_default="0.005, and 0 with --json",
-        ),
-    ] = None,
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
@@ -146,37 +127,46 @@ def show_top(
 ) -> None:
     """Show flat and cumulative values of each function, row for row as `go tool pprof -top` does.
 
-    A table omits functions below half a percent; JSON has all functions, unless --least or --rows says otherwise.
+    A table omits functions below half a percent; JSON has all functions.
     """
     from benchkit.profiles.top import LEAST_SHARE, top
 
-    if least is None:
-        least = 0 if json else LEAST_SHARE
-
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
+    least = 0 if json else LEAST_SHARE
     found = top(profile, value=index, order="cum" if cum else "flat", least_share=least, most_rows=rows)
+    kind, sums = found.value_type, list(found.running_sums())
     if json:
-        _print_json(profile, found.value_type, found.total, functions=found.functions, rows=list(_rows(found)))
+        document = [
+            {
+                "function": row.function,
+                "inlined": row.inlined,
+                "flat": row.flat,
+                "flat_s": kind.seconds(row.flat),
+                "flat_share": found.share(row.flat),
+                "sum_share": found.share(running),
+                "cum": row.cum,
+                "cum_s": kind.seconds(row.cum),
+                "cum_share": found.share(row.cum),
+            }
+            for row, running in zip(found.rows, sums, strict=True)
+        ]
+        _print_json(profile, kind, found.total, functions=found.functions, rows=document)
         return
-    _print_heading(profile, found.value_type, found.total)
-    omitted = found.functions - len(found.rows)
-    print(f"{len(found.rows)} of {found.functions} functions{'; --least 0 shows all' if omitted and not rows else ''}")
+    _print_heading(profile, kind, found.total)
+    print(f"{len(found.rows)} of {found.functions} functions")
     print(f"{'flat':>10} {'flat%':>7} {'sum%':>7} {'cum':>10} {'cum%':>7}  function")
-    for row, running in zip(found.rows, found.running_sums(), strict=True):
-        flat, cum_text = found.value_type.shown(row.flat), found.value_type.shown(row.cum)
-        shares = [f"{found.share(part) * 100:.2f}%" for part in (row.flat, running, row.cum)]
+    for row, running in zip(found.rows, sums, strict=True):
+        flat, sum_, cumulative = (f"{found.share(part) * 100:.2f}%" for part in (row.flat, running, row.cum))
         mark = f" ({row.inlined})" if row.inlined else ""
-        print(f"{flat:>10} {shares[0]:>7} {shares[1]:>7} {cum_text:>10} {shares[2]:>7}  {row.function}{mark}")
+        print(
+            f"{kind.shown(row.flat):>10} {flat:>7} {sum_:>7} {kind.shown(row.cum):>10} {cumulative:>7}  {row.function}{mark}"
+        )
 
 
 @app.command("shares")
 def show_shares(
     file: File,
     *,
-    kernel: Annotated[
-        Literal["call", "apart"],
-        typer.Option(help="Kernel time in a system call: count it as that call, or network code separately."),
-    ] = "call",
     value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
@@ -187,14 +177,13 @@ def show_shares(
     from benchkit.profiles.shares import shares
 
     profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
-    found = shares(profile, value=index, kernel=kernel)
+    found = shares(profile, value=index)
     kind = profile.value_types[index]
     if json:
         _print_json(
             profile,
             kind,
             found.total,
-            kernel=kernel,
             waiting=found.waiting,
             categories=found.categories or None,
             cumulative=found.cumulative or None,
@@ -204,70 +193,13 @@ def show_shares(
     if found.waiting is None:
         print("the profile has no samples")
         return
-    for category, share in found.categories.items():
-        print(f"{share * 100:>7.2f}%  {category}")
-    print(f"{found.waiting * 100:>7.2f}%  waiting: finding and waiting for work (scheduler, netpoll and epoll)")
-    for function, share in found.cumulative.items():
-        print(f"{share * 100:>7.2f}%  cumulative: {function}")
-
-
-@app.command("cells")
-def show_cells(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
-    """Show each profiled service: share of finding and waiting for work, goroutines, rate and CPU per request.
-
-    Also shows the cost of profiling, with its interval.
-    """
-    from benchkit.comparison.cpu_profiles import COST_METRICS, profiler_costs, service_profiles
-    from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.store.profile_tables import PROFILE_NOTES
-    from benchkit.store.store import open_store
-
-    where = open_store(store)
-    folder = where.run(run)
-    data = read_run_data(where, folder)
-    notes = data.rows("notes")
-    profile_notes = list(dict.fromkeys(map(str, notes["message"][notes["code"].isin(PROFILE_NOTES)])))
-    if data.rows("profile_share").empty:
-        raise InputError(
-            "no profile in this run",
-            where=folder.run_id,
-            why="; ".join(profile_notes) or None,
-            hint=None if profile_notes else "`benchkit run --profile` takes profiles",
-        )
-    found = service_profiles(data)
-    costs = [cost for metric in COST_METRICS for cost in profiler_costs(data.trials, metric, data.pass_exclusions)]
-    if json:
-        print_json(
-            {
-                "run_id": folder.run_id,
-                "services": found,
-                "profiler_cost": costs,
-                "notices": profile_notes,
-            }
-        )
-        return
-    functions = ("mcall", "findrunnable", "netpoll")
-    heads = ("cell", "service", "profiles", "waiting", "95 % interval", *functions, "goroutines", "RPS", "CPU/req")
-    rows = (
-        (
-            each.cell_id,
-            each.service,
-            units.count(each.profiles),
-            each.annotated("shares", units.share(each.waiting)),
-            "-" if each.interval is None else " to ".join(map(units.share, each.interval)),
-            *(units.share(each.cumulative[name]) for name in functions),
-            each.annotated("goroutines", units.count(each.goroutines)),
-            each.annotated("rps", units.rate(each.rps)),
-            each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
-        )
-        for each in found
-    )
-    print_table(heads, rows, right=range(2, 11))
-    for cost in costs:
-        if cost.cell_id is None:
-            print(cost.sentence)
-    for note in profile_notes:
-        say(note)
+    lines: list[tuple[str, float]] = [
+        *found.categories.items(),
+        ("waiting: finding and waiting for work (scheduler, netpoll and epoll)", found.waiting),
+        *((f"cumulative: {function}", share) for function, share in found.cumulative.items()),
+    ]
+    for text, share in lines:
+        print(f"{share * 100:>7.2f}%  {text}")
 
 
 def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -> None:
@@ -285,24 +217,6 @@ def _print_json(profile: Profile, kind: ValueType, total: int, **more: object) -
     )
 
 
-def _rows(found: TopTable) -> Iterator[dict[str, object]]:
-    for row, running in zip(found.rows, found.running_sums(), strict=True):
-        yield {
-            "function": row.function,
-            "inlined": row.inlined,
-            "flat": row.flat,
-            "flat_s": found.value_type.seconds(row.flat),
-            "flat_share": found.share(row.flat),
-            "sum_share": found.share(running),
-            "cum": row.cum,
-            "cum_s": found.value_type.seconds(row.cum),
-            "cum_share": found.share(row.cum),
-        }
-
-
 def _print_heading(profile: Profile, kind: ValueType, total: int) -> None:
     during = "" if profile.duration_s is None else f" in {units.duration(profile.duration_s)}"
     print(f"{profile.profiler}: {kind.kind}, {kind.shown(total)} in total{during}")
-
-
-add_subcommands(app, "profile")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchkit.cli.commands import add_subcommands
 from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead, complete_run
 from benchkit.cli.transfer import pull, push
@@ -249,4 +248,3 @@ def remove(
 
 app.command()(push)
 app.command()(pull)
-add_subcommands(app, "results")

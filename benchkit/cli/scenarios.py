@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,17 +18,12 @@ if TYPE_CHECKING:
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import PlannedCell, RunPlan
     from benchkit.scenario.fields import FilePart
-    from benchkit.services.external import ExternalService
     from benchkit.store.store import Store
 
 WIDTH = 100
 """Columns of descriptions."""
-MAX_LISTED = 12
-"""Ratios listed one by one; of more, only those with the least and the most noise."""
-
-
-MAX_BLOCKS_SHOWN, MAX_TRIALS_SHOWN = 50, 50
-"""Blocks whose order is shown, and trials of each."""
+MAX_BLOCKS_SHOWN = 50
+"""Blocks whose order is shown."""
 
 
 def validate(
@@ -186,37 +182,27 @@ def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet:
 
 
 def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, object]:
+    def fields(of: object, *names: str) -> dict[str, Any]:
+        return {name: getattr(of, name) for name in names}
+
     return {
         "scenario": plan.experiment.scenario.name,
         "scale": plan.experiment.scale,
-        "seed": plan.seed,
-        "design": plan.design,
-        "design_reason": plan.design_reason,
-        "blocks": plan.blocks,
-        "spare_blocks": plan.spare_blocks,
-        "seconds": plan.seconds,
-        "roles": plan.roles,
+        **fields(plan, "seed", "design", "design_reason", "blocks", "spare_blocks", "seconds", "roles"),
         "cells": [
             {
-                "cell_id": cell.cell_id,
+                **fields(cell, "cell_id", "sysctls", "unsupported"),
                 "levels": cell.spec.levels,
                 "target": cell.target or None,
-                "services": [{"name": s.name, "host": s.host, "argv": s.process.argv} for s in cell.services],
-                "generators": [
-                    {"number": g.number, "host": g.host, "argv": g.argv, "reducer": g.reducer} for g in cell.generators
-                ],
-                "external": [{"name": s.name, "url": s.url} for s in cell.spec.external],
-                "sysctls": cell.sysctls,
-                "unsupported": cell.unsupported,
+                "services": [{**fields(each, "name", "host"), "argv": each.process.argv} for each in cell.services],
+                "generators": [fields(each, "number", "host", "argv", "reducer") for each in cell.generators],
+                "external": [fields(each, "name", "url") for each in cell.spec.external],
             }
             for cell in plan.cells
         ],
-        "order": [
-            {"block": trial.block, "position": trial.position, "cell_id": trial.cell_id, "kind": trial.kind}
-            for trial in plan.planned_trials
-        ],
-        "builds": [{"program": b.program, "target": b.target, "hosts": b.hosts} for b in plan.builds],
-        "sudo": [{"host": each.host, "when": each.when, "argv": each.argv} for each in plan.sudo],
+        "order": [fields(trial, "block", "position", "cell_id", "kind") for trial in plan.planned_trials],
+        "builds": [fields(build, "program", "target", "hosts") for build in plan.builds],
+        "sudo": [fields(each, "host", "when", "argv") for each in plan.sudo],
         "notices": plan.notes,
         "obstacles": [str(error) for error in errors],
     }
@@ -227,13 +213,10 @@ def _load(cell: PlannedCell) -> str:
     text = f"{cell.load.tool}, {units.counted(cell.load.connections, 'connection')}"
     if cell.load.streams > 1:
         text += f" of {cell.load.streams} streams"
-    hosts = units.counted(len({generator.host for generator in cell.generators}), "host")
-    several = len(cell.generators) > 1
-    return f"{text} of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}" if several else text
-
-
-def _external(server: ExternalService) -> str:
-    return f"{server.name} (external, {'watched' if server.watch else 'unwatched'}: {server.url})"
+    if len(cell.generators) > 1:
+        hosts = units.counted(len({generator.host for generator in cell.generators}), "host")
+        text += f" of {units.counted(len(cell.generators), 'process', 'processes')} on {hosts}"
+    return text
 
 
 def _show(plan: RunPlan) -> None:
@@ -244,10 +227,17 @@ def _show(plan: RunPlan) -> None:
     print(f"{scenario.name}: {scenario.title}\n{scenario.question.strip()}\n")
     rows = []
     for cell in plan.cells:
-        started = (f"{service.name} ({service.backend} on {service.host})" for service in cell.services)
-        services = ", ".join((*started, *map(_external, cell.spec.external)))
+        services = [f"{service.name} ({service.backend} on {service.host})" for service in cell.services]
+        for server in cell.spec.external:
+            watched = "watched" if server.watch else "unwatched"
+            services.append(f"{server.name} (external, {watched}: {server.url})")
         rows.append(
-            (cell.cell_id, services, _load(cell), f"unsupported: {cell.unsupported}" if cell.unsupported else "yes")
+            (
+                cell.cell_id,
+                ", ".join(services),
+                _load(cell),
+                f"unsupported: {cell.unsupported}" if cell.unsupported else "yes",
+            )
         )
     print_table(("cell", "services", "load", "runnable"), rows)
     print(f"\n{_length(plan)}; seed {plan.seed}")
@@ -281,20 +271,17 @@ def _length(plan: RunPlan) -> str:
 
 
 def _show_order(plan: RunPlan) -> None:
-    from itertools import groupby
-
     if plan.experiment.scenario.design == "sequential":
         runs = groupby(trial.cell_id for trial in plan.planned_trials)
         print("  " + " → ".join(f"{cell}, {units.counted(len(list(same)), 'trial')}" for cell, same in runs))
         return
-    for number, (block, trials) in enumerate(groupby(plan.planned_trials, key=lambda trial: trial.block)):
-        if number == MAX_BLOCKS_SHOWN:
-            print(f"  … ({plan.planned_trials[-1].block - number} more blocks; --json lists all trials)")
-            break
-        kinds, named = zip(*((trial.kind, trial.title) for trial in trials), strict=True)
+    blocks = [(block, list(trials)) for block, trials in groupby(plan.planned_trials, key=lambda trial: trial.block)]
+    for block, trials in blocks[:MAX_BLOCKS_SHOWN]:
+        kinds = {trial.kind for trial in trials}
         purpose = ", for profiles" if "profile" in kinds else ", for traces" if "trace" in kinds else ""
-        more = [f"… ({len(named) - MAX_TRIALS_SHOWN} more)"] if len(named) > MAX_TRIALS_SHOWN else []
-        print(f"  block {block}{purpose}: " + " → ".join([*named[:MAX_TRIALS_SHOWN], *more]))
+        print(f"  block {block}{purpose}: " + " → ".join(trial.title for trial in trials))
+    if (more := len(blocks) - MAX_BLOCKS_SHOWN) > 0:
+        print(f"  … ({more} more blocks; --json lists all trials)")
 
 
 def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: bool) -> None:
@@ -311,21 +298,16 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
         no_run = f"no comparable earlier run in {store.location}. `plan --pilot` measures the noise."
         print(f"- Detectable difference unknown: {too_few if pilot else no_run}")
         return
-    once = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in reversed(found.ratios)}
-    ratios = [ratio for ratio in found.ratios if ratio in once.values()]  # a claim may repeat a ratio
-    known = sorted(ratios, key=lambda ratio: ratio.resolution.noise_sd or 0)
-    listed = ratios if len(known) <= MAX_LISTED else (known[0], known[-1])
-    blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in listed} - {plan.blocks}
+    ratios = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in found.ratios}  # a claim may repeat one
+    blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in ratios.values()} - {plan.blocks}
     after = f", with {min(blocks)} blocks" if blocks else ""
     print(f"- With the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
     rows = []
-    for ratio in listed:
+    for ratio in ratios.values():
         found_for = ratio.with_more or ratio.resolution
         name = f"{ratio.cell_id} relative to {ratio.baseline}"
         rows.append((name, ratio.metric, _reach(found_for.detectable), _reach(found_for.half_width)))
     print_table(("ratio", "metric", "detectable difference", "interval"), rows, right=(2, 3))
-    if len(listed) < len(known):
-        print(f"  (of {len(known)} ratios, those with the least and the most noise)")
     if found.blocks_expected is not None:
         early = found.blocks_expected < plan.blocks
         print(f"- Expected length: {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")

@@ -86,17 +86,15 @@ def _path_of(url: str) -> str:
     return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path
 
 
-def _host_of(url: str) -> str:
-    parts = split_url(url)
-    return f"localhost:{parts.port}" if is_on_this_machine(url) and parts.port else parts.netloc
-
-
 def _program_name(server: str) -> str:
     """Return the name of the program of a command line, or of the host of a URL, in the form of names."""
     if (image := image_of(server)) is not None:
         text = image.rpartition("/")[2]
+    elif is_url(server):
+        parts = split_url(server)
+        text = f"localhost:{parts.port}" if is_on_this_machine(server) and parts.port else parts.netloc
     else:
-        text = _host_of(server) if is_url(server) else PurePath(command_words(server)[1][0]).name
+        text = PurePath(command_words(server)[1][0]).name
     name = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:60]
     return name if name[:1].isalpha() else f"server-{name}".rstrip("-")
 
@@ -117,6 +115,8 @@ def command_words(command: str) -> tuple[dict[str, str], list[str]]:
         words = shlex.split(command)
     except ValueError as error:
         raise InputError(f"{command!r} cannot be split into arguments", why=str(error)) from None
+    if words and "://" in words[0]:
+        raise InputError(f"{words[0]!r} is no URL of a server", hint="a URL begins with http:// or https://")
     number = next((i for i, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
     if number == len(words):
         raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")

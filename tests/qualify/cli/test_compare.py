@@ -1,4 +1,4 @@
-"""`compare` and `results export` on stored runs: output and exit codes."""
+"""`compare` on stored runs: output and exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from benchkit.errors import InputError
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import LatencyRow, TrialRow, VerdictRow
 from benchkit.models.run import HostRecord
-from benchkit.plugins.export import export_histograms
 from benchkit.store.row_builders import factor_rows, host_rows
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -41,7 +40,7 @@ CLAIMS = [
 
 app = typer.Typer()
 app.command("compare")(compare)
-app.command("export")(export_histograms)
+app.command("other")(compare)  # with one command alone, Typer takes no name
 
 
 @pytest.fixture
@@ -151,10 +150,7 @@ def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
         (("r1", "--threshold", "rps=30%"), 0, "passed"),
         (("r1", "--gate"), 3, "regressed"),
         (("r1", "--threshold", "rps=21%"), 4, "inconclusive"),
-        (("r3", "r1", "--baseline", "stack=go", "--threshold", "rps=30%"), 0, "passed"),
         (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
-        (("r1", "--gate", "--metric", "p99"), 0, "passed"),
-        (("r1", "--threshold", "p99.9=10%"), 4, "inconclusive"),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
@@ -211,23 +207,6 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], result: str, store
     assert caught.value.exit_code == 2
 
 
-def test_histogram_files_stay_in_their_folder_whatever_the_cell_is_called(store: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "out"
-    folder.parent.mkdir()
-    code, out = run(store, "export", "r1", "-o", str(folder), "--json")
-    assert code == 0
-    written = [Path(name) for name in json.loads(out)["written"]]
-    assert len(written) == 3
-    assert all(path.parent == folder and path.is_file() for path in written)
-    assert [path.name for path in folder.parent.iterdir()] == ["out"]
-    assert "Total count    =           80" in (folder / "stack=go.hgrm").read_text()
-
-
-def test_an_unknown_cell_is_not_exported(store: Path) -> None:
-    with pytest.raises(InputError, match="no cell 'stack=goo': did you mean 'stack=go'"):
-        run(store, "export", "r1", "--cell", "stack=goo")
-
-
 def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     shown = CliRunner().invoke(app, ["compare", "r1", "--store", str(store)]).stdout.splitlines()
     place = shown.index("Claims:")
@@ -243,7 +222,7 @@ def test_claims_stand_under_the_ratios_of_their_run(store: Path) -> None:
     assert json.loads(between)["claims"] == []
 
 
-def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path, tmp_path: Path) -> None:
+def test_invalid_trials_are_in_no_ratio(store: Path) -> None:
     reasons = [
         VerdictRow(
             trial_id=f"r1.b{block}.p2",
@@ -263,5 +242,3 @@ def test_invalid_trials_are_in_no_ratio_and_no_export(store: Path, tmp_path: Pat
     nginx = next(ratio for ratio in json.loads(out)["ratios"] if ratio["cell_id"] == "stack=nginx")
     assert nginx["blocks"] == 6
     assert {left["reason"] for left in nginx["exclusions"]} == {"invalid: generator-saturated"}
-    run(store, "export", "r1", "--cell", "stack=nginx", "-o", str(tmp_path))
-    assert re.search(r"Total count += +60\b", (tmp_path / "stack=nginx.hgrm").read_text())

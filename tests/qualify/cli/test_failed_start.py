@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from benchkit.lab.lab import Lab
 from benchkit.run.retries import MAX_FAILURES_IN_ROW
 from tests.support.builders import stacks, write_scenario
 from tests.support.cli.fixtures import Cli
-from tests.support.needs import separate_hosts
 
 LINES = 30
 PROGRAM = f"""\
@@ -36,13 +34,6 @@ def failing_node(lab: Lab) -> Iterator[str]:
     yield str(path)
     with connect_all(lab.inventory()) as hosts:
         hosts["sut"].call(FileStore.remove, path.parent)
-
-
-@pytest.fixture
-def folder_in_tmp() -> Iterator[Path]:
-    """Folder in /tmp of this machine."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        yield Path(folder)
 
 
 def test_a_server_that_ends_at_its_start_leaves_its_whole_log_in_the_run(
@@ -89,16 +80,3 @@ def test_failed_trials_are_listed_where_no_trial_ended_and_the_rest_of_their_cel
     trials = cli("results", "trials", result.document()["run_id"], "--json").document()
     assert [each["status"] for each in trials] == ["failed"] * MAX_FAILURES_IN_ROW + ["skipped"] * 6
     assert "did not start" in cli("results", "trials", result.document()["run_id"]).out
-
-
-@separate_hosts
-def test_a_program_in_a_folder_that_lab_hosts_have_of_their_own_is_explained(
-    cli: Cli, inventory: Callable[..., Path], folder_in_tmp: Path
-) -> None:
-    program = folder_in_tmp / "nginx"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    result = cli("plan", "quickstart", "-i", inventory(sut={"programs": {"nginx": str(program)}}))
-    assert result.code == 1
-    assert f"sut: nginx is missing: {program}, which the inventory names (hosts.sut.programs.nginx)" in result.err
-    assert "a host of a lab has a /tmp of its own and does not see it" in result.err

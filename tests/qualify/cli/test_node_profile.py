@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import benchkit
-from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import connect
-from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.models.trial import TrialRecord
 from tests.support.builders import stacks, write_scenario
 from tests.support.cli.fixtures import Cli
-
-PROGRAM = """\
-#!/bin/sh
-if [ -z "$PERF_MAP_LAUNCHER" ]; then exec node "$@"; fi
-exec node --eval 'console.error(`profiled by perf: ${fs.lstatSync(`/tmp/perf-${process.pid}.map`).isFile()}`); process.exit(3)'
-"""
-
-
-@pytest.fixture
-def failing_node(lab: Lab) -> Iterator[str]:
-    """Path on `sut` of a `node` that ends before it listens where it writes a map for perf."""
-    with connect(lab.inventory().named("sut")) as sut:
-        path = sut.workdir / "failing" / "node"
-        sut.files.place([PlacedFile(path, PROGRAM.encode(), 0o755)])
-        yield str(path)
-        sut.call(FileStore.remove, path.parent)
 
 
 def test_the_profile_of_node_names_its_functions_and_leaves_no_map(
@@ -54,21 +34,6 @@ def test_the_profile_of_node_names_its_functions_and_leaves_no_map(
     assert (profile.profiler, profile.why_not) == ("perf", None)
     functions = benchkit.load("profile", store=tmp_path / "store")["function"]
     assert functions.str.contains("node:").any(), sorted(functions)[:50]
-    assert maps_on(lab) == []
-
-
-def test_a_profiled_node_that_fails_before_it_listens_leaves_no_map(
-    cli: Cli, inventory: Callable[..., Path], tmp_path: Path, lab: Lab, failing_node: str
-) -> None:
-    scenario = write_scenario(
-        tmp_path,
-        stacks=stacks(node={"backend": "node", "workers": 2}),
-        blocks=1,
-        profile={"blocks": 1, "duration_s": 3, "settle_s": 0},
-    )
-    result = cli("run", scenario, "-i", inventory(sut={"programs": {"node": failing_node}}), "--json")
-    assert result.code == 1, result.err
-    assert "profiled by perf: true" in result.err
     assert maps_on(lab) == []
 
 

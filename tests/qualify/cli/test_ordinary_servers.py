@@ -99,34 +99,16 @@ def test_a_server_that_works_without_load_is_compared_one_at_a_time(
 PYTHON = f"{sys.executable} {SERVERS}/python_servers.py"
 BUILDS = {
     "go": "go build -o {out} server.go",
-    "rustc": "rustc -O -o {out} server.rs",
     "gcc": "gcc -O2 -o {out} server.c",
 }
 """Commands that build a server, by their programs."""
 NGINX = f"sh -c 'sed s/PORT/{{port}}/ {SERVERS}/nginx.conf > nginx.conf && exec nginx -p $PWD -c nginx.conf'"
 ORDINARY: dict[str, tuple[str, str, str | None]] = {
     "Python http.server, HTTP/1.0": ("python3", f"{PYTHON} http10 {{port}}", "wrk or hey"),
-    "Python http.server, one thread": ("python3", f"{PYTHON} http11 {{port}}", None),
-    "Python ThreadingHTTPServer": ("python3", f"{PYTHON} threading {{port}}", None),
-    "Python wsgiref": ("python3", f"{PYTHON} wsgiref {{port}}", "wrk or hey"),
     "Python asyncio": ("python3", f"{PYTHON} asyncio {{port}}", "h2load"),
-    "Python asyncio, two writes": ("python3", f"{PYTHON} two-writes {{port}}", "h2load"),
     "Python asyncio, closes now and then": ("python3", f"{PYTHON} closes {{port}}", None),
-    "Python asyncio, resets now and then": ("python3", f"{PYTHON} resets {{port}}", None),
-    "Python asyncio, hangs now and then": ("python3", f"{PYTHON} hangs {{port}}", None),
-    "aiohttp": ("python3", f"{PYTHON} aiohttp {{port}}", "h2load"),
-    "Flask": ("python3", f"{PYTHON} flask {{port}}", "wrk or hey"),
-    "Tornado": ("python3", f"{PYTHON} tornado {{port}}", "h2load"),
-    "Node http": ("node", f"node {SERVERS}/plain.js {{port}}", "h2load"),
-    "Node http, chunks": ("node", f"node {SERVERS}/chunked.js {{port}}", "h2load"),
-    "Node net, closes": ("node", f"node {SERVERS}/closing.js says {{port}}", "wrk"),
     "Node net, closes without a word": ("node", f"node {SERVERS}/closing.js nothing {{port}}", "hey"),
     "Go net/http": ("go", "./server keep {port}", "h2load"),
-    "Go net/http, closes": ("go", "./server close {port}", "wrk"),
-    "JDK HttpServer": ("java", f"java {SERVERS}/Server.java jdk {{port}}", "h2load"),
-    "Java sockets": ("java", f"java {SERVERS}/Server.java raw {{port}}", None),
-    "Perl": ("perl", f"perl {SERVERS}/server.pl {{port}}", "h2load"),
-    "Rust": ("rustc", "./server {port}", "h2load"),
     "C": ("gcc", "./server {port}", "h2load"),
     "nginx": ("nginx", NGINX, "h2load"),
 }

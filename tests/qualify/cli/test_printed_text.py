@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,15 +69,3 @@ def test_styles_are_those_of_rich_alone(monkeypatch: pytest.MonkeyPatch) -> None
     shown = written.getvalue()
     assert shown.startswith("\x1b[1m")
     assert not any(sequence in shown for sequence in ("\x1b[2J", *UNSAFE[1:]))
-
-
-@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_a_command_ends_as_usual_without_a_stream(program: list[str], store: Store, streams: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" results list --json --store "$1" {streams}', *program, store.path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("[") != streams.startswith(">")

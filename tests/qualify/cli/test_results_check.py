@@ -57,7 +57,7 @@ def test_calibrations_are_listed_with_all_alone(cli: Cli, tmp_path: Path) -> Non
     assert {run["run_id"] for run in every.document()} == {"r1", "r2"}
 
 
-@pytest.mark.parametrize("command", [("report", "r1"), ("results", "export", "r1"), ("history", "small")])
+@pytest.mark.parametrize("command", [("report", "r1"), ("results", "export", "r1")])
 def test_an_output_creates_no_folder_above_its_own(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
     stored(Store(tmp_path / "store"), "r1", "small", [{"stack": "go"}])
     missing = tmp_path / "typo"

@@ -182,15 +182,6 @@ def test_a_load_host_without_its_tool_says_how_to_get_it(cli: Cli, inventory: In
     )
 
 
-def test_a_wrong_host_key_stops_before_anything_is_sent(cli: Cli, inventory: Inventory, tmp_path: Path) -> None:
-    known = tmp_path / "known_hosts"
-    known.write_text("")
-    result = cli("plan", "quickstart", "-i", inventory(sut={"known_hosts": str(known)}))
-    assert result.code == 1
-    assert "sut" in result.err
-    assert "ssh-ed25519 " in result.err
-
-
 def test_unsupported_cells_are_reported_and_do_not_fail_the_run(cli: Cli, inventory: Inventory) -> None:
     result = cli(
         "run", "quickstart", "-i", inventory(), "--scale", "smoke", "--set", "blocks=1",
@@ -221,12 +212,6 @@ def test_preparing_hosts_names_the_command_that_builds_a_tool_without_a_package(
     assert result.code == 1
     assert "load: no package has: oha" in result.err
     assert "build it with `cargo install --locked oha --features http3`, into the PATH there" in result.err
-
-
-def test_preparing_hosts_without_the_roles_of_the_scenario_is_refused(cli: Cli, inventory: Inventory) -> None:
-    result = cli("hosts", "prepare", "go-module-proxy", "-i", inventory())
-    assert result.code == 2
-    assert "the scenario needs 1 host in role" in result.err
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -295,35 +280,3 @@ def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory, lab:
         line == "nothing to restore" or line.endswith(": it belongs to another run, which is not finished")
         for line in restored.out.splitlines()
     )
-
-
-def test_a_rate_that_the_tool_does_not_state_is_null_in_the_summary(
-    cli: Cli, inventory: Inventory, tmp_path: Path
-) -> None:
-    path = tmp_path / "one.yaml"
-    path.write_text(
-        "name: one\ntitle: One\nquestion: One request?\nblocks: 1\n"
-        "stacks: {go: {entry: app, services: {app: {backend: nethttp, listen: 8080}}}}\n"
-        "load: {tool: siege, connections: 1, request_count: 1, headers: {Host: www.example}}\n"
-    )
-    assert cli("plan", path, "-i", inventory(), "--json").document()["seconds"] is None
-    result = cli("run", path, "-i", inventory(), "--json")
-    assert result.code == 0, result.err
-    (cell,) = result.document()["cells"]
-    assert cell["trials"] == 1
-    assert cell["rps"] is None or cell["rps"] > 0
-
-
-def test_a_store_that_cannot_be_written_is_one_line(cli: Cli, inventory: Inventory) -> None:
-    result = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke", "--store", "/proc/nope")
-    assert result.code == 1
-    message, hint = result.err.splitlines()[-2:]
-    assert message.startswith("benchkit: this machine: cannot write /proc/nope: ")
-    assert hint.startswith("  → nothing has run yet")
-
-
-def test_nothing_listens_on_the_machine_itself(lab: Lab) -> None:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        assert probe.connect_ex(("127.0.0.1", 8080)) != 0
-    assert lab.inventory().limits

@@ -49,35 +49,6 @@ def test_refs_of_a_containerfile_are_compared(cli: Cli, tmp_path: Path, monkeypa
     assert [server["label"] for server in result.document()["servers"]] == ["v1", "v2"]
 
 
-SCENARIO = """
-name: container-cpu
-title: CPU of a process and of a container
-question: Does a container on the host's network take more CPU time for a request?
-factors: {stack: [process, container]}
-stacks:
-  process: {entry: app, services: {app: {backend: command, listen: 8795, files: [server],
-    run: "./server serve {host}:{port}"}}}
-  container: {entry: app, services: {app: {backend: container, build: {context: .}, listen: 8795, network: host,
-    command: "serve {host}:{port}"}}}
-roles: {sut: {}, load: {}}
-load: {tool: h2load, connections: 16, duration_s: 4, warmup_s: 1}
-design: sliced
-blocks: 6
-"""
-
-
-def test_a_container_on_the_hosts_network_takes_the_cpu_time_of_a_process(cli: Cli, lab: Lab, tmp_path: Path) -> None:
-    context = make_context(tmp_path)
-    (context / "cost.yaml").write_text(SCENARIO)
-    store = ("--store", tmp_path / "results")
-    assert cli("run", context / "cost.yaml", "--lab", lab.state.spec.name, *THRESHOLDS, *store).code == 0
-    compared = cli("compare", "latest", *store, "--metric", "server_cpu_s_per_request", "--json")
-    (row,) = compared.document()["ratios"]
-    assert row["low"] <= 1.05, "as much within 5 %: an interval of 95 % alone misses once in 20 runs"
-    assert row["high"] >= 1 / 1.05
-    assert row["high"] / row["low"] < 2  # an interval that says something
-
-
 SERVICE = """
 name: container-up
 title: A container that stays up

@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.cli.fixtures import cli_in_this_process, environment
 from tests.support.cli.history import stored
-from tests.support.cli.own_servers import folder
 
 
 @pytest.fixture
