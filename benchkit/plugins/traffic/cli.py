@@ -27,7 +27,7 @@ def from_file(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Format string of nginx or Apache, common or combined. [default: HAR, JSON lines or combined]",
+            help="Format string of nginx or Apache, or common, combined, haproxy, envoy. [default: recognised]",
         ),
     ] = None,
     out: Annotated[
@@ -46,6 +46,12 @@ def from_file(
             help="Header to keep; repeatable. [default: Accept, -Encoding and -Language, Content-Type, User-Agent]",
         ),
     ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host", metavar="NAME", help="Take the requests to this host alone. [default of a HAR: its page's]"
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make traffic of the requests that a server had: their shares, sizes and times, without secrets.
@@ -59,7 +65,7 @@ def from_file(
     from benchkit.report.pages.report_files import write_file
 
     data, name = read_input(file), input_name(file)
-    traffic = traffic_of(read_log(data, form), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
+    traffic = traffic_of(read_log(data, form, host), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
     write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
     if json:
         print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})

@@ -158,6 +158,7 @@ def _notes(
     distinct = len({(each.kind, each.target) for each in kept})
     if distinct > sent:
         yield f"{sent} of {distinct:,} different requests are sent: a cache answers more of them than in the log"
+    yield from log.all_notes()
     yield from _unknown(kept, log.form, is_whole=log.is_in_whole_seconds)
 
 

@@ -1,4 +1,4 @@
-"""Access logs in the formats of nginx, Apache, Caddy and browsers."""
+"""Access logs in the formats of servers and browsers, and lists of targets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.plugins.traffic.logs import LoggedRequest, read_log
+from tests.support.paths import TESTS
 
 AT_S = 1_770_000_000.0
 LOCAL_TIME = "02/Feb/2026:02:40:00 +0000"
@@ -55,7 +56,7 @@ def test_the_combined_format_is_read_without_being_named(data: bytes) -> None:
         (
             '$remote_addr [$time_iso8601] $request_method $request_uri $status $request_length "$http_accept_language"',
             '192.0.2.7 [2026-02-02T02:40:00+00:00] POST /a 201 99 "de, en"',
-            LoggedRequest("POST", "/a", AT_S, 201, None, 99, {"Accept-Language": "de, en"}),
+            LoggedRequest("POST", "/a", AT_S, 201, headers={"Accept-Language": "de, en"}),
         ),
         (
             '%h %t "%r" %>s %O %I "%{Accept}i" %D',
@@ -112,3 +113,46 @@ def test_caddy_and_har_state_headers_and_sizes_of_bodies() -> None:
 def test_what_is_no_log_is_refused(data: bytes, form: str | None, why: str) -> None:
     with pytest.raises(InputError, match=why.replace("'", ".")):
         read_log(data, form)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "requests", "unread", "note"),
+    [
+        ("har-third-parties", "HAR", ["GET / 200 100 0", "GET /app.js 200 100 0"], 0, "to 3 other hosts"),
+        ("log-compose-prefix", "combined", ["GET /a 200 512 None", "GET /b 200 512 None"], 1, None),
+        ("log-envoy-text", "envoy", ["GET /a 200 512 0", "POST /b 204 0 154"], 0, None),
+        ("log-haproxy", "haproxy", ["GET /a?x=1 200 None None", "POST /b 200 None None"], 0, None),
+        ("log-iis-w3c", "W3C extended log", ["GET /a.aspx?id=1 200 None None", "POST /b.aspx 302 None None"], 0, None),
+        (
+            "log-request-length",
+            "JSON lines",
+            ["GET /a?x=1 200 512 None", "POST /b 201 12 None"],
+            0,
+            "with their headers",
+        ),
+        ("log-traefik-json", "JSON lines", ["GET /a?x=1 200 512 None", "GET /b 404 64 None"], 0, None),
+        ("log-vhost-combined", "vhost_combined", ["GET /a 200 None None", "GET /b 200 None None"], 0, "to 2 hosts"),
+        ("urls-of-targets", "list of targets", ["GET /a?x=1 None None None", "POST /b None None None"], 0, "body.json"),
+    ],
+)
+def test_logs_of_public_threads(name: str, form: str, requests: list[str], unread: int, note: str | None) -> None:
+    log = read_log((TESTS / "fixtures" / "field" / f"{name}.txt").read_bytes())
+    shown = [
+        f"{each.method} {each.target} {each.status} {each.response_bytes} {each.request_bytes}" for each in log.requests
+    ]
+    assert (log.form, shown, log.unread) == (form, requests, unread)
+    notes = list(log.all_notes())
+    assert notes == [] if note is None else note in notes[0]
+
+
+def test_times_are_read_to_the_millisecond() -> None:
+    for name in ("log-envoy-text", "log-haproxy", "log-traefik-json"):
+        log = read_log((TESTS / "fixtures" / "field" / f"{name}.txt").read_bytes())
+        assert not log.is_in_whole_seconds
+        assert all(each.at_s is not None and each.at_s % 1 > 0.1 for each in log.requests)
+
+
+def test_requests_to_one_host_are_taken() -> None:
+    log = read_log((TESTS / "fixtures" / "field" / "log-vhost-combined.txt").read_bytes(), host="api.shop.test")
+    assert [each.target for each in log.requests] == ["/b"]
+    assert list(log.all_notes()) == ["left out, to 1 other host (www.shop.test): 1"]
