@@ -39,12 +39,6 @@ def up(
     scale: ScaleName = "lab",
     settings: Set = None,
     cell: Cell = None,
-    apply: Annotated[
-        bool,
-        typer.Option(
-            "--apply", help="Apply the settings that users need to the hosts of clients, until `service down`."
-        ),
-    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -57,7 +51,7 @@ def up(
     with _connected(experiment, chosen, cell, is_to_run=True) as (plan, planned, hosts):
         if not quiet:
             say(_choice(plan, planned))
-        deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say, apply=apply)
+        deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say)
         instructions = [instruction for service in planned.services for instruction in service.instructions]
         statuses = deployment.status(plan.experiment, planned, hosts)
     if json:

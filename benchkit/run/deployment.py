@@ -21,7 +21,7 @@ from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.scenario.experiment import Experiment
 from benchkit.services import deploy
-from benchkit.services.service import HostSettings, Service
+from benchkit.services.service import Service
 
 Notify = Callable[[str], None]
 """Function that reports each step to the user."""
@@ -75,18 +75,15 @@ def select_cell(plan: RunPlan, wanted: str | None = None) -> PlannedCell:
     return matching[0]
 
 
-def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply: bool = False) -> None:
+def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
     """Deploy and start the services of a cell, run those that verify the stack, and leave the others up. Idempotent.
 
-    With `apply` the services' host settings are applied until `down`, also if the stack is up already. Raises HostError
-    where a host is held, lacks something, or a service does not start or finds a fault in the stack. All hosts are
-    restored then.
+    Raises HostError where a host is held, lacks something, or a service does not start or finds a fault in the stack.
+    All hosts are restored then.
     """
     name = holder_name(plan.experiment.scenario.name)
     if _is_up(plan, cell, hosts):
         notify(f"{name} is already up")
-        if apply:
-            _apply_settings_later(plan, cell, hosts, notify)
         return
     hosts.lock(name)
     # Facts from before the hold may show the settings of another run, so the plan is made again.
@@ -102,36 +99,7 @@ def up(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify, *, apply:
     for service in cell.services:
         notify(f"{'verifying with' if service.is_verifier else 'starting'} {service.name} on {service.host}")
         _start(service, hosts[service.host], logs)
-        for settings in service.host_settings if apply else ():
-            settings.apply(hosts[service.host])
-    for host in _hosts_to_keep(plan, cell, apply=apply):
-        hosts[host].call(WatchdogLink.keep)
-
-
-def _apply_settings_later(plan: RunPlan, cell: PlannedCell, hosts: Hosts, notify: Notify) -> None:
-    """Apply the host settings of a stack that came up without them. Idempotent.
-
-    Raises HostError where a host without the settings is held already, for this stack or by another run.
-    """
-    name = holder_name(plan.experiment.scenario.name)
-    missing: dict[str, list[HostSettings]] = {}
-    for service in sorted(cell.services, key=lambda service: service.host):
-        for settings in service.host_settings:
-            if not settings.is_applied(hosts[service.host]):
-                missing.setdefault(service.host, []).append(settings)
-    held = held_hosts(name, hosts)
-    if blocked := [host for host in missing if host in held]:
-        subjects = sorted({settings.subject for host in blocked for settings in missing[host]})
-        raise HostError(
-            f"{name} is already up, without the settings of {' and '.join(subjects)}",
-            where=", ".join(blocked),
-            hint=f"take it down first (benchkit service down {plan.experiment.scenario.name}), then up --apply",
-        )
-    Hosts(hosts.inventory, [hosts[host] for host in missing]).lock(name)
-    for host, all_settings in missing.items():
-        for settings in all_settings:
-            notify(f"applying the settings of {settings.subject} on {host}")
-            settings.apply(hosts[host])
+    for host in _hosts_to_keep(plan, cell):
         hosts[host].call(WatchdogLink.keep)
 
 
@@ -234,10 +202,8 @@ def held_hosts(name: str, hosts: Hosts) -> tuple[str, ...]:
     return tuple(host for host, holder in holders if holder is not None and holder.run == name)
 
 
-def _hosts_to_keep(plan: RunPlan, cell: PlannedCell, *, apply: bool) -> list[str]:
-    services = [
-        service.host for service in cell.services if not service.is_verifier or (apply and service.host_settings)
-    ]
+def _hosts_to_keep(plan: RunPlan, cell: PlannedCell) -> list[str]:
+    services = [service.host for service in cell.services if not service.is_verifier]
     tuned = [planned.host for planned in (*plan.tuning, *cell.tuning) if planned.values]
     return list(dict.fromkeys([*services, *tuned]))
 

@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from benchkit.agent.operations import StopSignal
-from benchkit.hosts.host import Host
 from benchkit.models.profile import Profiler
 from benchkit.services.placement import CpuQuota, Endpoint
 
@@ -166,30 +165,6 @@ class Container:
     """Command in the container that prepares its data once it is ready; empty: none."""
 
 
-class HostSettings(ABC):
-    """Settings that the users of a service need on a host; `service up --apply` applies them until `service down`.
-
-    A backend that has some derives a frozen dataclass from this one. The host's agent must record what it changes and
-    restore it, as it does for everything in `benchkit.hosts.host_changes`.
-    """
-
-    @property
-    @abstractmethod
-    def subject(self) -> str:
-        """The thing that is set, for messages: `the go command`."""
-
-    @abstractmethod
-    def apply(self, host: Host) -> None:
-        """Apply the settings and record the former values on the host. Raises HostError."""
-
-    @abstractmethod
-    def is_applied(self, host: Host) -> bool:
-        """Return True if settings of this kind are in force on the host, held by another connection.
-
-        Raises HostError.
-        """
-
-
 @dataclass(frozen=True)
 class Service:
     """A process under test, ready to be deployed: what is sent to the host, tested there and started."""
@@ -228,7 +203,6 @@ class Service:
     """Program that starts it so that perf gets the names of compiled functions (`/tmp/perf-PID.map`); None: not
     needed."""
     instructions: tuple[Instruction, ...] = ()
-    host_settings: tuple[HostSettings, ...] = ()
     container: Container | None = None
     """None: a process of the host."""
 

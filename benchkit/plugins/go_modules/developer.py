@@ -9,16 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from benchkit.agent.undo import Undo
-from benchkit.errors import HostError
-from benchkit.hosts.host import Host
 from benchkit.models.base import Frozen, Name
-from benchkit.plugins.go_modules.access import NetrcFile, SiteCertificate
 from benchkit.plugins.go_modules.proxy import (
     GO_PROGRAMS,
     RepositoryOptions,
@@ -28,75 +23,13 @@ from benchkit.plugins.go_modules.proxy import (
     upstream_service,
     upstream_url,
 )
+from benchkit.plugins.go_modules.reverse_proxy import NetrcFile, SiteCertificate
 from benchkit.plugins.go_modules.vanity import SOURCES
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
-from benchkit.services.service import HostSettings, Instruction, Service, ServiceFile
-
-_GO_ENV = {"GOTOOLCHAIN": "local", "GOFLAGS": ""}
-"""Environment of the go command while it writes its settings: it must not download another release."""
-_GO_ENV_S = 10.0
-_UNSET = """\
-set -e
-file=$1 go=$2
-shift 2
-[ ! -e "$file" ] || "$go" env -u "$@"
-"""
-"""Shell script that removes settings from their file. Without the file there are none, and `go env -u` fails."""
-_UNSET_AND_REMOVE = f'{_UNSET}[ -s "$file" ] || rm -f "$file"\n'
-"""The script for a file that did not exist: it is removed, too, unless it has settings of somebody else."""
-
-
-@dataclass(frozen=True)
-class GoSettings(HostSettings):
-    """Values for `go env -w` on a host whose login user pulls modules."""
-
-    go: str
-    """Path of the host's go command."""
-    values: Mapping[str, str]
-
-    @property
-    def subject(self) -> str:
-        """The thing that is set, for messages."""
-        return "the go command"
-
-    def apply(self, host: Host) -> None:
-        """Write the settings; the agent restores the former ones when the host is released. Raises HostError."""
-        file = self._run(host, "GOENV").strip()
-        if file in ("", "off"):
-            raise HostError("the go command has no file for its settings", where=host.name, why=f"GOENV is {file!r}")
-        read = host.processes.run(["cat", file])
-        lines = read.stdout.decode(errors="surrogateescape").splitlines()
-        former = dict(line.split("=", 1) for line in lines if "=" in line)
-        unset = [name for name in self.values if name not in former]
-        written = [f"{name}={former[name]}" for name in self.values if name in former]
-        if unset:
-            script = _UNSET if read.ok else _UNSET_AND_REMOVE
-            self._expect_cleanup(host, ["sh", "-c", script, "sh", file, self.go, *unset])
-        if written:
-            self._expect_cleanup(host, [self.go, "env", "-w", *written])
-        self._run(host, "-w", *(f"{name}={value}" for name, value in self.values.items()))
-
-    def is_applied(self, host: Host) -> bool:
-        """Return True if another connection has changed the host's go settings and not restored them yet."""
-        return any((each.state, each.text) == ("other", self._scope) for each in host.changes.state().records)
-
-    @property
-    def _scope(self) -> str:
-        return f"settings of {self.go}"
-
-    def _expect_cleanup(self, host: Host, argv: Sequence[str]) -> None:
-        host.call(Undo.expect_cleanup, argv, _GO_ENV, _GO_ENV_S, self._scope)
-
-    def _run(self, host: Host, *options: str) -> str:
-        done = host.processes.run([self.go, "env", *options], env=_GO_ENV, timeout_s=_GO_ENV_S)
-        if not done.ok:
-            why = (done.stderr or done.stdout).decode(errors="replace").strip() or str(done.ended)
-            raise HostError(f"`{self.go} env {options[0]}` failed", where=host.name, why=why)
-        return done.stdout.decode()
-
+from benchkit.services.service import Instruction, Service, ServiceFile
 
 VERIFICATION_TIMEOUT_S = 180.0
 """On one slow core the first build compiles the standard library, and a cold proxy clones every repository."""
@@ -244,7 +177,6 @@ class Developer(Backend[DeveloperOptions]):
             ready_timeout_s=VERIFICATION_TIMEOUT_S,
             is_verifier=True,
             instructions=(Instruction("every developer runs once", go_env_command(settings)),),
-            host_settings=(GoSettings(go, settings),),
         )
 
 

@@ -12,16 +12,17 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen, Name
 from benchkit.models.protocol import Protocol
-from benchkit.plugins.go_modules.ssh import SshKeyFile, host_key_name, reader_key_name, server_config
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import PRIVATE_FILE
-from benchkit.services.service import EXECUTABLE, Service, ServiceFile, ServiceProcess, SetupCommand
+from benchkit.services.controller_files import get_or_create
+from benchkit.services.placement import Endpoint
+from benchkit.services.service import EXECUTABLE, ControllerFile, Service, ServiceFile, ServiceProcess, SetupCommand
 
 ModulePath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*\.[a-z]+(/[a-z0-9][a-z0-9._-]*)*$")]
 """Import paths in lower case; capitals would have to be escaped in URLs."""
@@ -30,7 +31,8 @@ AUTHOR = "Ada Example <ada@example.com>"
 FIRST_COMMIT_S = 1_700_000_000
 """14 November 2023; every commit is dated one minute after the one before."""
 MINUTE_S = 60
-FILE_BYTES = 4096
+FILES, LINES = 4, 60
+"""Sources of a version: about 16 kB."""
 
 
 class RepositoryContent(Frozen):
@@ -47,9 +49,6 @@ class RepositoryContent(Frozen):
     )
     major: bool = Field(default=False, description="a version v2.0.0 on a branch v2, its module path ending in /v2")
     untagged: bool = Field(default=False, description="a commit after the last tag, for pseudo-versions")
-    size_bytes: int = Field(
-        default=16384, ge=0, le=1 << 24, description="approximate size of the source text of a version"
-    )
 
 
 @dataclass
@@ -87,7 +86,7 @@ def fast_import_stream(name: str, repository: RepositoryContent) -> bytes:
     writer = _StreamWriter()
     base = repository.module
     package = _package(name)
-    files = dict(_sources(name, package, repository.size_bytes))
+    files = dict(_sources(name, package))
     if base is not None:
         files["go.mod"] = f"module {base}\n\ngo 1.20\n"
     for folder in repository.submodules if base is not None else ():
@@ -121,16 +120,12 @@ def _version(package: str, version: str) -> str:
     return f'package {package}\n\n// Version says which version this is.\nconst Version = "{version}"\n'
 
 
-def _sources(name: str, package: str, size_bytes: int) -> Iterator[tuple[str, str]]:
-    """Yield files of random Go constants, which hardly compress, so that downloads have the size asked for."""
+def _sources(name: str, package: str) -> Iterator[tuple[str, str]]:
+    """Yield files of random Go constants, which hardly compress, so that downloads have a known size."""
     words = random.Random(name)  # noqa: S311 - filler text, not a secret
-    for number in range(-(-size_bytes // FILE_BYTES)):
-        lines = [f"package {package}", ""]
-        size = 0
-        while size < min(FILE_BYTES, size_bytes - number * FILE_BYTES):
-            lines.append(f'const word{number}x{size} = "{words.randbytes(24).hex()}"')
-            size += len(lines[-1]) + 1
-        yield f"words{number}.go", "\n".join([*lines, ""])
+    for number in range(FILES):
+        lines = [f'const word{number}x{line} = "{words.randbytes(24).hex()}"' for line in range(LINES)]
+        yield f"words{number}.go", "\n".join([f"package {package}", "", *lines, ""])
 
 
 SETUP_TIMEOUT_S = 120.0
@@ -292,6 +287,131 @@ create() {{
 }}
 {calls}
 """
+
+
+SSH_PORT = 22
+
+PENALTIES_SINCE = (9, 8)
+"""First sshd that locks out addresses that connect without logging in, as a check of the port does. Older ones do not
+start with the option that turns this off (release notes of OpenSSH 9.8)."""
+
+
+@dataclass(frozen=True)
+class SshKeyFile(ControllerFile):
+    """The private or public key of a pair (Ed25519), in the format of OpenSSH's files."""
+
+    name: str
+    """Owner of the pair."""
+    part: Literal["private", "public"]
+    prefix: str = ""
+    """Text before the public key on its line: options, or the name of a host."""
+
+    def read(self) -> bytes:
+        """Return the private key, or the line with the public one."""
+        private = get_or_create(f"ssh {self.name}", _create_key)
+        return private if self.part == "private" else f"{self.prefix}{_public_key(private)}\n".encode()
+
+
+def _create_key() -> bytes:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+
+
+def _public_key(private: bytes) -> str:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_ssh_private_key(private, password=None).public_key()
+    return key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+
+
+def host_key_name(server: Endpoint) -> str:
+    """Return the name of a server's host key."""
+    return f"host {server.host} {server.authority}"
+
+
+def reader_key_name(server: Endpoint, reader: str) -> str:
+    """Return the name of the key with which a reader logs in to a server."""
+    return f"reader {reader} of {server.host} {server.authority}"
+
+
+def repository_url(server: Endpoint, path: str) -> str:
+    """Return the URL of a repository for git."""
+    return f"ssh://{server.user}@{server.authority}/{path}"
+
+
+def git_reader(server: Endpoint, reader: str, folder: PurePosixPath) -> tuple[tuple[ServiceFile, ...], str]:
+    """Return the files in `folder` with which a reader logs in, and GIT_SSH_COMMAND.
+
+    They are independent of the login user's SSH settings.
+    """
+    config, identity, known = folder / "ssh_config", folder / "ssh_key", folder / "ssh_known_hosts"
+    lines = [
+        f"IdentityFile {_quoted(identity)}",
+        "IdentitiesOnly yes",
+        f"UserKnownHostsFile {_quoted(known)}",
+        "GlobalKnownHostsFile /dev/null",
+        "StrictHostKeyChecking yes",
+        "UpdateHostKeys no",
+        "BatchMode yes",
+        "ConnectTimeout 10",
+        "ControlMaster no",
+        "ForwardAgent no",
+    ]
+    name = f"{server.address} " if server.port == SSH_PORT else f"[{server.address}]:{server.port} "  # sshd(8)
+    files = (
+        ServiceFile(config, "".join(f"{line}\n" for line in lines).encode()),
+        ServiceFile(identity, SshKeyFile(reader_key_name(server, reader), "private"), PRIVATE_FILE),
+        ServiceFile(known, SshKeyFile(host_key_name(server), "public", prefix=name)),
+    )
+    return files, f"ssh -F {shlex.quote(str(config))}"
+
+
+def server_config(
+    *,
+    version: tuple[int, ...],
+    listen: Endpoint,
+    host_key: PurePosixPath,
+    authorized_keys: tuple[PurePosixPath, ...],
+    root: bool,
+) -> str:
+    """Return the sshd_config of a git server for this version of OpenSSH: only readers' keys can log in.
+
+    MaxStartups is high because a pull opens several connections, and fifty developers may pull at once.
+    """
+    lines = [
+        f"ListenAddress {listen.authority}",
+        f"HostKey {_quoted(host_key)}",
+        f"AuthorizedKeysFile {' '.join(_quoted(path).replace('%', '%%') for path in authorized_keys)}",
+        f"AllowUsers {listen.user}",
+        "PidFile none",
+        "AuthenticationMethods publickey",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        f"PermitRootLogin {'forced-commands-only' if root else 'no'}",
+        "UsePAM no",
+        "StrictModes no",  # only benchkit writes to the folder, whatever the modes of its parents are
+        "UseDNS no",
+        "DisableForwarding yes",
+        "PermitTTY no",
+        "PermitUserRC no",
+        "SetEnv SHLVL=1",  # makes bash a nested shell, which skips start-up files: these may print or be slow
+        "PrintMotd no",
+        "PrintLastLog no",
+        "MaxStartups 1000",
+        "LoginGraceTime 30",
+    ]
+    if version >= PENALTIES_SINCE:
+        lines.append("PerSourcePenalties no")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(path: PurePosixPath) -> str:
+    """Return a path quoted for OpenSSH's configuration files, which split arguments at blanks."""
+    return f'"{path}"'
 
 
 GIT_SSH = GitServer()

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.models.base import Name
-from benchkit.plugins.go_modules.ssh import git_reader
+from benchkit.plugins.go_modules.git_server import git_reader
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint, ServicePlacement
@@ -82,18 +82,13 @@ class RepositoryOptions(ServiceOptions):
         examples=["vcs"],
     )
     reader: Name = Field(default="proxy", description="its name among the readers of the git server")
-    host_key: str | None = Field(
-        default=None,
-        description="the git server's public key, where benchkit did not create it: `ssh-ed25519 AAAA…`",
-        examples=["ssh-ed25519 AAAA"],
-    )
 
 
 class ProxyOptions(RepositoryOptions):
     """Options of a module proxy."""
 
     upstream: Upstream = Field(
-        description="the proxy of all other modules: a service of the stack, or a URL", examples=["guard"]
+        description="the proxy of all other modules: a service of the stack, or a URL", examples=["upstream"]
     )
 
 
@@ -110,8 +105,7 @@ def repository_access(
         direct_host = None if upstream is None else urlsplit(upstream).hostname
         env |= http_proxy_environment(peers[options.vanity], direct_host)
     if options.vcs is not None:
-        reader = git_reader(peers[options.vcs], options.reader, folder, options.host_key)
-        files, env["GIT_SSH_COMMAND"] = reader.files, reader.ssh_command
+        files, env["GIT_SSH_COMMAND"] = git_reader(peers[options.vcs], options.reader, folder)
     return files, env
 
 

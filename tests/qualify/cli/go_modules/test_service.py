@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -17,7 +18,6 @@ from tests.support.cli.go_modules.hosts import (
     find_secrets,
     find_secrets_on_hosts,
     guidance_of,
-    read_go_settings,
 )
 from tests.support.needs import separate_hosts
 
@@ -40,21 +40,12 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
 ) -> None:
     command = ("go-module-proxy", "-i", hosts_file, "--json")
     guidance = guidance_of(cli("service", "up", *command))
-    assert read_go_settings(inventory) is None
     try:
         status = cli("service", "status", *command)
         assert (status.code, status.document()["up"]) == (0, True)
         second = cli("service", "up", *command)
         assert guidance_of(second) == guidance
         assert messages_of(second) == "service go-module-proxy is already up\n"
-        applied = cli("service", "up", *command, "--apply")
-        assert guidance_of(applied) == guidance
-        assert (
-            messages_of(applied)
-            == "service go-module-proxy is already up\napplying the settings of the go command on dev\n"
-        )
-        assert messages_of(cli("service", "up", *command, "--apply")) == "service go-module-proxy is already up\n"
-        assert read_go_settings(inventory) == guidance["every developer runs once"].split()[3:]
         with connect_all(inventory) as hosts, pytest.raises(HostError, match="in use: service go-module-proxy of "):
             hosts.lock("another")
         with connect_all(inventory) as hosts:
@@ -95,6 +86,26 @@ def test_a_stack_that_is_up_serves_users_by_their_rights(
             assert find_secrets(running + second.out + second.err, state) == []
     finally:
         stopped = cli("service", "down", *command)
-    assert sorted(stopped.document()["hosts"]) == ["dev", "proxy", "upstream", "vcs"]
-    assert read_go_settings(inventory) is None
+    assert sorted(stopped.document()["hosts"]) == ["proxy", "upstream", "vcs"]
+    assert find_secrets_on_hosts(inventory, state) == []
+
+
+def test_no_secret_stays_on_a_host_whose_watchdog_takes_the_stack_down(
+    cli: Cli, hosts_file: Path, inventory: Inventory, state: Path
+) -> None:
+    command = ("go-module-proxy", "-i", hosts_file, "--json")
+    assert cli("service", "up", *command).code == 0
+    try:
+        assert {host for host, _ in find_secrets_on_hosts(inventory, state)} == {"proxy", "vcs"}
+        with connect_all(inventory) as hosts:
+            for host in (hosts["proxy"], hosts["vcs"]):
+                holder = host.changes.state().holder
+                assert holder is not None
+                # The watchdog of `vcs` is killed, so that `down` finds its records.
+                signal = "-KILL" if host.name == "vcs" else "-TERM"
+                assert host.processes.run(["kill", signal, str(holder.pid)]).ok
+                while host.changes.state().holder is not None:
+                    time.sleep(0.05)
+    finally:
+        assert sorted(cli("service", "down", *command).document()["hosts"]) == ["upstream", "vcs"]
     assert find_secrets_on_hosts(inventory, state) == []

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.plugins.go_modules.ssh import git_reader
+from benchkit.plugins.go_modules.git_server import git_reader
 from benchkit.services.service import Service
 from tests.support.plugins.go_modules.git_server import SERVER, write_file
 
@@ -62,8 +62,8 @@ def test_all_other_commands_are_rejected(service: Service, command: str | None) 
 def test_openssh_accepts_keys_and_configuration(service: Service, tmp_path: Path) -> None:
     folder = Path(service.folder)
     output = subprocess.run(["ssh-keygen", "-y", "-f", folder / "host_key"], capture_output=True, text=True, check=True)
-    reader = git_reader(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
-    for file in reader.files:
+    files, ssh_command = git_reader(SERVER, "proxy", PurePosixPath(tmp_path / "reader"))
+    for file in files:
         write_file(file)
     known = (tmp_path / "reader" / "ssh_known_hosts").read_text()
     assert known == f"[10.0.0.1]:2222 {' '.join(output.stdout.split()[:2])}\n"
@@ -71,4 +71,4 @@ def test_openssh_accepts_keys_and_configuration(service: Service, tmp_path: Path
         ["ssh", "-G", "-F", tmp_path / "reader" / "ssh_config", "x"], capture_output=True, text=True, check=True
     )
     assert "stricthostkeychecking true" in output.stdout
-    assert reader.ssh_command == f"ssh -F {tmp_path}/reader/ssh_config"
+    assert ssh_command == f"ssh -F {tmp_path}/reader/ssh_config"

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
-from benchkit.hosts.connections import connect
-from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
-from tests.support.cli.go_modules.hosts import SETTINGS, list_leftovers
+from tests.support.cli.go_modules.hosts import list_leftovers
 
 ROLES = {"dev": ("dev", "load"), "proxy": ("proxy",), "vcs": ("vcs",), "upstream": ("upstream",)}
-GO = "own/go"
-"""Path in the work directory of `dev`."""
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +23,7 @@ def inventory() -> Iterator[Inventory]:
     hosts = tuple(LabHost(name=name, roles=roles) for name, roles in ROLES.items())
     lab = up(LabSpec(name=f"pytest-{os.getpid()}-modules", hosts=hosts))
     try:
-        inventory = with_separate_go_settings(lab.inventory())
+        inventory = lab.inventory()
         before = list_leftovers(inventory)
         yield inventory
         assert list_leftovers(inventory) == before
@@ -54,13 +50,3 @@ def hosts_file(inventory: Inventory, tmp_path: Path) -> Path:
     path = tmp_path / "four.yaml"
     path.write_text(json.dumps({"hosts": hosts}))
     return path
-
-
-def with_separate_go_settings(inventory: Inventory) -> Inventory:
-    """Return the inventory with a go command on `dev` that has its own settings file, not its user's."""
-    with connect(inventory.named("dev")) as dev:
-        line = f'GOENV="${{GOENV:-{dev.workdir / SETTINGS}}}" exec {dev.facts.programs["go"].path} "$@"'
-        dev.files.place([PlacedFile(PurePosixPath(GO), f"#!/bin/sh\n{line}\n".encode(), 0o755)])
-        programs = {"go": str(dev.workdir / GO)}
-    specs = [each.model_copy(update={"programs": programs}) if each.name == "dev" else each for each in inventory.hosts]
-    return inventory.model_copy(update={"hosts": tuple(specs)})

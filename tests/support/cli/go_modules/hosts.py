@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,30 +10,19 @@ from typing import Any
 
 from benchkit.agent.files import FileStore
 from benchkit.agent.operations import Completed, ProcessSpec
-from benchkit.hosts.connections import Hosts, connect, connect_all
+from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
 from tests.support.cli.fixtures import CommandResult
 
-SETTINGS = "own/settings"
-"""Path in the work directory of `dev`."""
-PROXIED = "stacks.proxied.services"
-
-
-def read_go_settings(inventory: Inventory) -> list[str] | None:
-    """Return the lines of that settings file; None if there is none."""
-    with connect(inventory.named("dev")) as dev:
-        shown = dev.processes.run(["cat", SETTINGS])
-    return shown.stdout.decode().splitlines() if shown.ok else None
-
 
 def secrets(state: Path) -> set[str]:
-    """Return all secrets of the controller: passwords, their hashes, and lines of private keys."""
+    """Return all secrets of the controller: passwords, and lines of private keys."""
     found: set[str] = set()
     for file in (state / "benchkit" / "kept").iterdir():
         text = file.read_text()
         if file.name.startswith("password-"):
-            found |= set(json.loads(text).values())
+            found.add(text)
         elif match := re.search(r"PRIVATE KEY-----\n(.*?)-----END", text, re.DOTALL):
             found |= {line for line in match[1].splitlines() if len(line) > 20}
     assert len(found) >= 15

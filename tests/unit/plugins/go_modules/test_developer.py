@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchkit.plugins.go_modules.access import NetrcFile
 from benchkit.plugins.go_modules.developer import (
     GO_DEVELOPER,
     DeveloperOptions,
-    GoSettings,
     ModuleProof,
     go_env_command,
     proof_document,
 )
-from benchkit.plugins.go_modules.ssh import SshKeyFile
+from benchkit.plugins.go_modules.git_server import SshKeyFile
+from benchkit.plugins.go_modules.reverse_proxy import NetrcFile
 from benchkit.services.backend import RenderRequest
 from benchkit.services.placement import Endpoint, ServicePlacement
 from benchkit.services.service import Service, ServiceFile
@@ -68,7 +67,6 @@ def test_settings_for_a_site_with_users(place: Callable[..., ServicePlacement]) 
     assert by_name(service)["netrc"].mode == 0o600
     (line,) = service.instructions
     assert line.value == "go env -w 'GONOSUMDB=mycompany.com/go,*.example/x' GOPROXY=https://10.0.0.2:8443"
-    assert service.host_settings == (GoSettings("/usr/local/go/bin/go", document(service)["settings"]),)
 
 
 def test_settings_for_an_open_site(place: Callable[..., ServicePlacement]) -> None:

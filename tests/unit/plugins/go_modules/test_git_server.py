@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from benchkit.plugins.go_modules.ssh import SshKeyFile, git_reader, repository_url
+from benchkit.plugins.go_modules.git_server import SshKeyFile, repository_url
 from benchkit.services.service import Service
 from tests.support.plugins.go_modules.git_server import SERVER
 
@@ -19,13 +19,6 @@ def test_each_reader_has_a_key_restricted_to_the_read_script(service: Service) -
     assert "PermitRootLogin no" in config
     assert "PerSourcePenalties" not in config  # OpenSSH before 9.8 would not start with it
     assert (folder / "host_key").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_given_host_key_is_used_unchanged(tmp_path: Path) -> None:
-    reader = git_reader(SERVER, "proxy", PurePosixPath(tmp_path), "ssh-ed25519 AAAA")
-    assert [file.content for file in reader.files if file.path.name == "ssh_known_hosts"] == [
-        b"[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
-    ]
 
 
 def test_a_key_is_created_once_and_not_part_of_repr(state: Path) -> None:

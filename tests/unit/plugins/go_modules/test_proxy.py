@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchkit.errors import UnsupportedError
+from benchkit.plugins.go_modules.git_server import host_key_name
 from benchkit.plugins.go_modules.proxy import ATHENS, GOPROXY, GOPROXYIO, ProxyOptions, escape_path, path_expression
-from benchkit.plugins.go_modules.ssh import host_key_name
 from benchkit.plugins.go_modules.upstream import MODULE_UPSTREAM, ModuleFile, UpstreamOptions
 from benchkit.services.backend import RenderRequest
 from benchkit.services.go_build import GoSource

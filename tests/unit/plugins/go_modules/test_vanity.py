@@ -7,7 +7,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchkit.errors import InputError
-from benchkit.plugins.go_modules.vanity import overlap
 from benchkit.scenario.read import read_experiment
 from benchkit.services.placement import ServicePlacement
 from benchkit.services.rendering import render_services
@@ -70,65 +69,17 @@ def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callabl
     assert [command.argv[-1] for command in vanity.setup_commands] == ["-check"]
 
 
-def test_a_vanity_file_of_govanityurls_is_read(tmp_path: Path, place: Callable[..., ServicePlacement]) -> None:
-    (tmp_path / "vanity.yaml").write_text(
-        "host: mycompany.com\ncache_max_age: 60\npaths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: git\n"
-        "  /old/:\n    repo: https://github.com/example/old\n"
-    )
-    start = SCENARIO.index("        imports:")
-    imports = SCENARIO[start : SCENARIO.index("load: {tool")]
-    _, vanity = services(tmp_path, place, (imports, "        file: vanity.yaml\n"))
-    assert vanity_document(vanity)["paths"] == {
-        "/go/module1": {"repo": "ssh://admin@10.0.0.9/module1", "vcs": "git"},
-        "/old/": {"repo": "https://github.com/example/old"},
-    }
-    (tmp_path / "vanity.yaml").write_text(
-        "paths:\n  /go/module1:\n    repo: ssh://admin@10.0.0.9/module1\n    vcs: cvs\n"
-    )
-    with pytest.raises(InputError) as error:
-        services(tmp_path, place, (imports, "        file: vanity.yaml\n"))
-    assert str(error.value) == (
-        f"{tmp_path}/vanity.yaml:4: paths./go/module1.vcs: found 'cvs'; allowed: 'bzr', 'fossil', 'git', 'hg' or 'svn'"
-    )
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("vcs: git}", "vcs: cvs}", "small.yaml:17: stacks.one.services.vanity.imports.paths./go/module1.vcs: found 'cvs'"),
-        ('/go/*: {repo: "vcs:{name}"}', '/go/*: {repo: "vcs:{name}"}, /go/lib-*: {repo: "vcs:{name}"}', "/go/* and /go/lib-* overlap"),
-        ('"vcs:{name}"', '"vcs:name"', "needs {name} exactly once"),
-        ("/go/*:", "/*/go:", "patterns./*/go"),
-        ("/go/old:", "go/old:", "paths.go/old"),
         ("        vcs: vcs\n", "", "small.yaml:10: stacks.one.services.vanity.vcs: is missing: vcs:elsewhere/module1 is on the stack's git server"),
         ("        vcs: vcs\n", "        vcs: other\n", "no other service 'other' in this stack"),
-        ("        imports:\n", "        file: x.yaml\n        imports:\n", "needs either file or imports"),
-        ("host: mycompany.com", "host: my company", "imports.host: found 'my company'"),
+        ("vcs: git}", "vsc: git}", "imports.paths./go/module1.vsc: no such field"),
     ],
 )  # fmt: skip
 def test_invalid_options_name_file_line_and_field(
     tmp_path: Path, place: Callable[..., ServicePlacement], old: str, new: str, expected: str
 ) -> None:
-    if "overlap" in expected:
-        new = '/go/*: {repo: "vcs:{name}"}\n            /go/lib-*: {repo: "vcs:{name}"}'
     with pytest.raises(InputError) as error:
         services(tmp_path, place, (old, new))
     assert expected in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("/go/*", "/go/lib-*", True),
-        ("/go/a*", "/go/*z", True),
-        ("/go/*", "/go/x/*", True),
-        ("/go/*", "/*", True),
-        ("/go/a*", "/go/b*", False),
-        ("/go/*a", "/go/*b", False),
-        ("/go/*", "/team/*", False),
-        ("/go/a*", "/go/b/*", False),
-        ("/go/lib-*", "/go/lib/*", False),
-    ],
-)
-def test_overlapping_patterns(one: str, other: str, *, expected: bool) -> None:
-    assert overlap(one, other) is overlap(other, one) is expected
