@@ -192,7 +192,6 @@ def plain_document(data: Mapping[str, Any], source: str) -> Document:
 
 
 def _value_at(data: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is any
-    """Return the value at a location, or `_ABSENT`."""
     for part in location:
         if isinstance(data, Mapping):
             data = data.get(part, _ABSENT)
@@ -216,7 +215,6 @@ def _composed(text: str) -> Node | None:
 
 
 def _line_of(text: str, location: Location) -> int:
-    """Return the line of the name or item at a location of YAML text, or of the last known part of the way to it."""
     node, line = _composed(text), 1
     for part in location:
         if isinstance(node, MappingNode):
@@ -232,7 +230,6 @@ def _line_of(text: str, location: Location) -> int:
 
 
 def _entry(mapping: MappingNode, name: str) -> tuple[Node, Node] | None:
-    """Return the name and value nodes of an entry, its own or one of a mapping that `<<` merges into it."""
     own = next(((key, value) for key, value in mapping.value if key.value == name), None)
     if own is not None:
         return own
@@ -246,7 +243,6 @@ def _entry(mapping: MappingNode, name: str) -> tuple[Node, Node] | None:
 
 
 def _yaml_fault(error: MarkedYAMLError) -> str:
-    """Return what is wrong with YAML text, and how to mend the faults that people make most."""
     problem = str(error.problem or error.context)
     if isinstance(error, DuplicateKeyError):
         return problem.partition(" with value")[0]
@@ -259,7 +255,6 @@ def _yaml_fault(error: MarkedYAMLError) -> str:
 
 
 def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: ANN401 - YAML is any
-    """Return pydantic's location without the parts that name union members instead of places in the document."""
     place: list[str | int] = []
     for part in detail["loc"]:
         if part == _KEY and not (isinstance(data, Mapping) and part in data):

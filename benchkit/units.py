@@ -26,7 +26,6 @@ _HOURS_SHOWN = 48
 
 
 def _or_absent(text: Callable[[float], str]) -> Callable[[float | None], str]:
-    """Wrap a formatter so that it returns `ABSENT` for absent numbers."""
 
     @functools.wraps(text)
     def shown(number: float | None) -> str:
@@ -142,7 +141,6 @@ def decimals_apart(low: float, high: float) -> int:
 
 
 def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
-    """Format a number in the largest unit in which it is at least 1 once rounded, or in the smallest unit."""
     if number == 0:
         return "0 " + next(unit for unit, factor in units if factor == 1)
     unit, factor = units[0]
@@ -157,7 +155,6 @@ def _scaled(number: float, units: Sequence[tuple[str, float]]) -> str:
 
 
 def _rounded(number: float) -> float:
-    """Round to three significant digits, or to an integer if that keeps more."""
     return float(f"{number:.3g}" if abs(number) < _WHOLE_FROM else f"{number:.0f}")
 
 

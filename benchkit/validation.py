@@ -126,7 +126,6 @@ def _adapter(kind: Any) -> TypeAdapter[str]:  # noqa: ANN401 - an annotated type
 
 
 def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | None]:  # noqa: PLR0911 - one for each kind of fault
-    """Return what is wrong, and what is allowed where the first text does not include it."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "missing":

@@ -37,8 +37,6 @@ class Clock:
     """Host minus controller."""
     uncertainty_s: float
     """Bound on the error of either offset."""
-    host_wall_offset_ns: int = 0
-    """The host's wall clock minus its monotonic clock; changes only when the wall clock is set or the host sleeps."""
 
     def to_host_ns(self, instant_s: float) -> int:
         """Convert an instant of the controller's `time.monotonic()` to the host's monotonic clock."""
@@ -61,7 +59,6 @@ def estimate(samples: Iterable[ClockExchange]) -> Clock:
         monotonic_offset_ns=round(best.host_ns - best.sent_ns - half_ns),
         wall_offset_s=(best.host_wall_ns - best.sent_wall_ns - half_ns) / 1e9,
         uncertainty_s=half_ns / 1e9,
-        host_wall_offset_ns=best.host_wall_ns - best.host_ns,
     )
 
 
@@ -71,13 +68,6 @@ def elapsed_s() -> float:
     `time.monotonic()` stops during sleep on Linux and macOS (clock_gettime(2) of both).
     """
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def controller_wall_offset_ns() -> int:
-    """Return the controller's wall clock minus `elapsed_s`; changes only when the wall clock is set."""
-    readings = [(elapsed_s(), time.time_ns(), elapsed_s()) for _ in range(3)]
-    before_s, wall_ns, after_s = min(readings, key=lambda reading: reading[2] - reading[0])
-    return wall_ns - round((before_s + after_s) / 2 * 1e9)
 
 
 def compare(read_clocks: Callable[[], Clocks]) -> Clock:

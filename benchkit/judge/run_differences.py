@@ -126,7 +126,6 @@ def setting_differences(before: Manifest, after: Manifest) -> tuple[FactDifferen
         *text_differences("benchkit", *versions),
         *_changed("build", _builds(before), _builds(after)),
         *_changed("file", _files(before), _files(after)),
-        *_changed("header", before.header_digests, after.header_digests),
     )
 
 

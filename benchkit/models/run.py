@@ -153,10 +153,6 @@ class Manifest(Stored):
     hosts: tuple[HostRecord, ...] = Field(description="empty: of an imported run, not known")
     versions: Mapping[str, str] = Field(description="of benchkit, Python, tools, backends and nginx, by name")
     controller: ControllerRecord | None = None
-    header_digests: Mapping[str, str] = Field(
-        default_factory=dict,
-        description="digests of secret header values, keyed by the controller, by header and source",
-    )
     thresholds: Mapping[str, float] = Field(default_factory=dict, description="thresholds of the checks of its trials")
     tags: Mapping[Tag, TagValue] = Field(default_factory=dict, description="what its user noted with `--tag`, by name")
     code: CodeState | None = Field(default=None, description="state of the git checkout that it was started from")

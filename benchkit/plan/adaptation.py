@@ -173,7 +173,6 @@ def _adaptations(comparison: ServerComparison, observed: ObservedBlock, reserve:
 
 
 def _load_for_slow_servers(comparison: ServerComparison, observed: ObservedBlock) -> Iterator[Adaptation]:
-    """Yield a load of fewer connections, where a busy server answers so slowly that its slices would be long."""
     rate, fewer, answers = observed.slowest_rate, comparison.connections, observed.thresholds.slice_answers
     if rate is None or slice_for(rate, fewer, answers) <= TOO_LONG_SLICE_S:
         return
@@ -185,7 +184,6 @@ def _load_for_slow_servers(comparison: ServerComparison, observed: ObservedBlock
 
 
 def _load_for_idle_servers(comparison: ServerComparison, share: float, queue: int) -> Iterator[Adaptation]:
-    """Yield a load that is more work for a server that used this share of its CPU, and has a listen queue this long."""
     connections = comparison.connections
     more = connections
     while more < MOST_CONNECTIONS and more * share / connections < 1:

@@ -86,7 +86,6 @@ def plan_design(
 
 
 def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
-    """Yield a note for each tool that cannot connect before a slice, with the share of the slice that this takes."""
     shares: dict[str, float] = {}
     for cell in cells:
         tool = cell.load.tool
@@ -118,7 +117,6 @@ def _side_by_side(
 
 
 def _reasons_not_sliced(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
-    """Yield the reasons why these cells cannot run in sliced blocks on any host."""
     if any(cell.sysctls != cells[0].sysctls for cell in cells):
         yield "its cells need different kernel settings"
     if len(cells) == 1:

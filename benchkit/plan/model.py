@@ -197,7 +197,6 @@ class RunPlan:
 
     @cached_property
     def _passes(self) -> Mapping[int, PassKind]:
-        """The pass that each of its blocks belongs to."""
         return {trial.block: kind for kind in self.observed for trial in self.planned_trials if trial.kind == kind}
 
     @cached_property

@@ -130,7 +130,6 @@ def require_roles(experiment: Experiment, inventory: Inventory) -> dict[str, tup
 
 
 def _missing_role_hint(experiment: Experiment, role: str, inventory: Inventory) -> str:
-    """Return a line to add to the inventory's file, or the commands that bring up a lab with the scenario's roles."""
     if any(host.written is not None for host in inventory.hosts):
         return f"give a host `roles: [{role}]`"
     options = (
@@ -171,7 +170,6 @@ def _plan_cells(
 def _missing_tools(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> dict[str, list[HostError]]:
-    """Return the load tools whose program load hosts lack, each with the errors for these hosts."""
     missing: dict[str, list[HostError]] = {}
     for tool in dict.fromkeys(cell.load.tool for cell in experiment.cells):
         program = get_tool(tool).required_program
@@ -225,7 +223,6 @@ def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> I
 def _quotas_not_applied(
     experiment: Experiment, roles: Roles, capabilities: Mapping[str, HostCapabilities]
 ) -> Iterator[str]:
-    """Yield a note on each host that cannot enforce the CPU quota of a role."""
     for name, role in experiment.scenario.roles.items():
         for host in roles[name] if role.quota is not None else ():
             facts = capabilities[host].facts

@@ -47,7 +47,6 @@ def _builds(cell: PlannedCell) -> Iterator[tuple[str, BuildRecord]]:
 
 
 def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:
-    """Yield a description and the hash of each file and folder of the controller that a cell uses as it is."""
     for service in cell.spec.services:
         for path in service.backend.local_files(service.options):
             yield f"{path.name} of {service.name}", content_sha256(path)

@@ -75,7 +75,6 @@ def _ports_of(part: str) -> range:
 
 
 def _ranges(ports: Sequence[int]) -> Iterator[str]:
-    """Yield sorted ports as `8080`, or `8080-8081` where they follow each other."""
     first = 0
     for index, port in enumerate(ports):
         if index + 1 < len(ports) and ports[index + 1] == port + 1:

@@ -29,10 +29,9 @@ from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
 from benchkit.run.steps.record import make_record
 from benchkit.run.steps.services import (
+    PORT_IN_USE,
     cause_outages,
     collect_logs,
-    explain_port_in_use,
-    find_port_taker,
     make_folders,
     measure_disk_usage,
     remove_folders,
@@ -123,42 +122,23 @@ def _run_steps(block: Block) -> None:
 def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
     """Run these steps of every trial; one that fails by its own fault leaves the block.
 
-    A trial whose server holds the port of another trial leaves too; the other one is prepared once more.
+    Raises HostError where a failure is no trial's fault.
     """
-    remaining = list(block.trials)
-    while remaining:
-        trial = remaining[0]
+    for trial in list(block.trials):
         try:
             for step in steps:
                 _run_logged(step, trial)
-            remaining.remove(trial)
         except (HostError, InputError) as error:
-            failed, failure = _find_fault(error, trial, block)
-            for note in _run_all(failed, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
-                failure.add_note(f"and afterwards: {note}")
-            block.trials.remove(failed)
-            block.failures[failed.trial_id] = failure
-            if failed is trial:
-                remaining.remove(trial)
-            else:
-                raise_first(_run_all(trial, TRIAL_CLEANUP))
-                trial.running_services.clear()
-
-
-def _find_fault(error: HostError | InputError, trial: Trial, block: Block) -> tuple[Trial, HostError | InputError]:
-    """Return the trial that an error of `trial` is due to, this one or another of the block, and its error.
-
-    Raises HostError where the error is no trial's fault.
-    """
-    others = [each for each in block.trials if each is not trial]
-    failed, failure = find_port_taker(error, trial, others) or (trial, error)
-    explain_port_in_use(failure, failed, others)
-    state = _host_state(failed, failure)
-    if state is not None:
-        raise state from error
-    if isinstance(failure, LostError | HostStateError) or block.hosts.unreachable():
-        raise failure
-    return failed, failure
+            if (state := _host_state(trial, error)) is not None:
+                raise state from error
+            if isinstance(error, LostError | HostStateError) or block.hosts.unreachable():
+                raise
+            if len(block.trials) > 1 and PORT_IN_USE.search(str(error)):
+                error.hint = "set `design: blocks`, which starts the servers of one cell at a time"
+            for note in _run_all(trial, (collect_logs, *TRIAL_CLEANUP, require_free_ports)):
+                error.add_note(f"and afterwards: {note}")
+            block.trials.remove(trial)
+            block.failures[trial.trial_id] = error
 
 
 def _host_state(trial: Trial, error: BaseException) -> HostStateError | None:

@@ -93,7 +93,6 @@ def find_capacity(
 
 
 def _whole(rate: float, cell: PlannedCell) -> float:
-    """Return whole requests per second, at least one for each generator."""
     return float(max(round(rate), len(cell.generators)))
 
 

@@ -209,7 +209,6 @@ def _hosts_to_keep(plan: RunPlan, cell: PlannedCell) -> list[str]:
 
 
 def _require_distinct_machines(hosts: Hosts) -> None:
-    """Raise InputError where two hosts are one machine, whose watchdog can only release one of them."""
     holders: dict[tuple[str | None, int], str] = {}
     for host in hosts:
         holder = host.changes.state().holder
@@ -225,7 +224,6 @@ def _require_distinct_machines(hosts: Hosts) -> None:
 
 
 def _one_host_hint(hosts: Hosts) -> str:
-    """Return what to change in the inventory's file, or the commands that bring up a lab of one host with all roles."""
     if any(host.spec.written is not None for host in hosts):
         return "give one host of the inventory the roles of both"
     roles = dict.fromkeys(role for host in hosts for role in host.spec.roles)

@@ -76,7 +76,6 @@ class Judge:
         )
 
     def _facts_of_trial(self, record: TrialRecord) -> Mapping[str, RecordedFacts]:
-        """Return the facts of the hosts, in a trial's block and with its cell's kernel settings."""
         in_block = self._facts_in_block.get(record.block, {})
         of_cell = self._cell_sysctls.get(record.cell_id, {})
         return {

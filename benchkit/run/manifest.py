@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_bytes, token_hex
+from secrets import token_hex
 from types import MappingProxyType
 
 from benchkit.files import shipped
@@ -18,12 +16,8 @@ from benchkit.loadtools.registry import get_tool
 from benchkit.models.run import CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.plan.model import RunPlan
 from benchkit.plan.records import cell_record, inventory_facts
-from benchkit.services.controller_files import get_or_create
 from benchkit.services.git_source import code_state
 from benchkit.version import __version__
-
-DIGEST_KEY = "header-digests"
-"""Name of the key of digests among the secrets that the controller keeps."""
 
 
 def new_run_id(prefix: str = "r") -> str:
@@ -59,7 +53,6 @@ def make_manifest(
             )
             for name in used
         ),
-        header_digests=header_digests(plan),
         versions={
             "benchkit": __version__,
             "python": platform.python_version(),
@@ -85,27 +78,6 @@ def code_of(plan: RunPlan) -> CodeState | None:
     return next((state for folder in (*own, Path.cwd()) if (state := code_state(folder)) is not None), None)
 
 
-def header_digests(plan: RunPlan) -> Mapping[str, str]:
-    """Return digests of the secret header values of a plan, by header and source, as far as they are known.
-
-    Each is keyed (HMAC, RFC 2104) with a key that never leaves this controller. A short secret could be guessed from a
-    plain or salted hash.
-    """
-    secrets = dict.fromkeys(
-        (f"{name} from {secret}", secret.reveal())
-        for cell in plan.cells
-        for name, secret in cell.spec.load.secrets
-        if secret.is_read
-    )
-    if not secrets:
-        return {}
-    key = get_or_create(DIGEST_KEY, lambda: token_bytes(32))
-    digests = {what: hmac.new(key, digestmod="sha256") for what, _ in secrets}
-    for what, value in sorted(secrets):
-        digests[what].update(hashlib.sha256(value.encode()).digest())
-    return {what: f"hmac-sha256:{digest.hexdigest()}" for what, digest in digests.items()}
-
-
 def controller_placement(plan: RunPlan, hosts: Hosts) -> ControllerRecord:
     """Return the CPUs for this process during the run: none of the servers' CPUs, where it shares their machine."""
     servers: dict[str, set[int]] = {}
@@ -125,7 +97,6 @@ def _program_versions(hosts: Hosts) -> dict[str, str]:
 
 
 def _built_tool_versions(plan: RunPlan) -> dict[str, str]:
-    """Return the versions of the load tools that benchkit builds, which are used instead of those on the hosts."""
     programs = [(each.host, get_tool(each.tool)) for cell in plan.cells for each in cell.generators]
     return {f"{host}.{tool.binary}": tool.go_program.version for host, tool in programs if tool.go_program is not None}
 

@@ -277,7 +277,6 @@ class RunRecorder:
             self.journal.record("block-ended", **decision.model_dump(exclude={"widest"}))
 
     def _require_store(self) -> None:
-        """Raise BenchkitError where the run's folder is gone, which the open journal does not notice."""
         if not self.run.is_stored():
             raise _store_lost(self.outcome)
 
@@ -335,7 +334,6 @@ def _finishing(recorder: RunRecorder) -> Iterator[None]:
 
 
 def _finish(recorder: RunRecorder, status: RunStatus) -> list[OSError]:
-    """Merge and judge what is stored, record the end of the run, and return what could not be written."""
     run, outcome = recorder.run, recorder.outcome
     errors: list[OSError] = []
     steps: tuple[Callable[[], object], ...] = (

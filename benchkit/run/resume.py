@@ -122,7 +122,6 @@ def finished_verdicts(queue: TrialQueue, recorder: RunRecorder) -> dict[PlannedT
 
 
 def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
-    """Record the end of trials whose raw files are complete although the journal lacks their end."""
     progress = read_progress(run.history())
     for trial_id in sorted(set(run.remove_partial_trials()) & progress.unresolved):
         record = run.record(trial_id)
@@ -163,7 +162,6 @@ def _failed_trials(progress: RunProgress) -> set[str]:
 
 
 def _finished(run: RunFolder, progress: RunProgress, *, retry_failed: bool) -> InputError:
-    """Return the error for a run of which nothing is left to do, with how to repeat its failed trials."""
     failed = len(_failed_trials(progress))
     hint = "`benchkit report` shows its results; start a new run for more trials"
     if failed:

@@ -214,7 +214,6 @@ def _run_batch(batch: Sequence[PlannedTrial], queue: TrialQueue, testbed: Testbe
     started_s = time.monotonic()
     results = attempt_block(batch, testbed)
     took_s = (time.monotonic() - started_s) / len(batch)
-    testbed.report_clocks()
     testbed.report_other_programs(batch[0].block, [each.row for each in results.values() if each.row is not None])
     if any(result.outcome == "interrupted" for result in results.values()):
         _repeat_block(batch, results, queue, recorder)

@@ -76,7 +76,6 @@ class TargetRates:
     def _at_capacity(
         self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan
     ) -> tuple[PlannedCell, str | None]:
-        """Return a cell at its share of the capacity, or for a calibration with the search for it."""
         if trial.kind == "calibrate":
             return with_load(cell, cell.calibrated.load), None
         searched = plan.capacity_cells[cell.cell_id]

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError, HostStateError, LostError
-from benchkit.hosts.clock import controller_wall_offset_ns, elapsed_s
+from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import FileChanges
@@ -59,7 +59,6 @@ class Testbed:
         self.recorder = recorder
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
-        self._clocks = WallClocks()
         self._cell_tuning = CellTuning(plan, hosts, recorder.journal)
         self._has_reported_programs = False
         self._blocks_with_facts: set[tuple[int, int]] = set()
@@ -73,7 +72,6 @@ class Testbed:
         """
         for host in self.hosts:
             self._report_leftovers(host.name)
-        self.report_clocks()
         are_trials_over = False
         try:
             with tuned(self.plan, self.hosts, self.recorder.journal) as outcomes:
@@ -94,7 +92,6 @@ class Testbed:
         self._confirm_restored()
 
     def _wait_out(self, step: Callable[[], None]) -> None:
-        """Run an idempotent step, and repeat it with growing pauses while a state of a host makes it fail."""
         pauses = self.retries.pauses()
         while True:
             try:
@@ -132,19 +129,6 @@ class Testbed:
                 after_s = time.monotonic() - started_s
                 self.recorder.journal.record("host-reconnected", host=name, after_s=after_s)
         return elapsed_s() - last_seen_s
-
-    def report_clocks(self) -> None:
-        """Report and record the wall clocks that were set since the last call, if their hosts have answered since."""
-        text = self._clocks.compare(
-            controller_wall_offset_ns(), {host.name: host.clock.host_wall_offset_ns for host in self.hosts}
-        )
-        if text is not None:
-            logger.info("%s", text)
-            self.recorder.journal.record("clocks-set", text=text)
-            self.recorder.add_note(
-                f"During the run, {text}. Times of day after that are off by as much, durations are not."
-            )
-            self.recorder.notify(text)
 
     def report_other_programs(self, block: int, rows: Iterable[TrialRow]) -> None:
         """Report other programs in the first block in which they used more CPU time than noisy-host allows."""
@@ -237,8 +221,6 @@ class Testbed:
             raise HostError(f"connection lost {self._reconnects[name]} times", where=name)
         before = self.hosts[name]
         host = self.hosts.reconnect(name, self._reconnect_s)
-        if host.facts.boot_id != before.facts.boot_id:
-            self._clocks.forget(name)
         used = used_programs(self.plan, host)
         readings = (inventory_facts(reading).with_programs(used) for reading in (before, host))
         changes = fact_differences(f"host {name}", *readings)
@@ -255,7 +237,6 @@ class Testbed:
         self._deploy(name)
 
     def _record_final_facts(self) -> None:
-        """Record the facts after the last block, before anything is restored."""
         self.hosts.unreachable()  # asks all at once, so that nothing waits for a dead link from here on
         for host in self.hosts:
             with suppress(LostError):  # `_confirm_restored` gets the same error
@@ -272,7 +253,6 @@ class Testbed:
             except LostError as error:
                 self.recorder.record_lost_host(host.name, str(error))
                 self.hosts.drop(host.name)
-        self.report_clocks()
 
     def _install_programs(self, only: str | None = None) -> None:
         for host, placed in install_programs(self.plan, self.hosts, only).items():
@@ -319,41 +299,3 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
             with log_step(logger, "install programs of generators", host):
                 installed[host] = deploy.place_files(hosts[host], programs)
     return installed
-
-
-MIN_STEP_S = 0.5
-"""Smallest step that is reported. Time daemons step from 0.128 s on (ntpd(8)), and on a very busy machine two readings
-of two clocks may be as far apart."""
-
-CONTROLLER = "this machine"
-
-
-class WallClocks:
-    """The wall clocks of a run's machines, as they were at the last comparison.
-
-    Times of day are off by a step from then on: the names of runs, the starts of trials. Durations, windows, leases and
-    rates come from monotonic clocks, which cannot be set.
-    """
-
-    def __init__(self) -> None:
-        self._offsets_ns: dict[str, int] = {}
-
-    def compare(self, controller_ns: int, hosts_ns: Mapping[str, int]) -> str | None:
-        """Return a clause about the clocks that were set since the last call; None where none was.
-
-        Both arguments are wall clocks less monotonic clocks, in nanoseconds. A machine that was suspended looks the
-        same, because its monotonic clock stops.
-        """
-        offsets_ns = {CONTROLLER: controller_ns, **hosts_ns}
-        steps_s = {name: (ns - self._offsets_ns.get(name, ns)) / 1e9 for name, ns in offsets_ns.items()}
-        self._offsets_ns |= offsets_ns
-        parts = [
-            f"{name} by {abs(step_s):.1f} s {'forward' if step_s > 0 else 'back'}"
-            for name, step_s in steps_s.items()
-            if abs(step_s) >= MIN_STEP_S
-        ]
-        return f"a wall clock was set, or the machine was suspended: {', '.join(parts)}" if parts else None
-
-    def forget(self, name: str) -> None:
-        """Forget the clock of a host that has rebooted: it is another one now."""
-        self._offsets_ns.pop(name, None)

@@ -179,7 +179,6 @@ class TrialQueue:
 
 
 def _contiguous_blocks(planned: Sequence[PlannedTrial]) -> frozenset[int]:
-    """Return the blocks whose trials follow each other without another block's in between."""
     places: dict[int, list[int]] = {}
     for index, trial in enumerate(planned):
         places.setdefault(trial.block, []).append(index)

@@ -53,7 +53,6 @@ def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
 
 
 def _filled_in(document: Document, levels: Mapping[str, Level]) -> Document:
-    """Return a part of a scenario with levels in place of `$name`."""
 
     def fill_in(data: Any) -> Any:  # noqa: ANN401 - YAML is any
         if isinstance(data, dict):
@@ -88,7 +87,6 @@ def typed(levels: Levels, entry: str, roles: Mapping[str, object], services: Doc
 
 
 def _typed_services(name: str, document: Document) -> Iterator[ServiceSpec | ExternalService]:
-    """Yield a service of a stack, or all services of the Compose file that it names."""
     if document.data.get("backend") != COMPOSE:
         yield _typed_service(name, document)
         return
@@ -135,7 +133,6 @@ def _service_faults(
 
 
 def _typed_load(document: Document) -> Load:
-    """Return the load of a cell with the content of the files that it names."""
     tool = document.data.get("tool")
     if isinstance(tool, str) and tool not in TOOLS:
         raise InputError(document.fault(("tool",), f"no load tool {tool!r}; {TOOLS.why_unknown(tool)}"))

@@ -73,7 +73,6 @@ def _stack_faults(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _reference_faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yield faults of `$name` in services, load, tools and tuning, and of factors that nothing refers to."""
     used = {STACK}
     services = [service for stack in scenario.stacks.values() for service in stack.services.values()]
     if any(each.get("backend") == EXTERNAL and each.get("deploy") is not None for each in services):
@@ -161,7 +160,6 @@ def _cell_faults(scenario: Scenario, cells: Sequence[Levels]) -> Iterator[Fault]
 
 
 def _named_cells(scenario: Scenario) -> Iterator[tuple[Location, Levels]]:
-    """Yield the levels by which a scenario names cells, each with its location."""
     pairs: list[tuple[Location, CellPair | None]] = [(("answer",), scenario.answer)]
     for i, claim in enumerate(scenario.claims):
         pairs += [(("claims", i, "ratio"), claim.ratio), (("claims", i, "relative_to"), claim.relative_to)]

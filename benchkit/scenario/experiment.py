@@ -93,7 +93,6 @@ def read_tunings(scenario: Scenario, document: Document) -> tuple[UsedTuning, ..
 
 
 def _tuning_names(i: int, use: TuningUse, scenario: Scenario) -> Iterator[tuple[Location, Level, Levels]]:
-    """Yield the tunings of a use by name, each with the location of the name and the level that it is applied for."""
     if use.factor is None:
         yield ("tuning", i, "profile"), use.profile, {}
         return

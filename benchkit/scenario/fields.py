@@ -133,7 +133,6 @@ def _example(field: FieldInfo, node: Schema, default: object) -> object:
 
 
 def _choices(node: Schema) -> list[object]:
-    """Return the values of a schema that allows only a few."""
     if "anyOf" in node:
         members = [_choices(member) for member in node["anyOf"] if member.get("type") != "null"]
         return [choice for choices in members for choice in choices] if all(members) else []
@@ -188,7 +187,6 @@ def as_text(value: object) -> str:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - types of any form
-    """Return the model in the type of a field, of its values or of its items."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for each in get_args(annotation) if (model := _model_in(each)) is not None), None)

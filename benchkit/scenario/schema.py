@@ -134,7 +134,6 @@ def _schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], S
 
 
 def _used(schema: Schema, defs: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Return the definitions that a schema refers to, and those that these refer to."""
     used: dict[str, Schema] = {}
     remaining: list[Any] = [schema]
     while remaining:
@@ -154,7 +153,6 @@ def _name(reference: Schema) -> str:
 
 
 def _service(options: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a service, whose backend decides on its options."""
 
     def case(condition: Schema, then: Schema) -> Schema:
         return {"if": {"required": ["backend"], "properties": {"backend": condition}}, "then": then}
@@ -176,7 +174,6 @@ def _annotations(schema: Schema) -> Schema:
 
 
 def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    """Return a part of a schema without generated titles, in terms of draft 7, with all names of mappings checked."""
     if isinstance(node, list):
         return [_plain(item) for item in node]
     if not isinstance(node, dict):
@@ -191,7 +188,6 @@ def _plain(node: Any) -> Any:  # noqa: ANN401 - any part of a schema
 
 
 def _with_references(schema: Schema) -> Schema:
-    """Return a definition in which every value may also be the level of a factor."""
     if "$ref" in schema or "const" in schema:
         return dict(schema)
     changed = dict(schema)

@@ -158,7 +158,6 @@ def _run_hook(trial: Trial, server: ExternalService, hook: HookOptions, timeout_
 
 
 def _run_here(argv: tuple[str, ...], environment: Mapping[str, str], timeout_s: float) -> str | None:
-    """Run a hook on this machine, in a session of its own that is killed where it does not end."""
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(

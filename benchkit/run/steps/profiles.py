@@ -96,7 +96,6 @@ def stop_captures(trial: Trial) -> None:
 
 
 def _perf_map_services(trial: Trial) -> list[Service]:
-    """Return the services that write maps for perf in this trial, also those that have not started."""
     return [service for service in trial.cell.services if trial.profile is not None and writes_perf_map(service)]
 
 

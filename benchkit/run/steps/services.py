@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import PortOwner, ProcessSpec, ToFile
+from benchkit.agent.operations import ProcessSpec, ToFile
 from benchkit.errors import (
     HostError,
     HostStateError,
@@ -20,7 +20,6 @@ from benchkit.errors import (
 )
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.sockets import PortTakenError
 from benchkit.run.steps.state import Trial
 from benchkit.services import deploy
 from benchkit.services.deploy import RunningService
@@ -76,60 +75,6 @@ def start_services(trial: Trial) -> None:
             except ServiceError:
                 deploy.require_ports_free(host, [service])  # since the trial started, something may have taken its port
                 raise
-
-
-def find_port_taker(
-    error: BaseException, trial: Trial, others: Sequence[Trial] = ()
-) -> tuple[Trial, ServiceError] | None:
-    """Return the trial with a server on a port that a server of `trial` needs, and the error of that server.
-
-    None where another program has the port, which may pass. `others` are the trials whose servers are up too.
-    """
-    if not isinstance(error, PortTakenError):
-        return None
-    owners = {owner.pid: owner for owner in error.owners if owner.pid is not None}
-    for taker in (trial, *others):
-        for host, services in taker.services_by_host():
-            for running in services if host.name == error.where else ():
-                for pid in owners.keys() & set(host.processes.running_members(running.process)):
-                    return taker, _taker_error(running.service, taker, owners[pid], trial)
-    return None
-
-
-def _taker_error(service: Service, taker: Trial, owner: PortOwner, trial: Trial) -> ServiceError:
-    is_beside = taker is not trial
-    needing = next((each.name for each in trial.cell.services if each.endpoint.port == owner.port), "another service")
-    name, needed_by = f"{service.name} ({service.backend})", needing
-    if is_beside:
-        name, needed_by = f"{name} of {taker.cell.cell_id}", f"{needing} of {trial.cell.cell_id}"
-    return ServiceError(
-        f"{name} has port {owner.port}, which {needed_by} needs",
-        where=service.host,
-        why=str(owner),
-        hint=_own_port_hint(service, is_beside=is_beside),
-    )
-
-
-def explain_port_in_use(error: BaseException, trial: Trial, others: Iterable[Trial] = ()) -> None:
-    """Add the ports of the servers that are up to the error of a server that ended because a port was in use."""
-    if not isinstance(error, ServiceError) or PORT_IN_USE.search(str(error)) is None:
-        return
-    up = [(each.service, up_trial) for up_trial in (trial, *others) for each in up_trial.running_services]
-    ports = [
-        f"port {service.endpoint.port} belongs to {service.name}"
-        + (f" of {up_trial.cell.cell_id}" if up_trial is not trial else "")
-        for service, up_trial in up
-        if service.host == error.where and service.endpoint.port is not None
-    ]
-    started = len(trial.running_services)
-    if ports and started < len(trial.cell.services):
-        hint = _own_port_hint(trial.cell.services[started], is_beside=any(each is not trial for _, each in up))
-        error.hint = f"{', '.join(ports)}; {hint}"
-
-
-def _own_port_hint(service: Service, *, is_beside: bool) -> str:
-    hint = f"let {service.name} listen on {service.endpoint.authority} alone"
-    return f"{hint}, or set `design: blocks`, which starts the servers of one cell at a time" if is_beside else hint
 
 
 def cause_outages(trial: Trial) -> None:

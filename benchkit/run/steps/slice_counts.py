@@ -127,7 +127,6 @@ def _loops(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[
 
 
 def _accept_queues(block: Block, trial: Trial, blocks: Mapping[str, BlockTelemetry]) -> list[int | None]:
-    """Return the connections that waited for the trial's services at the start of the slice after each of its own."""
     places = [place for place, turn in enumerate(block.turns) if turn.cell_id == trial.cell.cell_id]
     totals: list[int | None] = [None] * len(places)
     for each in trial.running_services:
@@ -144,7 +143,6 @@ def _accept_queues(block: Block, trial: Trial, blocks: Mapping[str, BlockTelemet
 
 
 def _time_wait(trial: Trial, blocks: Mapping[str, BlockTelemetry], windows: Mapping[str, Windows]) -> list[int | None]:
-    """Return the sockets in TIME_WAIT on the hosts of the trial's services at the start of each slice."""
     names = list(dict.fromkeys(each.service.host for each in trial.running_services))
     columns = [blocks[name].first_in((None, "tcp_sockets", "time_wait"), windows[name]) for name in names]
     return [

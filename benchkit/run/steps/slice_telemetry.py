@@ -129,7 +129,6 @@ def _own_sparse(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tup
 
 
 def _own_states(series: SampleSeries, windows: Sequence[tuple[int, int]]) -> tuple[Integers, Reals]:
-    """Return the states that were sampled within the slices, at the time of the trial."""
     t_ns, values = _arrays(series)
     starts = np.asarray([start for start, _ in windows], dtype=np.int64)
     lengths = np.asarray([end - start for start, end in windows], dtype=np.int64)

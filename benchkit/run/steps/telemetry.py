@@ -95,7 +95,6 @@ def schedule_samples(block: Block) -> None:
 
 
 def _expensive_s(block: Block, trial: Trial) -> Sequence[float]:
-    """Return when the expensive samples of a trial are taken, from the start of the first turn."""
     own = block.turns_of(trial)
     if block.slice_s is not None:
         places = dict.fromkeys(int(share * len(own)) for share in SAMPLE_SHARES)

@@ -86,12 +86,6 @@ def watched_processes() -> Iterator[Seen]:
 
 
 @pytest.fixture
-def environment(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """Environment with a folder of its own for the key of digests."""
-    return environment | {"XDG_STATE_HOME": str(tmp_path / "state")}
-
-
-@pytest.fixture
 def scenario(tmp_path: Path) -> Callable[..., Path]:
     """Write a scenario of one server, which needs the header, and a factor of load tools."""
     shutil.copy(SERVER, tmp_path)
@@ -143,7 +137,6 @@ def test_no_tool_leaves_a_secret_anywhere(
         assert on_host(lab, host.name, kept) == ""
     manifest = json.loads((store / "runs" / run / "manifest.json").read_text())
     assert manifest["scenario"]["load"]["headers"] == {"Authorization": {"env": "TOKEN"}}
-    assert list(manifest["header_digests"]) == ["Authorization from {env: TOKEN}"]
     private = [each for each in store.rglob("*.json") if each.name in {"manifest.json", "trial.json"}]
     assert {each.stat().st_mode & 0o777 for each in private} == {0o600}
 
@@ -167,9 +160,6 @@ def test_a_secret_in_clear_is_masked_and_has_to_be_given_again_to_resume(
     resume = ("run", "--resume", "latest", "--lab", lab.name)
     unset = cli(*resume)
     assert (unset.code, "load.headers.Authorization: {env: AUTHORIZATION}: this environment" in unset.err) == (2, True)
-    environment["AUTHORIZATION"] = "Bearer another-one"
-    changed = cli(*resume)
-    assert (changed.code, "header: Authorization from {env: AUTHORIZATION} was hmac" in changed.err) == (2, True)
     environment["AUTHORIZATION"] = VALUE
     resumed = cli(*resume)
     assert resumed.code == 0, resumed.err
