@@ -21,11 +21,11 @@ from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import RunComparison, answer_of_run, compare_cells
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_run_data
-from benchkit.comparison.server_results import MeasuredServer, ServerResult, has_answer, measure_server, server_results
+from benchkit.comparison.server_results import ServerResult, has_answer, server_results
 from benchkit.comparison.texts import outcome as outcome_text
 from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
 from benchkit.models.design import explain, until_of
-from benchkit.models.metrics import PERCENTILES, RPS, metric_named
+from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS, metric_named
 from benchkit.report.pages.report_files import write_report
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
@@ -182,9 +182,9 @@ def results_table(results: Sequence[ServerResult]) -> Table:
     table.add_column("verdict", no_wrap=True, overflow="ellipsis")
     for result in results:
         texts = {
-            "rps": units.rate(result.rps),
-            "latency_p99_s": units.seconds(result.latency_p99_s),
-            "server_cpu_s_per_request": units.seconds(result.server_cpu_s_per_request),
+            RPS: units.rate(result.rps),
+            P99: units.seconds(result.latency.get(P99)),
+            CPU: units.seconds(result.server_cpu_s_per_request),
         }
         rate, *costs = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
         # Problems come first, as they decide if the row can be believed.
@@ -196,7 +196,7 @@ def results_table(results: Sequence[ServerResult]) -> Table:
             *costs,
             verdict,
         )
-    if any(result.unusable for result in results):
+    if any({RPS, P99, CPU}.intersection(result.unusable) for result in results):
         table.caption = UNUSABLE
         table.caption_justify = "left"
     return table
@@ -209,13 +209,12 @@ def print_comparison(
     say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
     results, answer = server_results(data), answer_of_run(data)
-    alone = measure_server(data) if len(data.manifest.cells) == 1 else None
+    alone = results[0] if len(data.manifest.cells) == 1 else None
     is_interrupted = outcome.status == "interrupted"  # then there is no report, which takes seconds
     if json:
         document = {
             **outcome_document(outcome, store),
             "servers": results,
-            **({} if alone is None else {"measured": alone}),
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
             "report": None if is_interrupted else write_run_report(outcome, store),
             "scenario": save,
@@ -275,12 +274,12 @@ def _print_places(outcome: RunOutcome, store: Store, save: Path | None, *, has_r
         print(f"scenario  {save}")
 
 
-def _measured_table(server: MeasuredServer) -> Table:
+def _measured_table(server: ServerResult) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_row("server", Text(server.label))
     table.add_row("RPS", units.rate(server.rps))
     for name, metric in PERCENTILES.items():
-        if (latency_s := server.latency[name]) is not None:
+        if (latency_s := server.latency.get(name)) is not None:
             table.add_row(metric.title, units.seconds(latency_s))
     table.add_row("CPU per request", units.seconds(server.server_cpu_s_per_request))
     table.add_row("trials", server.verdicts.text)

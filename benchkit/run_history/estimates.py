@@ -1,7 +1,6 @@
 """Estimates of the runs of a scenario: ratios to the baseline within each run, and the values themselves.
 
-They are kept in a file of the store, which may be deleted. Those of a run whose trials or manifest changed since are
-computed again. Each comes with the conditions of its run, hosts and settings: only these and the code change results.
+Each comes with the conditions of its run, hosts and settings: only these and the code change results.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from pydantic import ValidationError
 
 from benchkit.comparison.ratios import block_ratios, sequential_ratios
+from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.errors import InputError
-from benchkit.files import read_regular
 from benchkit.judge.run_differences import (
     FactDifference,
     compared_settings,
@@ -35,12 +30,8 @@ from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
 from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
 from benchkit.stats.inference import MIN_BLOCKS, serial_inflation, t_quantile
 from benchkit.stats.samples import Samples, describe_exclusions, take_samples
-from benchkit.store.durable_files import file_states, make_folders, write_atomically
 from benchkit.store.row_builders import flatten_facts
 from benchkit.store.store import Store
-
-if TYPE_CHECKING:
-    from benchkit.comparison.runs.run_data import RunData
 
 logger = logging.getLogger(__name__)
 
@@ -137,52 +128,24 @@ class RunEstimates(Frozen):
     estimates: tuple[Estimate, ...]
 
 
-class _StoredEstimates(Frozen):
-    state: str
-    run: RunEstimates
-
-
 def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimates]:
     """Return the estimates of all runs of a scenario with a finished trial, oldest first; running ones are omitted.
 
     A damaged run is omitted with a warning.
     """
-    from benchkit.comparison.runs.run_data import read_run_data  # noqa: PLC0415 - pandas, which kept estimates do not need
-
-    file = store.history_file(scenario, metric)
-    kept = {each.run.run_id: each for each in _read(file)}
-    current: dict[str, _StoredEstimates] = {}
-    for (_, run_id), files in store.parts("trials", scenario=scenario).items():
+    found = []
+    for _, run_id in store.parts("trials", scenario=scenario):
         if not store.has(run_id):
             continue
         folder = store.folder(run_id)
-        state = file_states([*files, folder.manifest_file])
-        if run_id in kept and kept[run_id].state == state:
-            current[run_id] = kept[run_id]
-            continue
         try:
             data = read_run_data(store, folder)
         except InputError as error:
             logger.warning("%s is omitted: %s", run_id, error)
             continue
         if data.manifest.status != "running" or not folder.is_locked():
-            current[run_id] = _StoredEstimates(state=state, run=estimates_of(data, metric))
-    if current != kept:
-        content = b"".join(each.model_dump_json().encode() + b"\n" for each in current.values())
-        try:
-            make_folders(file.parent)
-            write_atomically(file, content)
-        except OSError as error:  # a store that cannot be written: they are computed again the next time
-            logger.info("cannot keep the estimates in %s: %s", file, error.strerror)
-    return sorted((each.run for each in current.values()), key=lambda run: (run.started_at, run.run_id))
-
-
-def _read(file: Path) -> list[_StoredEstimates]:
-    """Return what the file has; nothing where it cannot be read, or where another version of benchkit wrote it."""
-    try:
-        return [_StoredEstimates.model_validate_json(line) for line in read_regular(file).splitlines()]
-    except (OSError, ValidationError):
-        return []
+            found.append(estimates_of(data, metric))
+    return sorted(found, key=lambda run: (run.started_at, run.run_id))
 
 
 def estimates_of(data: RunData, metric: str) -> RunEstimates:

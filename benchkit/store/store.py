@@ -2,7 +2,6 @@
 
     runs/<run_id>/manifest.json, journal.jsonl, run.log, raw/<trial_id>/…
     tables/<table>/scenario=<name>/run_id=<id>/*.parquet
-    compact/history/<scenario>/<metric>.jsonl              estimates of runs, see `benchkit.run_history.estimates`
 
 A file or a trial's folder appears complete or not at all: it is written under another name, synced, then renamed.
 """
@@ -217,10 +216,6 @@ class Store:
             wanted = [run_id for _, run_id in self.partitions(table, runs, scenario)]
             self._remote.fetch(wanted, lambda path: path.startswith(f"tables/{table}/"))
         return table_files(self.path, table, runs, scenario)
-
-    def history_file(self, scenario: str, metric: str) -> Path:
-        """Return the file with the estimates of a metric of all runs of a scenario."""
-        return self.path / "compact" / "history" / scenario / f"{metric}.jsonl"
 
 
 def open_store(option: str | Path | Store | None = None, *, must_exist: bool = False) -> Store:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -24,15 +23,13 @@ from benchkit.models.metrics import METRICS, metric_column
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.planner import draft_plan
 from benchkit.plugins.bisect.search import (
-    BisectionRecord,
     Compared,
+    Search,
     SearchStep,
-    continue_search,
     count_steps,
-    save_bisection,
+    run_search,
     step_error_rate,
 )
-from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import RunOptions
 from benchkit.scenario.experiment import Experiment
@@ -51,33 +48,33 @@ STEP_PRECISION = 0.001
 """Reach of an interval at which a step ends, even if the threshold is within it."""
 
 
-def commit_fields(record: BisectionRecord, commits: Sequence[str], comparison: ServerComparison) -> Fields:
+def commit_fields(search: Search, commits: Sequence[str], comparison: ServerComparison) -> Fields:
     """Return the scenario with these commits as levels of a factor, the first of them the baseline.
 
     The time of a step is divided among two at most: more commits are only built together, never compared.
     """
-    fields = compare_refs(record.build, record.run, commits[:2], record.repository, comparison)
-    title = f"Search for the commit that made {record.metric} worse"
+    fields = compare_refs(search.build, search.run, commits[:2], search.repository, comparison)
+    title = f"Search for the commit that made {search.metric} worse"
     return {**fields, "name": SCENARIO_NAME, "title": title, "factors": {"ref": list(commits)}}
 
 
-def step_fields(record: BisectionRecord, commit: str, *, threshold: float | None, error_rate: float) -> Fields:
+def step_fields(search: Search, commit: str, *, threshold: float | None, error_rate: float) -> Fields:
     """Return the scenario that compares a commit with the good end until their ratio is decided.
 
     The ratio is decided once its interval at this error rate excludes the threshold. Without a threshold, the interval
     must be as narrow as the precision of the search.
     """
-    comparison = record.comparison
+    comparison = search.comparison
     until = StopCondition(
         precision=comparison.precision if threshold is None else STEP_PRECISION,
-        metrics=(record.metric,),
+        metrics=(search.metric,),
         min_blocks=MIN_BLOCKS,
         excludes=threshold,
         alpha=error_rate,
         budget_s=comparison.budget_s,
     )
     return {
-        **commit_fields(record, (record.good.commit, commit), comparison),
+        **commit_fields(search, (search.good.commit, commit), comparison),
         **comparison.times(2, USUAL_BLOCKS),
         "blocks": MAX_BLOCKS,
         "until": until.model_dump(mode="json", exclude_none=True),
@@ -87,29 +84,29 @@ def step_fields(record: BisectionRecord, commit: str, *, threshold: float | None
 class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.plugins.bisect.search.Compare`."""
 
-    def __init__(self, record: BisectionRecord, inventory: Inventory, store: Store) -> None:
+    def __init__(self, search: Search, inventory: Inventory, store: Store) -> None:
         """Take the search; `calibrate` first adapts its load."""
-        self.record = record
+        self.search = search
         self._inventory = inventory
         self._store = store
 
-    def calibrate(self, *, quiet: bool) -> BisectionRecord:
+    def calibrate(self, *, quiet: bool) -> Search:
         """Return the search with a load at which the load tool is not the limit for either end.
 
         Raises BenchkitError where an end does not build, HostError where one does not run.
         """
-        record = self.record
-        ends = (record.good.commit, record.commits[-1].commit)
+        search = self.search
+        ends = (search.good.commit, search.commits[-1].commit)
         bad = self._build(ends)[-1]
         if bad.unsupported is not None:
             raise BenchkitError("the bad end does not build", where=ends[1][:12], why=bad.unsupported)
         if bad.same_as is None:
-            make_fields = partial(commit_fields, record, ends)
+            make_fields = partial(commit_fields, search, ends)
             found = calibrate(
-                make_fields, record.comparison, self._inventory, self._store, settings=record.settings, quiet=quiet
+                make_fields, search.comparison, self._inventory, self._store, settings=search.settings, quiet=quiet
             )
-            self.record = record.model_copy(update={"comparison": replace(found, spent_s=0.0)})
-        return self.record
+            self.search = search.model_copy(update={"comparison": replace(found, spent_s=0.0)})
+        return self.search
 
     def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
         """Build a commit, start it once, and compare it with the good end.
@@ -126,15 +123,15 @@ class CommitComparison:
             )
         if threshold is not None and (failures := self._short_trial(commit)):
             why = "; ".join(failures.values())
-            if self._short_trial(self.record.good.commit):
+            if self._short_trial(self.search.good.commit):
                 raise HostError("the good end does not run any more", why=why)
             return Compared(reason=why)
-        level = min(step_error_rate(len(self.record.commits)), ALPHA_PER_LOOK)
-        fields = step_fields(self.record, commit, threshold=threshold, error_rate=level)
-        outcome = self._run(experiment_of(fields, self.record.settings))
+        level = min(step_error_rate(len(self.search.commits)), ALPHA_PER_LOOK)
+        fields = step_fields(self.search, commit, threshold=threshold, error_rate=level)
+        outcome = self._run(experiment_of(fields, self.search.settings))
         data = read_run_data(self._store, outcome.run)
         cell_id = next(cell.cell_id for cell in data.manifest.cells if cell.levels["ref"] == commit)
-        ratios = compare_cells(data, [self.record.metric]).ratios
+        ratios = compare_cells(data, [self.search.metric]).ratios
         ratio = next((ratio for ratio in ratios if ratio.cell_id == cell_id), None)
         if ratio is None or ratio.ratio is None:
             reasons = [*outcome.failures.values(), *([ratio.reason] if ratio is not None and ratio.reason else [])]
@@ -146,7 +143,7 @@ class CommitComparison:
 
         The cell of one that does not build is unsupported. Raises BenchkitError where the good end does not build.
         """
-        experiment = calibration_of(commit_fields(self.record, commits, self.record.comparison), self.record.settings)
+        experiment = calibration_of(commit_fields(self.search, commits, self.search.comparison), self.search.settings)
         with connect_all(self._inventory) as hosts:
             plan, errors = draft_plan(experiment, hosts)
         good = plan.cells[0]
@@ -157,8 +154,8 @@ class CommitComparison:
 
     def _short_trial(self, commit: str) -> Mapping[str, str]:
         """Run a short trial of a commit, and return why it failed, by trial."""
-        fields = commit_fields(self.record, (commit,), self.record.comparison)
-        return self._run(calibration_of(fields, self.record.settings)).failures
+        fields = commit_fields(self.search, (commit,), self.search.comparison)
+        return self._run(calibration_of(fields, self.search.settings)).failures
 
     def _run(self, experiment: Experiment) -> RunOutcome:
         """Run a scenario. Raises HostError where a host is lost or not restored."""
@@ -170,10 +167,10 @@ class CommitComparison:
         return outcome
 
 
-def new_record(
+def new_search(
     good: str, bad: str, *, build: str, run: str, metric: str, comparison: ServerComparison, settings: Sequence[str]
-) -> BisectionRecord:
-    """Return the record of a new search in the repository of the present folder. Raises InputError."""
+) -> Search:
+    """Return a search in the repository of the present folder. Raises InputError for mistakes in its scenario, too."""
     metric = metric_column(metric)
     if metric not in METRICS or METRICS[metric].better is None:
         known = ", ".join(name for name, column in METRICS.items() if column.better is not None)
@@ -181,9 +178,7 @@ def new_record(
             f"{metric!r} is no column of `trials` with a better direction", where="--metric", why=f"they are: {known}"
         )
     start, commits = commits_between(Path.cwd(), good, bad)
-    return BisectionRecord(
-        bisection_id=new_run_id("b"),
-        started_at=datetime.now(UTC),
+    search = Search(
         repository=str(Path.cwd()),
         good=start,
         commits=commits,
@@ -193,46 +188,25 @@ def new_record(
         comparison=comparison,
         settings=tuple(settings),
     )
+    experiment_of(step_fields(search, commits[-1].commit, threshold=None, error_rate=0.01), search.settings)
+    return search
 
 
-def require_valid(record: BisectionRecord) -> None:
-    """Find mistakes in the scenario of a step, before a lab is started. Raises InputError."""
-    fields = step_fields(record, record.commits[-1].commit, threshold=None, error_rate=0.01)
-    experiment_of(fields, record.settings)
+def bisect_commits(search: Search, inventory: Inventory, store: Store, *, quiet: bool) -> Search:
+    """Run a search on the hosts of an inventory, with a line for each step unless `quiet`."""
+    notify: Callable[[str], None] = (lambda _: None) if quiet else say
+    steps = units.counted(count_steps(len(search.commits)), "comparison")
+    most = units.duration(search.comparison.budget_s)
+    notify(f"{units.counted(len(search.commits), 'commit')}: about {steps} of at most {most}")
+    compare = CommitComparison(search, inventory, store)
+    return run_search(compare.calibrate(quiet=quiet), compare, lambda state: notify(_progress_line(state)))
 
 
-def run_search(record: BisectionRecord, inventory: Inventory, store: Store, *, quiet: bool) -> BisectionRecord:
-    """Run and store the remaining steps; an interruption or an error says how to continue."""
-
-    def save(state: BisectionRecord) -> None:
-        save_bisection(store.path, state)
-        if not quiet:
-            say(_progress_line(state))
-
-    how_to_continue = f"continue the search with `benchkit bisect --resume {record.bisection_id}`"
-    save_bisection(store.path, record)
-    compare = CommitComparison(record, inventory, store)
-    try:
-        if record.end is None:
-            if not quiet:
-                steps = units.counted(count_steps(len(record.commits)), "comparison")
-                most = units.duration(record.comparison.budget_s)
-                say(f"{units.counted(len(record.commits), 'commit')}: about {steps} of at most {most}")
-            record = compare.calibrate(quiet=quiet)
-        return continue_search(record, compare, save)
-    except KeyboardInterrupt:
-        say(how_to_continue)
-        raise
-    except BenchkitError as error:
-        error.add_note(how_to_continue)
-        raise
-
-
-def _progress_line(record: BisectionRecord) -> str:
-    steps: tuple[SearchStep, ...] = (*([record.end] if record.end is not None else []), *record.steps)
+def _progress_line(search: Search) -> str:
+    steps: tuple[SearchStep, ...] = (*([search.end] if search.end is not None else []), *search.steps)
     skipped = sum(step.judgement == "skipped" for step in steps)
-    total = max(len(steps), count_steps(len(record.commits)) + skipped)
+    total = max(len(steps), count_steps(len(search.commits)) + skipped)
     result = textwrap.shorten(str(steps[-1]), REASON_WIDTH, placeholder=" …")
-    if record.end is not None and record.end.judgement == "bad":
-        result += f"; {units.counted(len(record.suspects), 'suspect')}"
-    return f"{len(steps)} of about {total}: {record.titled(steps[-1].commit)}: {result}"
+    if search.end is not None and search.end.judgement == "bad":
+        result += f"; {units.counted(len(search.suspects), 'suspect')}"
+    return f"{len(steps)} of about {total}: {search.titled(steps[-1].commit)}: {result}"

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from benchkit.cli import options
 
-if TYPE_CHECKING:
-    from benchkit.plugins.bisect.search import BisectionRecord
-
-OF_THE_HOSTS = frozenset({"resume", "inventory", "lab", "store", "quiet", "json"})
-"""Options that a resumed search may change, as they do not define the search."""
-
 
 def bisect(
-    context: typer.Context,
-    good: Annotated[
-        str | None, typer.Argument(metavar="GOOD", help="Git ref of the fast version.", show_default=False)
-    ] = None,
-    bad: Annotated[
-        str | None, typer.Argument(metavar="BAD", help="Git ref of the slow version, a descendant.", show_default=False)
-    ] = None,
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="Git ref of the fast version.")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="Git ref of the slow version, a descendant.")],
     *,
     build: options.BuildCommand = None,
     run: options.BuiltCommand = None,
@@ -57,10 +46,6 @@ def bisect(
             help="How far the interval of the bad end may reach to either side when it is judged.",
         ),
     ] = 0.025,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Continue an interrupted search; `latest` is the newest.", show_default=False),
-    ] = None,
     settings: options.Set = None,
     inventory: options.InventoryFileOrOwnLab = None,
     lab: options.LabNameOrOwnLab = None,
@@ -74,70 +59,38 @@ def bisect(
     side of the threshold half-way between the two, or its time is spent. A commit that does not build or start is
     skipped. Without -i or --lab, servers and load tool share the only host of a lab of its own.
     """
-    from dataclasses import replace
-
     from benchkit.cli.calibration import fixed_fields
     from benchkit.cli.choices import hosts_for, place_of, read_requests
-    from benchkit.cli.console import signals_interrupt
-    from benchkit.plugins.bisect.bisection import new_record, require_valid, run_search
-    from benchkit.plugins.bisect.search import read_bisection
+    from benchkit.cli.console import print_json, signals_interrupt
+    from benchkit.plugins.bisect.bisection import bisect_commits, new_search
+    from benchkit.plugins.bisect.search import answer_of
     from benchkit.scenario.versus import DEFAULT_CONNECTIONS, ServerComparison, default_tool
     from benchkit.store.store import Store, store_path
 
+    if build is None or run is None:
+        raise typer.BadParameter("name --build and --run", param_hint="--build")
+    requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
+    comparison = ServerComparison(
+        requests=requests,
+        tool=tool or default_tool(requests),
+        connections=connections or DEFAULT_CONNECTIONS,
+        budget_s=duration,
+        precision=precision,
+        ready_within_s=ready_within,
+        fixed=fixed_fields(tool, connections),
+        **{**place_of([], inventory, lab), "cwd": None},
+    )
+    search = new_search(good, bad, build=build, run=run, metric=metric, comparison=comparison, settings=settings or ())
     stored_in = Store(store_path(store))
-    place = {**place_of([], inventory, lab), "cwd": None}
-    if resume is not None:
-        _refuse_changes(context)
-        record = read_bisection(stored_in.path, resume)
-        record = record.model_copy(update={"comparison": replace(record.comparison, **place)})
-    else:
-        if good is None or bad is None or build is None or run is None:
-            raise typer.BadParameter("name GOOD and BAD, --build and --run, or a search with --resume")
-        requests = read_requests(request, path=path, method=method, body=body, headers=header, headers_env=header_env)
-        comparison = ServerComparison(
-            requests=requests,
-            tool=tool or default_tool(requests),
-            connections=connections or DEFAULT_CONNECTIONS,
-            budget_s=duration,
-            precision=precision,
-            ready_within_s=ready_within,
-            fixed=fixed_fields(tool, connections),
-            **place,
-        )
-        record = new_record(
-            good, bad, build=build, run=run, metric=metric, comparison=comparison, settings=settings or ()
-        )
-    if record.end is None or record.next_commit is not None:
-        require_valid(record)
-        with (
-            signals_interrupt(),  # before the lab is started: a signal at any later time removes it
-            hosts_for("bisect", (), inventory, lab, quiet=quiet) as hosts,
-        ):
-            record = run_search(record, hosts, stored_in, quiet=quiet)
-    _print_answer(record, json=json)
-
-
-def _refuse_changes(context: typer.Context) -> None:
-    from benchkit.errors import InputError
-
-    given = [
-        name
-        for name in context.params
-        if name not in OF_THE_HOSTS and (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
-    ]
-    if given:
-        raise InputError(f"{', '.join(given)} cannot be changed in a resumed search", where="--resume")
-
-
-def _print_answer(record: BisectionRecord, *, json: bool) -> None:
-    from benchkit.cli.console import print_json
-    from benchkit.plugins.bisect.search import answer_of
-
-    answer = answer_of(record)
+    with (
+        signals_interrupt(),  # before the lab is started: a signal at any later time removes it
+        hosts_for("bisect", (), inventory, lab, quiet=quiet) as hosts,
+    ):
+        search = bisect_commits(search, hosts, stored_in, quiet=quiet)
+    answer = answer_of(search)
     if json:
-        print_json({"search": record, "answer": answer})
+        print_json({"search": search, "answer": answer})
         return
-    for sentence in answer.sentences:
-        print(sentence)
-    runs = [step.run_id for step in (record.end, *record.steps) if step is not None and step.run_id is not None]
-    print(f"\nsearch    {record.bisection_id}\nruns      {' '.join(runs) or '-'}")
+    print(*answer.sentences, sep="\n")
+    runs = [step.run_id for step in (search.end, *search.steps) if step is not None and step.run_id is not None]
+    print(f"\nruns      {' '.join(runs) or '-'}")

@@ -1,10 +1,10 @@
-"""The search for the commit that made a server slower, among noisy measurements, and its stored record.
+"""The search for the commit that made a server slower, among noisy measurements. Pure.
 
 Every step compares a commit with the good end, in blocks that have both. It ends when the interval of their ratio lies
 on one side of a threshold. The threshold is half-way, on a logarithmic scale, between no change and the change of the
 bad end. This is a sequential classification between two known means (Wald, Sequential Analysis, 1947, ch. 7), with t
 intervals because the noise is not known. The error rate of the search is divided among its steps (Bonferroni), whose
-number is known. The record is `<store>/bisections/<id>.json`.
+number is known.
 """
 
 from __future__ import annotations
@@ -12,28 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
-from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.errors import BenchkitError, InputError
-from benchkit.files import read_regular
+from benchkit.errors import BenchkitError
 from benchkit.models.base import Frozen
 from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.metrics import metric_named
 from benchkit.models.run import RunId
 from benchkit.scenario.versus import ServerComparison
 from benchkit.services.git_source import Commit
-from benchkit.store.durable_files import PRIVATE, make_folders, write_atomically
-from benchkit.validation import first_fault
 
 ERROR_RATE = 0.05
 """Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
-FOLDER = "bisections"
-_ID: TypeAdapter[str] = TypeAdapter(RunId)
 
 StepJudgement = Literal["good", "bad", "undecided", "skipped"]
 """Undecided is the bad end alone: of other commits the ratio itself decides where the interval does not."""
@@ -66,11 +60,9 @@ class SearchStep(Frozen):
         return f"ratio {units.ratio(self.ratio)}{interval}, {judgement}"
 
 
-class BisectionRecord(Frozen):
+class Search(Frozen):
     """A search: what is searched, how each commit is built, started and loaded, and the steps so far."""
 
-    bisection_id: RunId
-    started_at: AwareDatetime
     repository: str
     good: Commit
     commits: tuple[Commit, ...] = Field(description="after the good end, oldest first; the last is the bad end")
@@ -116,31 +108,6 @@ class BisectionRecord(Frozen):
         """Return the beginning of a commit with its subject."""
         subject = next(each.subject for each in self.commits if each.commit == commit)
         return f"{commit[:12]} ({subject})"
-
-
-def save_bisection(store: Path, record: BisectionRecord) -> None:
-    """Write the record of a search, in place of an earlier state of it. Raises OSError."""
-    make_folders(store / FOLDER)
-    path = store / FOLDER / f"{record.bisection_id}.json"
-    write_atomically(path, record.model_dump_json(indent=2).encode(), PRIVATE)
-
-
-def read_bisection(store: Path, name: str) -> BisectionRecord:
-    """Return the search of this id, or the newest one for `latest`. Raises InputError."""
-    names = sorted(file.stem for file in (store / FOLDER).glob("*.json"))
-    if name == "latest" and names:
-        name = names[-1]
-    if name not in names:
-        raise InputError(f"no bisection {name!r}", where=str(store), why=f"there are: {', '.join(names) or 'none'}")
-    path = store / FOLDER / f"{_ID.validate_python(name)}.json"
-    try:
-        return BisectionRecord.model_validate_json(read_regular(path))
-    except OSError as error:
-        raise InputError("cannot read the record of the bisection", where=str(path), why=error.strerror) from None
-    except ValidationError as error:
-        raise InputError(
-            "the record of the bisection is damaged", where=str(path), why=first_fault(error, BisectionRecord)
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -189,29 +156,26 @@ def classify(ratio: Ratio, threshold: float, error_rate: float) -> tuple[StepJud
     return "bad" if is_worse else "good", not low <= threshold <= high
 
 
-def continue_search(
-    record: BisectionRecord, compare: Compare, save: Callable[[BisectionRecord], None]
-) -> BisectionRecord:
-    """Run the remaining steps of a search, and return its record, which `save` gets after each step.
+def run_search(search: Search, compare: Compare, show: Callable[[Search], None]) -> Search:
+    """Run the steps of a search, and return it at its end; `show` gets it after each step.
 
     Raises BenchkitError where the bad end cannot be compared; what `compare` raises passes through.
     """
-    if record.end is None:
-        record = record.model_copy(update={"end": _judge_end(record, compare)})
-        save(record)
-    while (commit := record.next_commit) is not None:
-        record = record.model_copy(update={"steps": (*record.steps, _judge(commit, record, compare))})
-        save(record)
-    return record
+    search = search.model_copy(update={"end": _judge_end(search, compare)})
+    show(search)
+    while (commit := search.next_commit) is not None:
+        search = search.model_copy(update={"steps": (*search.steps, _judge(commit, search, compare))})
+        show(search)
+    return search
 
 
-def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
+def _judge_end(search: Search, compare: Compare) -> SearchStep:
     """Compare the bad end, and judge it: bad if shown to be worse, good if shown to be better or within the precision.
 
     Raises BenchkitError without a ratio.
     """
-    bad = record.commits[-1].commit
-    found = compare(bad, threshold=None, judged=[record.good.commit])
+    bad = search.commits[-1].commit
+    found = compare(bad, threshold=None, judged=[search.good.commit])
     if found.same_as is not None:
         return SearchStep(commit=bad, judgement="good", reason=_same_build(found.same_as))
     judged = None if found.ratio is None else classify(found.ratio, 1.0, ALPHA_PER_LOOK)
@@ -220,21 +184,21 @@ def _judge_end(record: BisectionRecord, compare: Compare) -> SearchStep:
         raise BenchkitError("the bad end cannot be compared with the good end", where=bad[:12], why=why)
     if not judged[1]:
         low, high = found.ratio.interval(ALPHA_PER_LOOK)
-        is_narrow = high <= low * (1 + record.comparison.precision) ** 2
+        is_narrow = high <= low * (1 + search.comparison.precision) ** 2
         judged = ("good", True) if is_narrow else ("undecided", False)
     return _step(bad, found, found.ratio, ALPHA_PER_LOOK, judged)
 
 
-def _judge(commit: str, record: BisectionRecord, compare: Compare) -> SearchStep:
+def _judge(commit: str, search: Search, compare: Compare) -> SearchStep:
     """Compare a commit, and judge on which side of the threshold it is; without a ratio it is skipped."""
-    end = record.end
+    end = search.end
     if end is None or end.ratio is None:
         raise ValueError("a bad end that is shown to be worse has a ratio")
     known = {
-        record.good.commit: SearchStep(commit=record.good.commit, judgement="good"),
-        **{step.commit: step for step in (end, *record.steps) if step.judgement != "skipped"},
+        search.good.commit: SearchStep(commit=search.good.commit, judgement="good"),
+        **{step.commit: step for step in (end, *search.steps) if step.judgement != "skipped"},
     }
-    threshold, error_rate = math.sqrt(end.ratio), step_error_rate(len(record.commits))
+    threshold, error_rate = math.sqrt(end.ratio), step_error_rate(len(search.commits))
     found = compare(commit, threshold=threshold, judged=list(known))
     if found.same_as is not None:
         return known[found.same_as].model_copy(
@@ -288,22 +252,22 @@ class BisectionAnswer(Frozen):
     """Probability, at most, of a wrong result, if no step is undecided."""
 
 
-def answer_of(record: BisectionRecord) -> BisectionAnswer:
+def answer_of(search: Search) -> BisectionAnswer:
     """Return the result of a finished search. Raises ValueError for one without its first comparison."""
-    end = record.end
+    end = search.end
     if end is None:
         raise ValueError("the bad end is not compared yet")
-    first_bad = record.suspects if end.judgement == "bad" else ()
-    skipped = tuple(step for step in record.steps if step.judgement == "skipped")
-    undecided = tuple(step for step in record.steps if step.judgement != "skipped" and not step.is_decided)
+    first_bad = search.suspects if end.judgement == "bad" else ()
+    skipped = tuple(step for step in search.steps if step.judgement == "skipped")
+    undecided = tuple(step for step in search.steps if step.judgement != "skipped" and not step.is_decided)
     condition = ", if the undecided steps are right" if undecided else ""
     return BisectionAnswer(
         sentences=(
-            _headline(record, end, first_bad),
-            _end_sentence(record, end),
-            *(f"Undecided, judged by its point alone: {record.titled(step.commit)}." for step in undecided),
-            *(f"Skipped: {record.titled(step.commit)}: {step.reason}." for step in skipped),
-            *(f"{record.titled(step.commit)}: {note}" for step in (end, *record.steps) for note in step.notes),
+            _headline(search, end, first_bad),
+            _end_sentence(search, end),
+            *(f"Undecided, judged by its point alone: {search.titled(step.commit)}." for step in undecided),
+            *(f"Skipped: {search.titled(step.commit)}: {step.reason}." for step in skipped),
+            *(f"{search.titled(step.commit)}: {note}" for step in (end, *search.steps) for note in step.notes),
             f"The error rate of the whole search is at most {ERROR_RATE:.0%}{condition}.",
         ),
         is_slowdown_shown=end.judgement == "bad",
@@ -317,7 +281,7 @@ def answer_of(record: BisectionRecord) -> BisectionAnswer:
     )
 
 
-def _headline(record: BisectionRecord, end: SearchStep, first_bad: Sequence[Commit]) -> str:
+def _headline(search: Search, end: SearchStep, first_bad: Sequence[Commit]) -> str:
     if end.judgement == "good":
         return "No slowdown is shown between the good and the bad end."
     if end.judgement == "undecided":
@@ -325,16 +289,16 @@ def _headline(record: BisectionRecord, end: SearchStep, first_bad: Sequence[Comm
             "Whether the bad end is slower is undecided: its interval is wider than `--precision`. "
             "A longer `--duration` narrows it."
         )
-    shown = [record.titled(each.commit) for each in first_bad]
+    shown = [search.titled(each.commit) for each in first_bad]
     if len(shown) == 1:
         return f"{shown[0]} is the first bad commit."
     return f"The first bad commit is one of {len(shown)}, of which the others could not be tested: {', '.join(shown)}."
 
 
-def _end_sentence(record: BisectionRecord, end: SearchStep) -> str:
+def _end_sentence(search: Search, end: SearchStep) -> str:
     if end.ratio is None:
         return f"The bad end needs no comparison: {end.reason}."
-    title = metric_named(record.metric).title
+    title = metric_named(search.metric).title
     interval = units.interval(end.low, end.high, units.ratio)
     return (
         f"The bad end has {units.ratio(end.ratio)} times the {title} of the good end{interval} ({end.blocks} blocks)."

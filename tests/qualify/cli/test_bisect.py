@@ -69,30 +69,18 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
     assert is_decided or progress[-1].endswith("good by its point alone (undecided); 1 suspect"), (
         "a busy machine may leave it undecided"
     )
-    resumed = cli("bisect", "--resume", "latest", "--json")
-    assert resumed.code == 0, resumed.err
-    document = resumed.document()
-    assert [commit["subject"] for commit in document["answer"]["first_bad"]] == ["Compute more"]
-    by_subject = dict(zip(("Break the build", "Add notes", "Comment"), document["search"]["steps"], strict=True))
-    assert by_subject["Break the build"]["judgement"] == "skipped"
-    assert by_subject["Add notes"]["run_id"] is None, "its build is that of the good end"
-    assert by_subject["Comment"]["is_decided"] == is_decided
-    for run in (document["search"]["end"]["run_id"], by_subject["Comment"]["run_id"]):
-        assert cli("results", "trials", run, "--json").code == 0
 
 
 @pytest.mark.usefixtures("history")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("good", "HEAD"), "name GOOD and BAD, --build and --run"),
+        (("good", "HEAD"), "name --build and --run"),
         (("HEAD", "good", *SERVED), "HEAD is not an ancestor of good"),
         (("good", "none", *SERVED), "no ref 'none'"),
         (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is no column of `trials`"),
         (("good", "HEAD", "--build", "make", "--run", "./app {prt}"), "{prt}"),
         (("good", "HEAD", *SERVED, "--set", "load.none=1"), "load.none"),
-        (("--resume", "latest"), "no bisection 'latest'"),
-        (("good", "HEAD", "--resume", "latest"), "good, bad cannot be changed in a resumed search"),
     ],
 )
 def test_mistakes_are_named_before_a_lab_is_started(cli: Cli, arguments: tuple[str, ...], message: str) -> None:

@@ -11,10 +11,8 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.run import BuildRecord, CodeState
-from benchkit.run_history.estimates import read_estimates
 from benchkit.run_history.series import history
 from benchkit.store.row_builders import INTERRUPTED
-from benchkit.store.store import Store
 from tests.support.comparison.fixtures import STARTED, StoreRun, manifest_of, trials_of
 
 StoreHistory = Callable[..., None]
@@ -122,23 +120,6 @@ def test_runs_without_usable_trials_are_shown_and_not_used(
     assert [point.run_id for point in series.points if not point.is_used] == ["bad"]
     assert "an interval needs 3" in series.points[-1].note
     assert series.sentences[-1] == "1 run without a usable interval: shown, not used."
-
-
-def test_estimates_are_kept_until_a_run_changes_or_is_removed(tmp_path: Path, store_history: StoreHistory) -> None:
-    store_history([1.0] * 3)
-    store = Store(tmp_path)
-    first = read_estimates(store, "small", "rps")
-    file = store.history_file("small", "rps")
-    written = file.stat().st_mtime_ns
-    assert read_estimates(store, "small", "rps") == first
-    assert file.stat().st_mtime_ns == written
-    manifest = store.run("r01").manifest()
-    store.run("r01").write_manifest(manifest.model_copy(update={"tags": {"version": "other"}}))
-    assert read_estimates(store, "small", "rps")[1].tags == {"version": "other"}
-    store.remove(store.run("r02"))
-    assert [run.run_id for run in read_estimates(store, "small", "rps")] == ["r00", "r01"]
-    file.write_text("{}\n")
-    assert len(read_estimates(store, "small", "rps")) == 2
 
 
 def test_runs_before_a_date_are_omitted(tmp_path: Path, store_history: StoreHistory) -> None:

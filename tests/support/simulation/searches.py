@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from benchkit.models.design import ALPHA_PER_LOOK
 from benchkit.models.request import Request
 from benchkit.plugins.bisect.bisection import MIN_BLOCKS, USUAL_BLOCKS
 from benchkit.plugins.bisect.search import (
-    BisectionRecord,
     Compared,
+    Search,
     answer_of,
     classify,
-    continue_search,
+    run_search,
     step_error_rate,
 )
 from benchkit.scenario.versus import ServerComparison
@@ -85,9 +84,7 @@ def search(
 
     `broken` are the places of commits that do not build, `spread` is the deviation of a trial's logarithm.
     """
-    record = BisectionRecord(
-        bisection_id="simulated",
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    record = Search(
         repository=".",
         good=Commit(commit="good", subject=""),
         commits=tuple(Commit(commit=f"c{place}", subject="") for place in range(commits)),
@@ -105,7 +102,7 @@ def search(
         precision=precision,
         max_blocks=max_blocks,
     )
-    answer = answer_of(continue_search(record, compare, lambda _: None))
+    answer = answer_of(run_search(record, compare, lambda _: None))
     return Found(tuple(commit.commit for commit in answer.first_bad), compare.blocks, len(answer.undecided))
 
 

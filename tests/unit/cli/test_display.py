@@ -17,6 +17,7 @@ from benchkit.comparison.server_results import ServerResult, has_answer
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
+from benchkit.models.metrics import P99
 from benchkit.run.events import (
     BlockRepeated,
     Event,
@@ -122,8 +123,8 @@ def test_results_come_after_each_block_in_place_of_trials(capfd: pytest.CaptureF
 def test_numbers_that_cannot_be_used_are_in_brackets(snapshot: Snapshot) -> None:
     ratio = Ratio(metric="rps", cell_id="b", baseline="a", blocks=0, ratio=0.5, is_unusable=True)
     results = (
-        ServerResult(cell_id="a", label="a", rps=1000.0, latency_p99_s=0.004),
-        ServerResult(cell_id="b", label="b", rps=500.0, latency_p99_s=0.008, unusable=("rps",), ratio=ratio),
+        ServerResult(cell_id="a", label="a", rps=1000.0, latency={P99: 0.004}),
+        ServerResult(cell_id="b", label="b", rps=500.0, latency={P99: 0.008}, unusable=("rps",), ratio=ratio),
     )
     console = Console(width=80)
     with console.capture() as printed:

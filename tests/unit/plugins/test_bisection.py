@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import pytest
 
@@ -11,14 +10,14 @@ from benchkit.errors import BenchkitError
 from benchkit.models.request import Request
 from benchkit.plugins.bisect.bisection import commit_fields
 from benchkit.plugins.bisect.search import (
-    BisectionRecord,
     Compared,
+    Search,
     SearchStep,
     StepJudgement,
     answer_of,
     classify,
-    continue_search,
     count_steps,
+    run_search,
     step_error_rate,
 )
 from benchkit.scenario.versus import ServerComparison
@@ -34,10 +33,8 @@ def ratio(point: float, error: float, metric: str = "rps") -> Ratio:
 GOOD = "g" * 40
 
 
-def search(commits: int, metric: str = "rps") -> BisectionRecord:
-    return BisectionRecord(
-        bisection_id="b1",
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+def search(commits: int, metric: str = "rps") -> Search:
+    return Search(
         repository="/src",
         good=Commit(commit=GOOD, subject="good"),
         commits=tuple(Commit(commit=f"c{i}", subject=f"subject {i}") for i in range(commits)),
@@ -48,14 +45,14 @@ def search(commits: int, metric: str = "rps") -> BisectionRecord:
     )
 
 
-def judged(commits: int, *judgements: tuple[str, StepJudgement]) -> BisectionRecord:
+def judged(commits: int, *judgements: tuple[str, StepJudgement]) -> Search:
     """Return a search whose bad end is slower, with these steps."""
     steps = tuple(SearchStep(commit=commit, judgement=judgement) for commit, judgement in judgements)
     end = SearchStep(commit=f"c{commits - 1}", judgement="bad")
     return search(commits).model_copy(update={"end": end, "steps": steps})
 
 
-def suspects(found: BisectionRecord) -> list[str]:
+def suspects(found: Search) -> list[str]:
     return [each.commit for each in found.suspects]
 
 
@@ -115,16 +112,13 @@ def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compare
 class Comparisons:
     """Comparisons of commits, as given by their place; all requests are kept."""
 
-    def __init__(self, result: Callable[[int], Compared], interrupted_at: str | None = None) -> None:
+    def __init__(self, result: Callable[[int], Compared]) -> None:
         self.result = result
-        self.interrupted_at = interrupted_at
         self.asked: list[str] = []
         self.thresholds: list[float | None] = []
         self.judged: list[list[str]] = []
 
     def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
-        if commit == self.interrupted_at:
-            raise KeyboardInterrupt
         self.asked.append(commit)
         self.thresholds.append(threshold)
         self.judged.append(list(judged))
@@ -135,14 +129,14 @@ def slower_from(first_bad: int) -> Callable[[int], Compared]:
     return lambda place: measured(0.81 if place >= first_bad else 1.0)
 
 
-def ignore(_: BisectionRecord) -> None:
+def ignore(_: Search) -> None:
     """Save nothing."""
 
 
 @pytest.mark.parametrize("first_bad", range(8))
 def test_first_slow_commit_is_found(first_bad: int) -> None:
     compare = Comparisons(slower_from(first_bad))
-    found = continue_search(search(8), compare, ignore)
+    found = run_search(search(8), compare, ignore)
     answer = answer_of(found)
     assert [commit.commit for commit in answer.first_bad] == [f"c{first_bad}"]
     assert answer.sentences[0] == f"c{first_bad} (subject {first_bad}) is the first bad commit."
@@ -157,7 +151,7 @@ def test_first_slow_commit_is_found(first_bad: int) -> None:
 @pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(1.5, error=0.1), measured(0.99, error=0.01)])
 def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
     compare = Comparisons(lambda _: end)
-    answer = answer_of(continue_search(search(8), compare, ignore))
+    answer = answer_of(run_search(search(8), compare, ignore))
     assert compare.asked == ["c7"]
     assert not answer.is_slowdown_shown
     assert answer.first_bad == ()
@@ -170,7 +164,7 @@ def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
 @pytest.mark.parametrize("end", [measured(0.34, error=0.5), measured(0.9, error=0.1), measured(1.1, error=0.1)])
 def test_wide_interval_of_the_bad_end_leaves_it_undecided(end: Compared) -> None:
     compare = Comparisons(lambda _: end)
-    found = continue_search(search(8), compare, ignore)
+    found = run_search(search(8), compare, ignore)
     assert compare.asked == ["c7"]
     assert found.end is not None
     assert (found.end.judgement, found.end.is_decided) == ("undecided", False)
@@ -185,14 +179,14 @@ def test_wide_interval_of_the_bad_end_leaves_it_undecided(end: Compared) -> None
 def test_higher_cost_is_a_slowdown() -> None:
     cost = "server_cpu_s_per_request"
     compare = Comparisons(lambda place: measured(1.21 if place >= 2 else 1.0, metric=cost))
-    answer = answer_of(continue_search(search(4, cost), compare, ignore))
+    answer = answer_of(run_search(search(4, cost), compare, ignore))
     assert [commit.commit for commit in answer.first_bad] == ["c2"]
     assert compare.thresholds[1] == pytest.approx(1.1)
 
 
 def test_commit_that_cannot_be_compared_is_skipped_with_its_reason() -> None:
     compare = Comparisons(lambda place: Compared(reason="no rule") if place == 3 else slower_from(6)(place))
-    answer = answer_of(continue_search(search(8), compare, ignore))
+    answer = answer_of(run_search(search(8), compare, ignore))
     assert [commit.commit for commit in answer.first_bad] == ["c6"]
     assert [(step.commit, step.reason) for step in answer.skipped] == [("c3", "no rule")]
     assert "Skipped: c3 (subject 3): no rule." in answer.sentences
@@ -200,7 +194,7 @@ def test_commit_that_cannot_be_compared_is_skipped_with_its_reason() -> None:
 
 def test_skipped_commits_before_the_first_bad_one_stay_suspects() -> None:
     compare = Comparisons(lambda place: Compared(reason="no rule") if place in {2, 3} else slower_from(4)(place))
-    answer = answer_of(continue_search(search(8), compare, ignore))
+    answer = answer_of(run_search(search(8), compare, ignore))
     assert [commit.commit for commit in answer.first_bad] == ["c2", "c3", "c4"]
     assert answer.sentences[0] == (
         "The first bad commit is one of 3, of which the others could not be tested: "
@@ -210,7 +204,7 @@ def test_skipped_commits_before_the_first_bad_one_stay_suspects() -> None:
 
 def test_step_whose_time_is_spent_is_judged_by_its_point_and_said_to_be() -> None:
     compare = Comparisons(lambda place: measured(0.88, error=0.05) if place == 3 else slower_from(2)(place))
-    answer = answer_of(continue_search(search(8), compare, ignore))
+    answer = answer_of(run_search(search(8), compare, ignore))
     assert [(step.commit, step.judgement) for step in answer.undecided] == [("c3", "bad")]
     assert "Undecided, judged by its point alone: c3 (subject 3)." in answer.sentences
     assert answer.sentences[-1].endswith("at most 5%, if the undecided steps are right.")
@@ -219,7 +213,7 @@ def test_step_whose_time_is_spent_is_judged_by_its_point_and_said_to_be() -> Non
 def test_equal_build_has_the_judgement_of_the_other_commit() -> None:
     equal = {3: GOOD, 5: "c7"}
     compare = Comparisons(lambda place: Compared(same_as=equal[place]) if place in equal else slower_from(5)(place))
-    answer = continue_search(search(8), compare, ignore)
+    answer = run_search(search(8), compare, ignore)
     assert [(step.commit, step.judgement, step.ratio) for step in answer.steps[:2]] == [
         ("c3", "good", None),
         ("c5", "bad", None),
@@ -230,28 +224,15 @@ def test_equal_build_has_the_judgement_of_the_other_commit() -> None:
 
 
 def test_bad_end_with_the_build_of_the_good_end_is_not_slower() -> None:
-    answer = answer_of(continue_search(search(8), Comparisons(lambda _: Compared(same_as=GOOD)), ignore))
+    answer = answer_of(run_search(search(8), Comparisons(lambda _: Compared(same_as=GOOD)), ignore))
     assert not answer.is_slowdown_shown
     assert answer.ratio is None
 
 
 def test_bad_end_that_cannot_be_compared_is_an_error() -> None:
     with pytest.raises(BenchkitError, match="bad end cannot be compared") as raised:
-        continue_search(search(8), Comparisons(lambda _: Compared(reason="it does not start")), ignore)
+        run_search(search(8), Comparisons(lambda _: Compared(reason="it does not start")), ignore)
     assert raised.value.why == "it does not start"
-
-
-def test_interrupted_search_is_continued_after_its_last_step() -> None:
-    whole = Comparisons(slower_from(5))
-    expected = continue_search(search(8), whole, ignore)
-    for interrupted_at in whole.asked:
-        saved = [search(8)]
-        with pytest.raises(KeyboardInterrupt):
-            continue_search(saved[0], Comparisons(slower_from(5), interrupted_at), saved.append)
-        rest = Comparisons(slower_from(5))
-        read = BisectionRecord.model_validate_json(saved[-1].model_dump_json())
-        assert continue_search(read, rest, saved.append) == expected
-        assert rest.asked == whole.asked[whole.asked.index(interrupted_at) :]
 
 
 def test_commits_that_are_built_together_take_no_part_of_the_time_of_a_step() -> None:
