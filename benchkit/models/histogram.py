@@ -22,10 +22,8 @@ NS_PER_UNIT = 1000
 NS_PER_S = 1_000_000_000
 _UNITS_PER_S = NS_PER_S // NS_PER_UNIT
 
-MIN_DIGITS, MAX_DIGITS = 1, 5
 MAX_VALUE = 1 << 52
-"""Largest value, in microseconds: 142 years. Buckets are computed with doubles, which represent integers exactly up to
-here."""
+"""Largest value, in microseconds: buckets are computed with doubles, which represent integers exactly up to here."""
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 """Percentiles in tables and reports."""
@@ -35,8 +33,7 @@ PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 class Histogram:
     """Number of requests by latency: the buckets that have a count, and the exact extremes and sum.
 
-    `indexes` are HdrHistogram's bucket indexes, ascending; `counts` are the requests in each of them, above zero. Both
-    arrays are read-only.
+    `indexes` are HdrHistogram's bucket indexes, ascending; `counts` are the requests in each of them, above zero.
     """
 
     indexes: Integers
@@ -49,17 +46,11 @@ class Histogram:
     """Sum of all values; None where it is unknown."""
 
     def __post_init__(self) -> None:
-        """Check that the arrays are a histogram, and make them read-only. Raises ValueError."""
-        if not MIN_DIGITS <= self.digits <= MAX_DIGITS:
-            raise ValueError(f"{self.digits} significant digits: must be {MIN_DIGITS} to {MAX_DIGITS}")
-        if self.indexes.shape != self.counts.shape or self.indexes.ndim != 1:
-            raise ValueError(f"{self.indexes.shape} buckets, but {self.counts.shape} counts")
-        if self.total and (self.indexes[0] < 0 or np.any(np.diff(self.indexes) <= 0) or np.any(self.counts <= 0)):
+        """Check that the arrays are a histogram. Raises ValueError."""
+        if np.any(np.diff(self.indexes, prepend=-1) <= 0) or np.any(self.counts <= 0):
             raise ValueError("buckets must ascend and have counts above zero")
         if (self.min_ns is None) != (not self.total) or (self.max_ns is None) != (not self.total):
             raise ValueError("extremes must be given, except for an empty histogram")
-        for array in (self.indexes, self.counts):
-            array.setflags(write=False)
 
     @classmethod
     def from_microseconds(cls, values: Integers, counts: Integers, *, digits: int) -> Histogram:
@@ -68,15 +59,13 @@ class Histogram:
         Raises ValueError where the values do not ascend, are negative, or exceed `MAX_VALUE`.
         """
         if not len(values):
-            return cls(_integers(), _integers(), digits, None, None, 0)
+            return cls(np.empty(0, np.int64), np.empty(0, np.int64), digits, None, None, 0)
         if np.any(np.diff(values) <= 0) or values[0] < 0 or values[-1] > MAX_VALUE:
             raise ValueError(f"values must ascend, from 0 to {MAX_VALUE}")
-        low, high = int(values[0]), int(values[-1])
-        # numpy's product and sum wrap around silently; where they could, Python's integers are used.
-        fits = high * int(counts.sum(dtype=np.float64)) < 1 << 62
-        total_us = int(values @ counts) if fits else sum(map(int.__mul__, values.tolist(), counts.tolist()))
-        indexes, counts = _without_duplicates(_indexes_of(values, digits), counts)
-        return cls(indexes, counts, digits, low * NS_PER_UNIT, high * NS_PER_UNIT, total_us * NS_PER_UNIT)
+        low, high, total = (int(each) * NS_PER_UNIT for each in (values[0], values[-1], values @ counts))
+        indexes = _indexes_of(values, digits)
+        starts = np.flatnonzero(np.diff(indexes, prepend=-1))
+        return cls(indexes[starts], np.add.reduceat(counts, starts), digits, low, high, total)
 
     @classmethod
     def of_buckets(cls, indexes: Integers, counts: Integers, *, digits: int) -> Histogram:
@@ -205,18 +194,6 @@ def _lowest_of(indexes: Integers, digits: int) -> Integers:
     magnitude = _magnitude(digits)
     doublings: Integers = np.maximum((indexes >> magnitude) - 1, 0)
     return (indexes - (doublings << magnitude)) << doublings
-
-
-def _without_duplicates(indexes: Integers, counts: Integers) -> tuple[Integers, Integers]:
-    """Return ascending buckets without duplicates, the counts of duplicates added up."""
-    if not len(indexes):
-        return _integers(), _integers()
-    starts = np.flatnonzero(np.diff(indexes, prepend=-1))
-    return indexes[starts], np.add.reduceat(counts, starts)
-
-
-def _integers() -> Integers:
-    return np.empty(0, np.int64)
 
 
 def _seconds(ns: int | None) -> float | None:

@@ -14,8 +14,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from benchkit.errors import InputError
-from benchkit.files import MAX_BYTES, open_regular
-from benchkit.units import size
+from benchkit.files import open_regular
 
 PARTIAL = ".partial"
 """Suffix of files and folders that are not complete yet; their names start with a dot, so that no reader takes them."""
@@ -27,8 +26,7 @@ FOLDER_MODE = 0o775
 """Mode of new folders: not writable for everybody; the umask may restrict it further."""
 
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 3, 0.02
-
-_CHUNK = 1 << 20
+"""A reader that asks whether a lock is held holds it for a moment."""
 
 
 @contextlib.contextmanager
@@ -41,8 +39,7 @@ def atomic_file(path: Path, mode: int = BY_UMASK) -> Iterator[BinaryIO]:
     try:
         with _created(partial, mode) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            _sync(file)
         partial.replace(path)
     except OSError:  # such as a full disk
         partial.unlink(missing_ok=True)
@@ -60,13 +57,16 @@ def write_synced(path: Path, content: bytes, mode: int = BY_UMASK) -> None:
     """Write a file and wait until it is on disk."""
     with _created(path, mode) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        _sync(file)
 
 
 def _created(path: Path, mode: int) -> BinaryIO:
-    """Open a file for writing; a new one has this mode, less the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb")
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def fsync(path: Path) -> None:
@@ -94,21 +94,25 @@ def try_lock(path: Path) -> Iterator[bool]:
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        yield _acquire(handle)
+        is_ours = False
+        for attempt in range(_LOCK_ATTEMPTS):
+            time.sleep(_LOCK_PAUSE_S if attempt else 0)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = True
+                break
+        yield is_ours
     finally:
         os.close(handle)
 
 
 def is_locked(path: Path) -> bool:
-    """Return True while a process holds the lock file. Nothing is written, so that readers of others' stores can ask.
-
-    A lock file that this user may not read counts as held.
-    """
+    """Return True while a process holds the lock file, also for readers who may not write it."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
-    except PermissionError:
+    except PermissionError:  # nothing is known: it may be held
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -116,19 +120,6 @@ def is_locked(path: Path) -> bool:
         return True
     finally:
         os.close(handle)
-    return False
-
-
-def _acquire(handle: int) -> bool:
-    """Lock an open file and return True; False where another process holds it for longer than `is_locked` does."""
-    for attempt in range(_LOCK_ATTEMPTS):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt + 1 < _LOCK_ATTEMPTS:
-                time.sleep(_LOCK_PAUSE_S)
-        else:
-            return True
     return False
 
 
@@ -146,37 +137,17 @@ def compress(content: bytes) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decompress(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a compressed file.
-
-    Raises InputError for a damaged one and for one with too much content.
-    """
-    content = bytearray()
-    with open_regular(path) as file:
-        try:
-            with pa.CompressedInputStream(file, "zstd") as stream:
-                while chunk := stream.read(_CHUNK):
-                    content += chunk
-                    if len(content) > max_bytes:
-                        raise InputError(
-                            "the raw file is too large",
-                            where=str(path),
-                            why=f"its content exceeds {size(max_bytes)}",
-                            hint="benchkit stores no file of this size: restore it from a backup, or remove the run",
-                        )
-        except (OSError, pa.ArrowException) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
-                raise
-            raise _damaged(path, str(error)) from None
-    if not content:  # no file without content is compressed
-        raise _damaged(path, "it is empty")
-    return bytes(content)
-
-
-def _damaged(path: Path, why: str) -> InputError:
-    return InputError(
-        "the raw file is damaged",
-        where=str(path),
-        why=why,
-        hint="restore it from a backup; `benchkit results check` shows what else is damaged",
-    )
+def decompress(path: Path) -> bytes:
+    """Return the content of a compressed file. Raises InputError for a damaged one."""
+    try:
+        with open_regular(path) as file, pa.CompressedInputStream(file, "zstd") as stream:
+            content = bytes(stream.read())
+    except (OSError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        why = str(error)
+    else:
+        if content:
+            return content
+        why = "it is empty"
+    raise InputError("the raw file is damaged", where=str(path), why=why, hint="restore it from a backup")

@@ -30,7 +30,6 @@ cannot measure the server, and another one can. hang: the load tool did not end,
 such as a load tool that failed."""
 
 _END = b"\n"
-_CHUNK = 1 << 16
 
 
 class JournalEvent(BaseModel):
@@ -180,7 +179,7 @@ class Journal:
         """Open the journal at `path` for appending, and remove an incomplete last line that a crash left."""
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._file, _complete_size(self._file))
+        os.ftruncate(self._file, os.pread(self._file, os.fstat(self._file).st_size, 0).rfind(_END) + 1)
         os.lseek(self._file, 0, os.SEEK_END)
 
     def append(self, event: JournalEvent) -> None:
@@ -226,34 +225,13 @@ def read_journal(path: Path) -> Iterator[JournalEvent]:
 def _event(line: bytes, path: Path, number: int) -> JournalEvent:
     try:
         document = from_json(line)
+        if isinstance(document, dict):
+            return parse_event(document)
+        why = "the line is not an event"
     except ValueError as error:
-        raise _damaged(path, number, str(error)) from None
-    if not isinstance(document, dict):
-        raise _damaged(path, number, "the line is not an event")
-    try:
-        return parse_event(document)
-    except ValidationError as error:
-        raise _damaged(path, number, first_fault(error)) from None
-
-
-def _damaged(path: Path, number: int, why: str) -> InputError:
-    return InputError(
-        "the journal is damaged",
-        where=f"{path}:{number}",
-        why=why,
-        hint="restore the file from a backup, or remove this line",
-    )
-
-
-def _complete_size(file: int) -> int:
-    size = os.fstat(file).st_size
-    while size:
-        start = max(0, size - _CHUNK)
-        found = os.pread(file, size - start, start).rfind(_END)
-        if found >= 0:
-            return start + found + 1
-        size = start
-    return 0
+        why = first_fault(error) if isinstance(error, ValidationError) else str(error)
+    hint = "restore the file from a backup, or remove this line"
+    raise InputError("the journal is damaged", where=f"{path}:{number}", why=why, hint=hint)
 
 
 @dataclass

@@ -111,21 +111,13 @@ def read_parquet(path: Path, schema: pa.Schema) -> pa.Table:
         return pa.table(columns, schema=schema)
 
 
-def read_file_schema(path: Path) -> pa.Schema:
-    """Read columns and metadata of a file.
-
-    Raises InputError for a damaged file, FileNotFoundError for a missing one.
-    """
-    with _opened(path) as file:
-        return file.schema_arrow
-
-
 def current_files(table: str, files: Sequence[Path]) -> tuple[Path, ...]:
     """Return the files of a run's part of a table, except those that the merged one replaced before a crash."""
     merged = next((file for file in files if file.name == f"{table}.parquet"), None)
     if merged is None or len(files) == 1:
         return tuple(files)
-    replaced = frozenset(from_json((read_file_schema(merged).metadata or {}).get(REPLACES_KEY, b"[]")))
+    with _opened(merged) as content:
+        replaced = frozenset(from_json((content.metadata.metadata or {}).get(REPLACES_KEY, b"[]")))
     return tuple(file for file in files if file.name not in replaced)
 
 
@@ -148,16 +140,10 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        is_of_disk = isinstance(error, OSError) and error.errno is not None
-        what = "cannot read the table file" if is_of_disk else "the table file is damaged"
+        of_disk = error.strerror if isinstance(error, OSError) else None
         raise InputError(
-            what,
+            "the table file is damaged" if of_disk is None else "cannot read the table file",
             where=str(path),
-            why=_reason(error),
+            why=of_disk or str(error).strip().partition("\n")[0].rstrip("."),
             hint="restore it from a backup; `benchkit results reparse RUN` builds the tables of a run from its raw files",
         ) from None
-
-
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return text.strip().partition("\n")[0].rstrip(".")

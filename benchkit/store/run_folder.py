@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -43,6 +44,8 @@ _PACKED = ".gz"
 RECORD = "trial.json"
 """Name of the record among the raw files of a trial."""
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
 
 class _Versioned(BaseModel):
     """The part of a manifest that all versions share: read first, so that a newer version is recognised."""
@@ -74,33 +77,10 @@ class RunFolder:
         """Read the manifest. Raises InputError if it cannot be read, is damaged, or was written by a newer benchkit."""
         if self._remote is not None:
             self._remote.fetch_manifests([self.run_id])
-        path = f"{self.location}/{MANIFEST}"
-        try:
-            text = read_regular(self.manifest_file)
-        except OSError as error:
-            raise InputError(
-                "cannot read the manifest of the run",
-                where=path,
-                why=error.strerror,
-                hint="`benchkit results list` shows the runs of the store",
-            ) from None
-        try:
-            refuse_newer(_Versioned.model_validate_json(text).schema_version, path)
-            manifest = Manifest.model_validate_json(text)
-        except ValidationError as error:
-            raise InputError(
-                "the manifest of the run is damaged",
-                where=path,
-                why=first_fault(error, Manifest),
-                hint=f"restore the file from a backup, or remove the run: `benchkit results rm {self.run_id}`",
-            ) from None
+        refuse_newer(self._read(_Versioned, MANIFEST).schema_version, f"{self.location}/{MANIFEST}")
+        manifest = self._read(Manifest, MANIFEST)
         if manifest.run_id != self.run_id:
-            raise InputError(
-                f"the manifest belongs to another run, {manifest.run_id}",
-                where=path,
-                why="the folder of a run has its id as name",
-                hint="give the folder its name back, or restore the file from a backup",
-            )
+            raise _damaged(f"{self.location}/{MANIFEST}", f"it belongs to another run, {manifest.run_id}")
         return manifest
 
     def is_stored(self) -> bool:
@@ -120,11 +100,9 @@ class RunFolder:
         """Replace the manifest."""
         write_atomically(self.manifest_file, manifest.model_dump_json(indent=2).encode() + b"\n", PRIVATE)
 
-    def finish(self, status: RunStatus) -> Manifest:
+    def finish(self, status: RunStatus) -> None:
         """Record in the manifest when and with which status the run ended."""
-        manifest = self.manifest().model_copy(update={"status": status, "ended_at": datetime.now(UTC)})
-        self.write_manifest(manifest)
-        return manifest
+        self.write_manifest(self.manifest().model_copy(update={"status": status, "ended_at": datetime.now(UTC)}))
 
     def commit_trial(self, record: TrialRecord, files: Mapping[str, bytes]) -> None:
         """Store the record and the raw files of a trial, all of them or none."""
@@ -166,7 +144,7 @@ class RunFolder:
 
         Raises InputError where another process holds it.
         """
-        with self.try_lock() as is_ours:
+        with try_lock(self.path / LOCK) as is_ours:
             if not is_ours:
                 raise InputError(
                     "another benchkit process writes to this run",
@@ -174,12 +152,6 @@ class RunFolder:
                     hint="wait until it ends, then try again",
                 )
             yield
-
-    @contextlib.contextmanager
-    def try_lock(self) -> Iterator[bool]:
-        """Hold the lock of the run during the block; yield False where another process holds it."""
-        with try_lock(self.path / LOCK) as is_ours:
-            yield is_ours
 
     def is_locked(self) -> bool:
         """Return True while a process writes to the run."""
@@ -202,26 +174,19 @@ class RunFolder:
 
     def record(self, trial_id: str) -> TrialRecord:
         """Read the record of a stored trial. Raises InputError if it is missing or damaged."""
-        where = f"{self.location}/raw/{trial_id}/{RECORD}"
-        self._fetch(lambda name: name == f"raw/{trial_id}/{RECORD}")
-        try:
-            record = TrialRecord.model_validate_json(read_regular(self.raw(trial_id) / RECORD))
-        except OSError as error:
-            raise _unreadable_raw_file(where, error) from None
-        except ValidationError as error:
-            raise InputError(
-                "the record of a trial is damaged",
-                where=where,
-                why=first_fault(error, TrialRecord),
-                hint="restore the file from a backup",
-            ) from None
+        name = f"raw/{trial_id}/{RECORD}"
+        self._fetch(lambda path: path == name)
+        record = self._read(TrialRecord, name)
         if record.trial_id != trial_id:
-            raise InputError(
-                f"the record belongs to another trial, {record.trial_id}",
-                where=where,
-                hint="restore the file from a backup",
-            )
+            raise _damaged(f"{self.location}/{name}", f"it belongs to another trial, {record.trial_id}")
         return record
+
+    def records(self) -> Iterator[TrialRecord]:
+        """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
+        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
+        for event in self.history():
+            if isinstance(event, TrialEnded):
+                yield self.record(event.trial_id)
 
     def raw(self, trial_id: str) -> Path:
         """Return the folder of a trial's raw files."""
@@ -240,14 +205,17 @@ class RunFolder:
         try:
             return read_regular(path) if path.exists() else decompress(path.with_name(f"{name}{COMPRESSED}"))
         except OSError as error:
-            raise _unreadable_raw_file(f"{self.location}/raw/{trial_id}/{name}", error) from None
+            raise _unreadable(f"{self.location}/raw/{trial_id}/{name}", error) from None
 
-    def records(self) -> Iterator[TrialRecord]:
-        """Iterate over the records of all trials that ended according to the journal, in the order of execution."""
-        self._fetch(lambda name: name.endswith(f"/{RECORD}"))
-        for event in self.history():
-            if isinstance(event, TrialEnded):
-                yield self.record(event.trial_id)
+    def _read(self, model: type[ModelT], name: str) -> ModelT:
+        """Read a file of the run as a model. Raises InputError if it cannot be read or is damaged."""
+        where = f"{self.location}/{name}"
+        try:
+            return model.model_validate_json(read_regular(self.path / name))
+        except OSError as error:
+            raise _unreadable(where, error) from None
+        except ValidationError as error:
+            raise _damaged(where, first_fault(error, model)) from None
 
     def _fetch(self, is_wanted: Callable[[str], bool]) -> None:
         """Fetch the wanted files of the run that are missing locally; `is_wanted` gets paths from `path`."""
@@ -258,11 +226,13 @@ class RunFolder:
             )
 
 
-def _unreadable_raw_file(where: str, error: OSError) -> InputError:
-    is_missing = isinstance(error, FileNotFoundError)
-    return InputError(
-        "a raw file of the run is missing" if is_missing else "cannot read a raw file of the run",
-        where=where,
-        why=None if is_missing else error.strerror,
-        hint="restore the file from a backup, or remove the run",
-    )
+def _damaged(where: str, why: str) -> InputError:
+    hint = "restore the file from a backup, or remove the run with `benchkit results rm`"
+    return InputError("a file of the run is damaged", where=where, why=why, hint=hint)
+
+
+def _unreadable(where: str, error: OSError) -> InputError:
+    hint = "restore the file from a backup, or remove the run with `benchkit results rm`"
+    if isinstance(error, FileNotFoundError):
+        return InputError("a file of the run is missing", where=where, hint=hint)
+    return InputError("cannot read a file of the run", where=where, why=error.strerror, hint=hint)

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchkit.safe_text import RedactingFormatter
@@ -25,28 +25,13 @@ class _Formatter(RedactingFormatter):
 class _RunLogHandler(logging.FileHandler):
     """A log file that warns once and stops when it cannot be written: a log must not end a run."""
 
-    _is_broken = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not self._is_broken:
-            super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging gives it
-        """Warn once where the disk refuses a line; a mistake in a log call is reported as usual."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-            return
-        self._is_broken = True
-        sys.stderr.write(f"cannot write {self.baseFilename}: {error.strerror}; the run continues without its log\n")
-
-    def close(self) -> None:
-        """Close the file; what a full disk refused was reported already."""
-        try:
-            super().close()
-        except OSError:
-            if not self._is_broken:
-                raise
+    def handleError(self, _record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging gives it
+        """Warn where the disk refuses a line, and log no more."""
+        if not self.filters:
+            sys.stderr.write(
+                f"cannot write {self.baseFilename}: {sys.exc_info()[1]}; the run continues without its log\n"
+            )
+            self.addFilter(lambda _: False)
 
 
 @contextmanager
@@ -63,7 +48,8 @@ def run_log(path: Path) -> Iterator[None]:
     finally:
         ROOT.removeHandler(handler)
         ROOT.setLevel(level_before)
-        handler.close()
+        with suppress(OSError):  # a full disk was reported when it refused a line
+            handler.close()
 
 
 @contextmanager

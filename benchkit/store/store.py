@@ -40,9 +40,8 @@ def store_path(option: str | Path | None = None) -> Path:
         )
     path = Path(text)
     if path.exists() and not path.is_dir():
-        raise InputError(
-            "the store is not a folder", where=str(path), hint="name a folder with --store or BENCHKIT_STORE"
-        )
+        hint = "name a folder with --store or BENCHKIT_STORE"
+        raise InputError("the store is not a folder", where=str(path), hint=hint)
     return path
 
 
@@ -50,11 +49,8 @@ def existing_store(option: str | Path | None = None) -> Path:
     """Return the folder to use, which must exist. Raises InputError if there is none."""
     path = store_path(option)
     if not path.is_dir():
-        raise InputError(
-            "there is no store here",
-            where=str(path),
-            hint="`benchkit run` creates one; --store or BENCHKIT_STORE names another",
-        )
+        hint = "`benchkit run` creates one; --store or BENCHKIT_STORE names another"
+        raise InputError("there is no store here", where=str(path), hint=hint)
     return path
 
 
@@ -176,8 +172,7 @@ class Store:
             for folder in (self.path / "tables").glob(f"*/scenario=*/run_id={run.run_id}"):
                 shutil.rmtree(folder)
             removed = run.path.with_name(f".{run.run_id}{PARTIAL}")  # nobody writes a report into it any more
-            if removed.exists():  # left by a process that was killed
-                shutil.rmtree(removed)
+            shutil.rmtree(removed, ignore_errors=True)  # left by a process that was killed
             run.path.rename(removed)
             shutil.rmtree(removed)
 

@@ -11,7 +11,7 @@ row: benchkit's readers skip the files that are replaced, and the next merge, re
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,15 +99,15 @@ class RunTables:
                 {**content.schema.metadata, REPLACES_KEY: json.dumps(replaced).encode()}
             )
         write_parquet(merged, content)
-        if leftovers := [*(folder / name for name in replaced), *folder.glob(f".*{PARTIAL}")]:
-            _remove_replaced(folder, leftovers)
+        for leftover in (*(folder / name for name in replaced), *folder.glob(f".*{PARTIAL}")):
+            leftover.unlink()
+        fsync(folder)
 
-    def merge(self) -> bool:
-        """Merge the files of each table into one; return True if a table had several."""
-        unmerged = [table for table in TABLES if len(list(self.folder(table).glob("*.parquet"))) > 1]
-        for table in unmerged:
-            self.replace(table, self.rows(table))
-        return bool(unmerged)
+    def merge(self) -> None:
+        """Merge the files of each table into one."""
+        for table in TABLES:
+            if len(list(self.folder(table).glob("*.parquet"))) > 1:
+                self.replace(table, self.rows(table))
 
     def mark_interrupted(self, trial_ids: Sequence[str]) -> None:
         """Mark stored trials whose block was interrupted by a pause and is repeated."""
@@ -133,12 +133,6 @@ class RunTables:
 
     def _files(self, table: str) -> tuple[Path, ...]:
         return current_files(table, sorted(self.folder(table).glob("*.parquet")))
-
-
-def _remove_replaced(folder: Path, files: Sequence[Path]) -> None:
-    for path in files:
-        path.unlink()
-    fsync(folder)
 
 
 def load(
@@ -188,7 +182,7 @@ def load_columns(table: str, columns: Sequence[str], *, store: Store, run_id: st
 def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:
     """Return the manifest of a run and its trials. Raises InputError where the manifest lacks a cell of theirs."""
     manifest, trials = run.manifest(), load(TrialRow.TABLE, store=store, run_id=run.run_id)
-    if unknown := unknown_cells(manifest, trials["cell_id"]):
+    if unknown := sorted(set(trials["cell_id"]) - {cell.cell_id for cell in manifest.cells}):
         raise InputError(
             "manifest and tables of the run do not fit together",
             where=str(run.manifest_file),
@@ -196,11 +190,6 @@ def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:
             hint="restore the manifest from a backup, or remove the run",
         )
     return manifest, trials
-
-
-def unknown_cells(manifest: Manifest, cell_ids: Iterable[str]) -> list[str]:
-    """Return the cells that the manifest lacks, sorted."""
-    return sorted(set(cell_ids) - {cell.cell_id for cell in manifest.cells})
 
 
 def has_factors(table: str) -> bool:
@@ -233,22 +222,18 @@ def read_rows(
     They are read again if files are merged between listing and reading them. Raises InputError for damaged files and
     for those of a newer schema.
     """
-    for _ in range(MAX_READS - 1):
-        try:
-            return _read_once(store, table, runs, scenario, columns)
-        except FileNotFoundError:
-            continue
-    return _read_once(store, table, runs, scenario, columns)
-
-
-def _read_once(
-    store: Store, table: str, runs: Collection[str] | None, scenario: str | None, columns: Sequence[str] | None
-) -> pa.Table:
     schema = arrow_schema(table)
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name not in PARTITION_KEYS])
-    rows = [with_keys(schema.empty_table(), ("", ""))]
-    for part, files in store.parts(table, runs=runs, scenario=scenario).items():
-        rows += [with_keys(read_parquet(file, schema), part) for file in current_files(table, files)]
+    for attempt in range(1, MAX_READS + 1):
+        rows = [with_keys(schema.empty_table(), ("", ""))]
+        try:
+            for part, files in store.parts(table, runs=runs, scenario=scenario).items():
+                rows += [with_keys(read_parquet(file, schema), part) for file in current_files(table, files)]
+        except FileNotFoundError:
+            if attempt == MAX_READS:
+                raise
+        else:
+            break
     content = pa.concat_tables(rows)
     return content if columns is None else content.select(columns)

@@ -95,12 +95,6 @@ def test_extremes_sum_and_mean_are_exact(times: list[int], digits: int) -> None:
     assert histogram.mean_s == pytest.approx(sum(times) / len(times) / 1e6, rel=1e-15)
 
 
-def test_a_sum_beyond_64_bits_is_exact() -> None:
-    counts = np.array([1 << 40, 1 << 41], np.int64)
-    histogram = Histogram.from_microseconds(np.array([HOUR - 1, HOUR], np.int64), counts, digits=5)
-    assert histogram.sum_ns == ((HOUR - 1) * (1 << 40) + HOUR * (1 << 41)) * 1000
-
-
 @given(st.lists(samples, min_size=1, max_size=6), digit)
 def test_a_merged_histogram_counts_all_requests(parts: list[list[int]], digits: int) -> None:
     histograms = [histogram_of(part, digits) for part in parts]
@@ -170,26 +164,13 @@ def test_histograms_with_equal_counts_are_equal() -> None:
     assert histogram != "histogram"
 
 
-def test_a_histogram_is_immutable() -> None:
-    histogram = histogram_of([1, 2])
-    with pytest.raises(ValueError, match="read-only"):
-        histogram.counts[0] = 7
-    with pytest.raises(AttributeError):
-        histogram.digits = 3  # type: ignore[misc] # what is tried
-    with pytest.raises(TypeError):
-        hash(histogram)
-
-
 @pytest.mark.parametrize(
     ("indexes", "counts", "digits", "extremes", "says"),
     [
         ([1, 1], [1, 1], 4, (1, 2), "ascend"),
         ([2, 1], [1, 1], 4, (1, 2), "ascend"),
         ([-1], [1], 4, (1, 2), "ascend"),
-        ([1], [0], 4, (1, 2), "extremes"),
         ([1, 2], [3, -1], 4, (1, 2), "above zero"),
-        ([1], [1, 1], 4, (1, 2), r"\(1,\) buckets, but"),
-        ([1], [1], 6, (1, 2), "6 significant digits"),
         ([1], [1], 4, (None, None), "extremes"),
         ([], [], 4, (1, 2), "extremes"),
     ],

@@ -69,15 +69,6 @@ def test_overwritten_bytes_inside_a_table_are_noticed(store: Store, seed: int) -
         assert after.equals(before)
 
 
-def test_a_small_file_that_expands_to_too_much_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "load.txt.zst"
-    path.write_bytes(compress(bytes(64 << 20)))
-    assert path.stat().st_size < 64 << 10
-    with pytest.raises(InputError, match=r"load\.txt\.zst: the raw file is too large: its content exceeds 1\.00 MiB"):
-        decompress(path, max_bytes=1 << 20)
-    assert len(decompress(path)) == 64 << 20
-
-
 @pytest.mark.parametrize("content", [b"", b"not zstd", compress(b"x" * 100_000)[:12]])
 def test_a_damaged_compressed_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "load.txt.zst"
@@ -126,9 +117,7 @@ def test_names_in_a_record_are_those_that_benchkit_gives(store: Store, old: str,
     path = store.run("r1").raw("r1.b01.p01") / "trial.json"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(
-        InputError, match=r"r1\.b01\.p01/trial\.json: the record belongs|r1\.b01\.p01/trial\.json: the record of"
-    ):
+    with pytest.raises(InputError, match=r"r1\.b01\.p01/trial\.json: a file of the run is damaged"):
         store.run("r1").record("r1.b01.p01")
 
 

@@ -250,7 +250,7 @@ def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
     assert (folder / "a.txt.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"  # RFC 8878, 3.1.1: a frame of Zstandard
     assert run.raw_file("r1.b01.p01", "a.txt") == large
     assert run.raw_file("r1.b01.p01", "b.txt") == small
-    with pytest.raises(InputError, match=r"a raw file of the run is missing"):
+    with pytest.raises(InputError, match=r"a file of the run is missing"):
         run.raw_file("r1.b01.p01", "c.txt")
 
 
