@@ -96,7 +96,7 @@ def test_facts_are_those_of_the_trials_own_block() -> None:
     judge.add_host_facts("load", "block 2", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10070"}))
     judge.add_host_facts("load", "restored", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10002"}))
     short = build_load(keepalive=False)
-    covered = {"latency_covers": "connect+request"}
+    covered = {"latency_covers": "connect+request", "errors_connect": None}
     first, second = (
         judge.add_verdict(build_trial(block=block, load=short).record, tables(row=covered)) for block in (1, 2)
     )
