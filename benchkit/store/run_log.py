@@ -27,10 +27,10 @@ class _RunLogHandler(logging.FileHandler):
 
     def handleError(self, _record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging gives it
         """Warn where the disk refuses a line, and log no more."""
+        error = sys.exc_info()[1]
         if not self.filters:
-            sys.stderr.write(
-                f"cannot write {self.baseFilename}: {sys.exc_info()[1]}; the run continues without its log\n"
-            )
+            why = error.strerror if isinstance(error, OSError) else error
+            sys.stderr.write(f"cannot write {self.baseFilename}: {why}; the run continues without its log\n")
             self.addFilter(lambda _: False)
 
 
