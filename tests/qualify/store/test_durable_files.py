@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import benchkit
 from benchkit.models.rows import NoteRow
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables
-from tests.support.paths import ROOT
 from tests.unit.store.test_store import manifest
 
 if TYPE_CHECKING:
@@ -27,45 +22,12 @@ def note(trial_id: str, message: str = "") -> NoteRow:
     return NoteRow(trial_id=trial_id, code="c", message=message)
 
 
-REPLACE = """
-import sys
-from pathlib import Path
-from benchkit.models.rows import NoteRow
-from benchkit.store.store import Store
-from benchkit.store.tables import RunTables
-tables = RunTables(Store(Path(sys.argv[1])), "small", "r1")
-print(flush=True)
-number = 0
-while True:
-    number += 1
-    tables.replace("notes", [NoteRow(trial_id="t", code="c", message=str(number))] * 3)
-"""
-
-
 def start_writing(program: str, store: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, "-c", program, str(store)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
     return process
-
-
-def test_readers_see_all_rows_once_while_they_are_replaced_and_the_writer_is_killed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    RunTables(store, "small", "r1").replace("notes", [note("t", "0")] * 3)
-    for _ in range(3):
-        process = start_writing(REPLACE, tmp_path)
-        seen: set[str] = set()
-        until = time.monotonic() + random.uniform(0.1, 0.3)  # noqa: S311 - a moment
-        while len(seen) < 3 or time.monotonic() < until:  # it is rewritten meanwhile, however busy the machine is
-            frame = benchkit.load("notes", store=tmp_path, run_id="r1")
-            assert len(frame) == 3
-            assert frame["message"].nunique() == 1
-            seen.add(frame["message"].iloc[0])
-            assert process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert len(benchkit.load("notes", store=tmp_path, run_id="r1")) == 3
 
 
 MERGE = """
@@ -153,38 +115,3 @@ def test_killed_at_each_step_of_a_merge_no_row_is_lost_or_read_twice(tmp_path: P
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) > 10, "the last merge was not killed"
-
-
-WRITE = """
-import sys
-from pathlib import Path
-from tests.unit.store.test_store import stored
-from benchkit.store.store import Store
-store, name = Store(Path(sys.argv[1])), sys.argv[2]
-print(flush=True)
-sys.stdin.readline()
-for number in range(4):
-    stored(store, f"{name}{number}", "small", [{"stack": "go"}, {"stack": "nginx"}])
-"""
-
-
-def test_two_processes_can_write_to_a_store(tmp_path: Path) -> None:
-    root = ROOT
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITE, str(tmp_path), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": str(root)},
-        )
-        for name in ("ra", "rb")
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-    for writer in writers:
-        writer.communicate(b"\n")
-    assert [writer.returncode for writer in writers] == [0, 0]
-    frame = benchkit.load("trials", store=tmp_path)
-    assert frame.groupby("run_id").size().to_dict() == {f"r{name}{number}": 2 for name in "ab" for number in range(4)}
-    assert len(Store(tmp_path).runs()) == 8

@@ -45,18 +45,6 @@ def test_a_push_on_a_full_disk_can_be_repeated_and_claims_nothing(disk: Path, tm
     assert (disk / "shared" / checksums_path("r1")).read_bytes() == (other.path / checksums_path("r1")).read_bytes()
 
 
-def test_a_pull_to_a_full_disk_names_the_disk_and_can_be_repeated(disk: Path, tmp_path: Path) -> None:
-    store = ended(tmp_path / "store")
-    url = f"file://{tmp_path}/shared"
-    push(store, store.run("r1"), RemoteStore(url))
-    filler = fill(disk, 16384)
-    with pytest.raises(BenchkitError, match="No space left") as refused:
-        pull(RemoteStore(url), "r1", Store(disk / "store"))
-    assert str(refused.value.where).startswith(str(disk))
-    filler.unlink()
-    assert pull(RemoteStore(url), "r1", Store(disk / "store")).is_new
-
-
 @pytest.mark.parametrize("free_bytes", [4096, 16384, 32768])
 def test_an_import_on_a_full_disk_leaves_the_store_as_it_was(disk: Path, tmp_path: Path, free_bytes: int) -> None:
     (first, second) = (tmp_path / name for name in ("first.txt", "second.txt"))
@@ -78,14 +66,6 @@ def test_an_import_on_a_full_disk_leaves_the_store_as_it_was(disk: Path, tmp_pat
     filler.unlink()
     assert command("results", "check", "--store", str(disk / "store"), environment=os.environ).code == 0
     assert imported(str(second), "--into", run_id, "--factor", "stack=b")[0] == 0
-
-
-def test_an_export_to_a_full_disk_names_its_file(disk: Path, tmp_path: Path) -> None:
-    store = ended(tmp_path / "store")
-    fill(disk, 0)
-    out = disk / "run.csv"
-    done = command("results", "export", "r1", "-o", str(out), "--store", str(store.path), environment=os.environ)
-    assert (done.code, f"{out}: cannot write the export: No space left" in done.err) == (2, True)
 
 
 def files(store: Path) -> list[str]:

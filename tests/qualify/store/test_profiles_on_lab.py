@@ -6,10 +6,9 @@ import gzip
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,16 +19,13 @@ from benchkit.cli.app import app as command_line
 from benchkit.comparison.cpu_profiles import profiler_costs
 from benchkit.errors import InputError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.generators.execution import START_LEAD_S
-from benchkit.models.facts import ProgramFact
 from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.profiles.profile_file import read_profile
 from benchkit.report.pages.page import page
 from benchkit.report.stored_run import read_run
-from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
@@ -55,10 +51,6 @@ blocks: 1
 profile: {blocks: 1, duration_s: 3}
 """
 CELL = "connections=16"
-CACHE = Path.home() / ".debug"
-WITHOUT_RIGHTS = '#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all perf "$@"\n'
-
-
 Ran = tuple[Store, RunOutcome]
 
 
@@ -84,13 +76,7 @@ def run_scenario(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Callable
 
 
 @pytest.fixture(scope="module")
-def perf_cache() -> set[Path]:
-    """The files in perf's cache of programs before the run."""
-    return set(CACHE.rglob("*"))
-
-
-@pytest.fixture(scope="module")
-def ran(run_scenario: Callable[..., Ran], perf_cache: set[Path]) -> Ran:  # noqa: ARG001 - read before it runs
+def ran(run_scenario: Callable[..., Ran]) -> Ran:
     """The run of the unchanged scenario."""
     store, outcome = run_scenario()
     assert (outcome.status, outcome.failures) == ("done", {})
@@ -132,13 +118,6 @@ def test_only_trials_of_the_profile_pass_are_profiled(ran: Ran, profiled: TrialR
     assert {each.why_not for each in profiled.profiles} == {None}
 
 
-def test_the_cpu_time_of_perf_is_attributed_to_benchkit(profiled: TrialRecord) -> None:
-    app, front = profiled.profiles
-    assert app.cpu_s is None, "a part of the server"
-    assert front.cpu_s is not None
-    assert 0 < front.cpu_s < profiled.window_s
-
-
 def test_profiles_lie_within_the_window(ran: Ran, profiled: TrialRecord) -> None:
     app, front = profiled.profiles
     assert app.started_s is not None
@@ -173,27 +152,6 @@ def test_every_service_has_shares_that_add_up_to_one_with_few_others(ran: Ran, p
     assert set(functions["host"]) == {"sut"}
 
 
-def test_the_same_rows_are_rebuilt_from_raw_files(ran: Ran) -> None:
-    store, outcome = ran
-    before = {name: table(store, name) for name in ("profile", "profile_share", "notes")}
-    assert rebuild_tables(store, outcome.run) == 3
-    for name, rows in before.items():
-        keys = list(rows.columns)
-        rebuilt = table(store, name)
-        assert rows.sort_values(keys).to_dict("list") == rebuilt.sort_values(keys).to_dict("list"), name
-
-
-def test_the_table_of_a_profile_equals_that_of_pprof(ran: Ran, profiled: TrialRecord, tmp_path: Path) -> None:
-    file = tmp_path / "app.pb.gz"
-    file.write_bytes(content(ran, profiled, profiled.profiles[0]))
-    ours = json.loads(output_of(["profile", "top", str(file), "--json"]))["rows"]
-    theirs = subprocess.run(["go", "tool", "pprof", "-top", file], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=5) for line in theirs.partition("flat%")[2].splitlines()[1:]]
-    assert [f"{each['flat_share'] * 100:.2f}%" for each in ours] == [pad(row[1]) for row in rows]
-    assert [f"{each['cum_share'] * 100:.2f}%" for each in ours] == [pad(row[4]) for row in rows]
-    assert [each["function"] for each in ours] == [re.sub(r" \((partial-)?inline\)$", "", row[5]) for row in rows]
-
-
 def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     store, outcome = ran
     at = ["--store", str(store.path)]
@@ -219,32 +177,14 @@ def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
     assert "several services" in str(refused.exception)
 
 
-def test_the_report_shows_the_profiles(ran: Ran) -> None:
-    view = read_run(ran[0], ran[1].run)
-    written = page((view, []))
-    assert "Finding and waiting for work: share of the CPU samples" in written
-    assert "RPS of profiled trials relative to their partners" in written
-
-
-def test_perf_leaves_nothing_in_its_cache(ran: Ran, perf_cache: set[Path]) -> None:  # noqa: ARG001 - after it ran
-    assert set(CACHE.rglob("*")) == perf_cache
-
-
 @pytest.fixture(scope="module")
-def without_profiles(run_scenario: Callable[..., Ran]) -> tuple[Ran, Ran]:
-    """Profile trials on a host without perf and with a wrong admin page; and with a perf without rights."""
+def without_profiles(run_scenario: Callable[..., Ran]) -> Ran:
+    """A profile trial on a host without perf and with a wrong admin page."""
 
     def without_perf(hosts: Hosts) -> None:
         facts = hosts["sut"].facts
         kept = {name: fact for name, fact in facts.programs.items() if name != "perf"}
         hosts["sut"].facts = facts.model_copy(update={"programs": kept})
-
-    def without_rights(hosts: Hosts) -> None:
-        facts = hosts["sut"].facts
-        wrapper = PurePosixPath(facts.workdir) / "bin" / "perf"
-        hosts["sut"].files.place([PlacedFile(wrapper, WITHOUT_RIGHTS.encode(), 0o755)])
-        programs = {**facts.programs, "perf": ProgramFact(path=str(wrapper), version=None)}
-        hosts["sut"].facts = facts.model_copy(update={"programs": programs})
 
     def with_wrong_admin_pages(plan: RunPlan) -> RunPlan:
         cells = tuple(
@@ -253,7 +193,7 @@ def without_profiles(run_scenario: Callable[..., Ran]) -> tuple[Ran, Ran]:
         )
         return only_profiled(replace(plan, observed={"profile": cells}))
 
-    return run_scenario(without_perf, with_wrong_admin_pages), run_scenario(without_rights, only_profiled)
+    return run_scenario(without_perf, with_wrong_admin_pages)
 
 
 def with_wrong_admin_page(service: Service) -> Service:
@@ -271,8 +211,8 @@ def only_profiled(plan: RunPlan) -> RunPlan:
     )
 
 
-def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles: tuple[Ran, Ran]) -> None:
-    (store, outcome), _ = without_profiles
+def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles: Ran) -> None:
+    store, outcome = without_profiles
     assert outcome.failures == {}
     assert (outcome.status, outcome.trials) == ("done", 1)
     assert any("sut has no perf" in notice for notice in outcome.run.manifest().notes)
@@ -286,17 +226,6 @@ def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles
     with pytest.raises(InputError) as refused:
         output_of(["profile", "cells", "latest", "--store", str(store.path), "--json"])
     assert all(note in str(refused.value) for note in notes)
-
-
-def test_a_note_names_the_kernel_setting_that_refuses_perf(without_profiles: tuple[Ran, Ran]) -> None:
-    _, (store, outcome) = without_profiles
-    assert (outcome.status, outcome.trials, outcome.failures) == ("done", 1, {})
-    (note,) = failures(store)
-    assert re.search(
-        r"front on sut has no profile: .*does not let root profile these processes \(kernel\.perf_event_paranoid is -?\d\)",
-        note,
-    )
-    assert set(table(store, "profile_share")["service"]) == {"app"}
 
 
 def failures(store: Store) -> list[str]:
@@ -313,8 +242,3 @@ def output_of(arguments: list[str]) -> str:
     done = CliRunner().invoke(command_line, arguments, catch_exceptions=False)
     assert done.exit_code == 0
     return done.stdout
-
-
-def pad(percent: str) -> str:
-    """Return percentages such as `8%` and `10.5%`, which pprof shortens, with two decimals."""
-    return f"{float(percent.rstrip('%')):.2f}%"

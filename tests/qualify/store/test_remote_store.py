@@ -25,7 +25,7 @@ from benchkit.store.durable_files import PARTIAL
 from benchkit.store.journal import RunEnded
 from benchkit.store.layout import checksums_path, is_file_of_run
 from benchkit.store.remote_store import RemoteStore
-from benchkit.store.store import Store, open_store, store_path
+from benchkit.store.store import Store, open_store
 from benchkit.store.transfer import pull, push
 from benchkit.store.verification import write_checksums
 from tests.support.commands import Done, command
@@ -175,17 +175,6 @@ def test_a_push_that_is_killed_goes_on_and_nobody_sees_half_a_run(
     assert_same(store, url, s3)
 
 
-def test_two_who_push_at_once_lose_nothing(s3: S3, url: str, store: Store, tmp_path: Path) -> None:
-    colleague = ended(tmp_path / "colleague", seed=8, run_id="r2")
-    copy = tmp_path / "copy"
-    shutil.copytree(store.path, copy)
-    pushes = [pushing(store, "r1", url), pushing(Store(copy), "r1", url), pushing(colleague, "r2", url)]
-    assert [each.wait(120) for each in pushes] == [0, 0, 0]
-    assert [run.run_id for run in open_store(url).runs()] == ["r1", "r2"]
-    pull(RemoteStore(url), "r1", colleague)
-    assert_same(colleague, url, s3)
-
-
 def test_other_content_under_the_same_id_is_refused_and_named(s3: S3, url: str, store: Store, tmp_path: Path) -> None:
     other = ended(tmp_path / "other", seed=8)
     push(store, store.run("r1"), RemoteStore(url))
@@ -320,13 +309,6 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
-def test_any_file_system_of_fsspec_is_a_store(store: Store, tmp_path: Path) -> None:
-    url = f"file://{tmp_path}/shared"
-    push(store, store.run("r1"), RemoteStore(url))
-    assert benchkit.compare("r1", store=url) == benchkit.compare("r1", store=store.path)
-    assert not push(store, store.run("r1"), RemoteStore(url)).is_new
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -339,12 +321,6 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_secrets(url: str, mess
     with pytest.raises(InputError, match=message) as refused:
         benchkit.runs(store=url)
     assert "secret" not in str(refused.value)
-
-
-def test_what_writes_refuses_a_url_and_names_push() -> None:
-    with pytest.raises(InputError, match="one below a URL is only read") as refused:
-        store_path("s3://bucket/folder")
-    assert "benchkit results push" in str(refused.value)
 
 
 def pushing(store: Store, run_id: str, url: str) -> subprocess.Popen[bytes]:

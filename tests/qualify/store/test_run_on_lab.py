@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from markupsafe import escape
 
 import benchkit
-from benchkit.comparison.agreement import COMPARED, agreements, sentence
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.loadtools.reducer_output import NO_SUMMARY
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
-from benchkit.report.pages.page import page
-from benchkit.report.stored_run import read_run
 from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
@@ -112,35 +107,6 @@ def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) ->
         pd.testing.assert_frame_equal(frame, _table(store, table))
 
 
-def test_the_record_of_a_trial_names_its_generator(ran: tuple[Store, RunOutcome]) -> None:
-    _, outcome = ran
-    for record in outcome.run.records():
-        (generator,) = record.generators
-        assert (generator.number, generator.host) == (1, "load")
-        assert generator.result is not None
-        assert generator.result.tool == record.load.tool
-        assert generator.cpu_s > 0
-        names = set(generator.files.values())
-        kept = {path.name.removesuffix(".zst") for path in outcome.run.raw(record.trial_id).iterdir()}
-        assert names <= kept
-        assert json.loads((outcome.run.raw(record.trial_id) / "trial.json").read_text())["generators"][0]["result"]
-    assert outcome.run.manifest().versions["load.vegeta"] == "12.8.4"
-
-
-def test_the_report_shows_the_agreement_of_tools_and_their_notes(ran: tuple[Store, RunOutcome]) -> None:
-    store, outcome = ran
-    run = read_run(store, outcome.run)
-    found = agreements(run.trials)
-    assert {each.metric for each in found} == set(COMPARED)
-    html = page((run, ()))
-    assert "Do the tools agree?" in html
-    assert all(sentence(each).split(":")[0] in html for each in found)
-    of_siege = notes_of(store, "siege")
-    shown = of_siege.keys() & {SIEGE_NOTE, NO_SUMMARY}
-    assert shown
-    assert all(escape(of_siege[code]) in html for code in shown)
-
-
 def notes_of(store: Store, tool: str) -> dict[str, str]:
     """Return the messages of the notes on a tool's trial, by their codes."""
     trials, notes = _table(store, "trials"), _table(store, "notes")
@@ -152,14 +118,6 @@ def test_notes_of_every_trial_are_stored(ran: tuple[Store, RunOutcome]) -> None:
     store, _ = ran
     assert notes_of(store, "siege").keys() & {SIEGE_NOTE, NO_SUMMARY}
     assert "wrk-corrected" in notes_of(store, "wrk")
-
-
-def test_rows_of_tools_are_never_written_to_disk(ran: tuple[Store, RunOutcome]) -> None:
-    """Compare sizes: the reducer sends kilobytes for a trial of any length."""
-    _, outcome = ran
-    for record in outcome.run.records():
-        sizes = {path.name: path.stat().st_size for path in outcome.run.raw(record.trial_id).iterdir()}
-        assert max(sizes.values()) < 200_000, sizes
 
 
 def test_no_files_remain_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:

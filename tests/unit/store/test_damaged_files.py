@@ -15,7 +15,6 @@ from benchkit.run.rebuild import rebuild_tables
 from benchkit.store.durable_files import compress, decompress
 from benchkit.store.journal import read_journal
 from benchkit.store.store import Store
-from benchkit.store.tables import RunTables
 from tests.unit.store.test_store import stored
 
 
@@ -142,13 +141,3 @@ def test_a_partition_with_a_name_that_benchkit_gives_to_none_is_named(store: Sto
 def test_an_unknown_run_is_an_error(store: Store, run_id: str) -> None:
     with pytest.raises(InputError, match="no run"):
         benchkit.load("trials", store=store.path, run_id=run_id)
-
-
-def test_an_unknown_store_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no store here"):
-        benchkit.load("trials", store=tmp_path / "nothing")
-
-
-def test_tables_without_a_stored_run_can_be_loaded(tmp_path: Path) -> None:
-    RunTables(Store(tmp_path), "small", "r1").replace("notes")
-    assert benchkit.load("notes", store=tmp_path, run_id="r1").empty

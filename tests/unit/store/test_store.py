@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,15 +16,13 @@ from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.rows import SliceRow
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
-from benchkit.report.pages.report_files import make_folder
 from benchkit.run.rebuild import rebuild_tables
-from benchkit.store.durable_files import write_atomically
 from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
 from benchkit.store.row_builders import host_rows, trial_row
 from benchkit.store.run_folder import LARGE_BYTES, RunFolder
 from benchkit.store.store import Store, store_path
-from benchkit.store.tables import RunTables, load_columns
+from benchkit.store.tables import RunTables
 from tests.support import builders
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -158,15 +155,6 @@ def test_runs_with_different_factors_read_as_one_table(tmp_path: Path) -> None:
     assert frame[["factor_stack"]].isna().sum().item() == 1
     assert benchkit.load("trials", store=tmp_path, run_id="r2")["cell_id"].tolist() == ["connections=8"]
     assert len(benchkit.load("trials", store=tmp_path, scenario="small")) == 2
-
-
-def test_some_columns_of_a_run_are_those_of_the_whole_table(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    stored(store, "r1", "small", [{"connections": 2}, {"connections": 4}])
-    stored(store, "r2", "small", [{"connections": 8}])
-    columns = ["rps", "trial_id", "run_id"]
-    some = load_columns("trials", columns, store=store, run_id="r1")
-    pd.testing.assert_frame_equal(some, benchkit.load("trials", store=tmp_path, run_id="r1")[columns])
 
 
 def test_pandas_duckdb_and_polars_read_the_same_files(tmp_path: Path) -> None:
@@ -336,25 +324,7 @@ def test_the_store_comes_from_the_option_then_the_environment_then_the_default(
     assert store_path() == Path("results")
 
 
-def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
-    path = tmp_path / "f.json"
-    write_atomically(path, b"1")
-    write_atomically(path, json.dumps({"a": 2}).encode())
-    assert path.read_text() == '{"a": 2}'
-    assert [f.name for f in tmp_path.iterdir()] == ["f.json"]
-
-
 def test_a_run_that_cannot_be_created_names_the_file_and_the_machine(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     with pytest.raises(BenchkitError, match=rf"this machine: cannot write {tmp_path}/runs"):
         Store(tmp_path).create(manifest("r1"))
-
-
-def test_a_removed_run_is_not_created_again_by_a_report(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    stored(store, "r1", "small", [{"stack": "go"}])
-    run = store.run("r1")
-    store.remove(run)
-    with pytest.raises(BenchkitError, match="cannot write the report"):
-        make_folder(run.report)
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == []
