@@ -56,6 +56,7 @@ ALLOWED: Mapping[str, str] = {
     "dict_type": _MAPPING,
     "mapping_type": _MAPPING,
     "model_type": _MAPPING,
+    "dataclass_type": _MAPPING,
     "invalid_key": "names that are text",
     "list_type": _LIST,
     "tuple_type": _LIST,

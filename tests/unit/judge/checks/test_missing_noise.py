@@ -124,6 +124,6 @@ def test_rates_are_written_per_second_or_as_numbers() -> None:
         2,
         3,
     ]
-    for wrong in ("1/min", -1, "often", 5000):
+    for wrong in ("1/min", -1, "often"):
         with pytest.raises(ValidationError):
             Noise.model_validate({"malformed": wrong})
