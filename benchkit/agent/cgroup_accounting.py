@@ -14,7 +14,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
 from benchkit.agent.common import parse_mounts, read_bytes, read_text
-from benchkit.agent.proc import TICKS, pids, proc_stat
+from benchkit.agent.proc import pids, proc_stat
 
 UNIFIED = ""
 """Key of version 2 beside the controllers of version 1: /proc/PID/cgroup names no controller there."""
@@ -174,11 +174,8 @@ class Cgroup:
         accounting = self._folders.get("cpuacct")
         if accounting is not None and accounting.is_dir():
             total = KernelFile(str(accounting / "cpuacct.usage"))
-            if (accounting / "cpuacct.usage_user").exists():  # Linux 4.6: nanoseconds
-                parts = [KernelFile(str(accounting / f"cpuacct.usage_{name}")) for name in ("user", "sys")]
-                return lambda: _nanoseconds(total, parts), [total, *parts]
-            stat = KernelFile(str(accounting / "cpuacct.stat"))
-            return lambda: _ticks(total, stat), [total, stat]
+            parts = [KernelFile(str(accounting / f"cpuacct.usage_{name}")) for name in ("user", "sys")]
+            return lambda: _nanoseconds(total, parts), [total, *parts]
         stat = KernelFile(str(self._folders.get(UNIFIED, self.folder) / "cpu.stat"))
         return lambda: _microseconds(stat), [stat]
 
@@ -260,12 +257,6 @@ def pids_below(folder: Path) -> List[int]:
 
 def _nanoseconds(total: KernelFile, parts: List[KernelFile]) -> Tuple[float, float, float]:
     user, system = (int(file.read()) * NANOSECOND for file in parts)
-    return int(total.read()) * NANOSECOND, user, system
-
-
-def _ticks(total: KernelFile, stat: KernelFile) -> Tuple[float, float, float]:
-    content = b"\n" + stat.read()
-    user, system = ((number_after(content, word) or 0) / TICKS for word in (b"user ", b"system "))
     return int(total.read()) * NANOSECOND, user, system
 
 

@@ -118,6 +118,7 @@ class Streams:
         self._workdir = workdir
         self._pump = Pump()
         self._pump.start()
+        self.flush = self._pump.flush
 
     def named(self, spec: ops.ProcessSpec, sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack) -> Descriptors:
         """Open the streams of a process. There is no input."""
@@ -138,10 +139,6 @@ class Streams:
             os.lseek(source, 0, os.SEEK_SET)
         out, err = (self._pumped(name, Sink(max_bytes), sinks, parent_fds) for name in OUTPUTS)
         return source, out, err
-
-    def flush(self) -> None:
-        """Return once all that processes have printed so far is in the files and in memory."""
-        self._pump.flush()
 
     def _output(
         self, name: str, file: Optional[ops.ToFile], sinks: Dict[str, Sink], parent_fds: contextlib.ExitStack
@@ -252,8 +249,6 @@ class Child:
         self.started_ns = 0
         self.ended: Optional[ops.ExitStatus] = None
         self.record: Optional[Path] = None
-        self.escaped: Set[Tuple[int, int]] = set()
-        """Pid and start of its descendants in other sessions, as in its record."""
         self.own_group: Optional[Cgroup] = None
         """The control group that it was started in, removed after its end."""
         self.foreign_group: Optional[Cgroup] = None
@@ -264,25 +259,16 @@ class Child:
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
 
-    def end(self, status: int, usage: resource.struct_rusage, full_disk: Optional[str]) -> None:
-        """Record its exit code or signal, and its resource usage, including the children it waited for.
-
-        `full_disk`: why nothing could be written to the work directory, if its disk was full.
-        """
+    def end(self, status: int, usage: resource.struct_rusage) -> None:
+        """Record its exit code or signal, and its resource usage, including the children it waited for."""
         self.ended = ops.ExitStatus(
             at_ns=time.monotonic_ns(),
             exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
-            memory_kills=self._killed_for_memory() if _is_signalled(status) else None,
-            full_disk=full_disk,
+            memory_kills=_difference(self._memory_kills, memory_kills()) if _is_signalled(status) else None,
         )
-
-    def _killed_for_memory(self) -> Optional[int]:
-        """Return how many processes the kernel has killed for lack of memory since this one started."""
-        now = memory_kills()
-        return None if now is None or self._memory_kills is None else now - self._memory_kills
 
     def adopt(self, usage: resource.struct_rusage) -> None:
         """Add the resource usage of an orphaned descendant."""
@@ -317,3 +303,7 @@ class Child:
 def _is_signalled(status: int) -> bool:
     """Return True where a signal ended a process, or SIGKILL its child: shells and engines then exit with 128 + 9."""
     return os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == FIRST_SIGNALLED + signal.SIGKILL
+
+
+def _difference(before: Optional[int], after: Optional[int]) -> Optional[int]:
+    return None if before is None or after is None else after - before

@@ -17,10 +17,6 @@ HOST_STATE = "host-state"
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 """Blocks or inodes are used up, on the disk or by this user."""
 
-FULL_BYTES = 64 * 1024
-FULL_INODES = 16
-"""Free space and free inodes below which a disk counts as full: some records of 4 KiB, each with a file."""
-
 _HOST_STATE_ERRORS = frozenset(
     (
         *_DISK_FULL_ERRORS,
@@ -58,13 +54,6 @@ def refusal_of(error: OSError, folder: Path) -> OperationError:
         return OperationError(error_kind(error), what)
     why = f"{what}; {describe_disk(folder)}; free some room there, then try again"
     return OperationError(HOST_STATE, f"the disk of {folder} is full", why)
-
-
-def describe_full_disk(folder: Path) -> Optional[str]:
-    """Return the text of `describe_disk` where a folder's disk lacks room for the records of a run; else None."""
-    disk = os.statvfs(str(folder))
-    is_full = disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files > 0 and disk.f_favail < FULL_INODES)
-    return describe_disk(folder) if is_full else None
 
 
 def describe_disk(folder: Path) -> str:

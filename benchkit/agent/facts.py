@@ -18,7 +18,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.collector import number_after
-from benchkit.agent.common import OperationError, describe_full_disk, parse_cpu_list, read_bytes, read_text
+from benchkit.agent.common import OperationError, parse_cpu_list, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.processes import ProcessTable
@@ -279,7 +279,6 @@ class FactsReader:
         return ops.GatheredFacts(
             facts={**facts, "tools": programs},
             files={path: _file(path) for path in files},
-            full_disk=describe_full_disk(self._workdir.root),
         )
 
     def _find_program(self, name: str, argv: Sequence[str], programs: Dict[str, JsonObject]) -> None:

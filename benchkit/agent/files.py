@@ -30,8 +30,6 @@ class FileStore:
 
     KEEP_S = 30 * 86400
     """Age of unused files that are removed when new files arrive."""
-    KEEP_PARTIAL_S = 86400
-    """Age of incomplete files of killed agents that are removed when new files arrive."""
     GZIP_LEVEL = 6
 
     def __init__(self, workdir: Workdir, records: Records, flush_outputs: Callable[[], None] = lambda: None) -> None:
@@ -269,9 +267,8 @@ class FileStore:
         self._checked[entry] = (found.st_ino, found.st_size, found.st_mtime_ns)
 
     def _prune(self) -> None:
-        now = time.time()
+        oldest = time.time() - self.KEEP_S
         for entry in self._store.iterdir():
-            oldest = now - (self.KEEP_PARTIAL_S if entry.name.startswith(".part-") else self.KEEP_S)
             if max(entry.lstat().st_atime, entry.lstat().st_mtime) < oldest:
                 entry.unlink()
 

@@ -1,13 +1,8 @@
 """The lock of a host, for one run at a time: the process that listens on an abstract unix socket holds it.
 
 An abstract socket (unix(7)) belongs to a network namespace, which benchkit treats as a host, whatever the user and the
-work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it.
-
-Any user can listen on such a name, so the kernel's word decides who holds the host (SO_PEERCRED). A process of root or
-of this user holds it, whatever it answers. A process of another user holds it if it answers as benchkit does. If it is
-silent, it holds the host for a while, because it may be a watchdog that restores changes. Any other occupant of a name
-is no holder: the next name is then the lock. A user who speaks the protocol can hold the host, as by running benchkit;
-messages name that user by pid and uid.
+work directory. It leaves nothing on disk, the kernel removes it with its process, and all users see it. The kernel says
+which process listens (SO_PEERCRED), and the process says for which run.
 """
 
 from __future__ import annotations
@@ -18,55 +13,28 @@ import signal
 import socket
 import struct
 import time
-from typing import Iterable, List, Optional
+from typing import Optional
 
 from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import LockHolder
 from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
 
-NAMES = ("\0benchkit-host", *(f"\0benchkit-host.{number}" for number in range(1, 8)))
-"""Names of the lock, in this order; a name that a process occupies without holding the host is skipped."""
+NAME = "\0benchkit-host"
 QUEUE = 1024
 """Connections that wait for an answer; with a full queue the kernel does not say who listens."""
 ANSWER_S = 1.0
-OTHERS_ANSWER_S = 0.3
-"""Time for a process of another user to answer: a watchdog takes less than a millisecond."""
 ANSWER_BYTES = 4096
 END_S = 10.0
 """Time for a watchdog to end and to restore everything."""
-MAX_TEXT = 200
-MAX_NUMBER = 1e10
-"""Largest number in an answer: as seconds since 1970 it is the year 2286."""
-_TEXTS = frozenset({"run", "host", "who", "state"})
-_FIELDS = _TEXTS | {"since", "lease_s", "heartbeat_age_s"}
-"""Fields of a holder's answer, shared with other versions of benchkit; see `LockHolder`."""
-_TRUSTED = frozenset({0, os.geteuid()})
-"""Users whose processes hold the host whatever they answer."""
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
 
 
-def acquire(*, ignore_silent: bool = False) -> Optional[socket.socket]:
-    """Lock the host for as long as the returned socket is open; return None where another process holds it.
-
-    `ignore_silent`: a silent process of another user is no holder.
-    """
-    for name in NAMES:
-        listener = _listen(name)
-        if listener is not None:
-            if _holder_at([each for each in NAMES if each != name], ignore_silent) is None:
-                return listener
-            listener.close()
-            return None
-        if _holder_at([name], ignore_silent) is not None:
-            return None
-    return None
-
-
-def _listen(name: str) -> Optional[socket.socket]:
+def acquire() -> Optional[socket.socket]:
+    """Lock the host for as long as the returned socket is open; return None where another process holds it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        listener.bind(name)
+        listener.bind(NAME)
     except OSError:
         listener.close()
         return None
@@ -79,41 +47,19 @@ def answer(listener: socket.socket, about: JsonObject) -> None:
     """Answer one request for the holder of the host."""
     try:
         connection, _ = listener.accept()
-    except OSError:  # disconnected meanwhile
-        return
-    with connection:
-        connection.settimeout(0)
-        try:
+        with connection:
+            connection.settimeout(0)
             connection.send(json.dumps(about).encode())
-        except OSError:  # it disconnected
-            return
+    except OSError:  # it disconnected
+        return
 
 
-def holder(*, ignore_silent: bool = False) -> Optional[LockHolder]:
-    """Return the holder of this host; None where nothing holds it. `ignore_silent` as in `acquire`."""
-    return _holder_at(NAMES, ignore_silent)
-
-
-def occupants() -> List[str]:
-    """Describe the processes that occupy names of the lock without holding the host."""
-    found = filter(None, map(_ask, NAMES))
-    return [f"process {each.pid} of user {each.uid}" for each in found if not _is_holder(each, ignore_silent=True)]
-
-
-def _holder_at(names: Iterable[str], ignore_silent: bool) -> Optional[LockHolder]:  # noqa: FBT001 - passed on
-    return next((each for each in map(_ask, names) if each and _is_holder(each, ignore_silent=ignore_silent)), None)
-
-
-def _is_holder(process: LockHolder, *, ignore_silent: bool) -> bool:
-    return process.uid in _TRUSTED or process.run is not None or not ignore_silent
-
-
-def _ask(name: str) -> Optional[LockHolder]:
-    """Return the process that listens on a name, with its answer if valid; None where no process listens."""
+def holder() -> Optional[LockHolder]:
+    """Return the holder of this host, with its answer if it gives one; None where nothing holds it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(ANSWER_S)
         try:
-            connection.connect(name)
+            connection.connect(NAME)
         except ConnectionRefusedError:
             return None
         except OSError:  # its queue is full
@@ -121,25 +67,10 @@ def _ask(name: str) -> Optional[LockHolder]:
         pid, uid, _ = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
-        if uid not in _TRUSTED:
-            connection.settimeout(OTHERS_ANSWER_S)
         try:
-            message = json.loads(connection.recv(ANSWER_BYTES))
-        except (OSError, ValueError, RecursionError):  # RecursionError: many nested brackets
-            message = None
-        return LockHolder(**{"pid": pid, "uid": uid, "state": "silent", **_valid(message)})
-
-
-def _valid(message: object) -> JsonObject:
-    """Return a holder's answer if it is valid, else {}: another user's process may have sent anything."""
-    if not isinstance(message, dict) or set(message) != _FIELDS:
-        return {}
-    for name, value in message.items():
-        is_text = name in _TEXTS and isinstance(value, str) and value.isprintable() and len(value) <= MAX_TEXT
-        is_number = name not in _TEXTS and type(value) in (int, float) and 0 <= value <= MAX_NUMBER
-        if not (is_text or is_number or (name == "lease_s" and value is None)):
-            return {}
-    return message
+            return LockHolder(**{"pid": pid, "uid": uid, **json.loads(connection.recv(ANSWER_BYTES))})
+        except (OSError, ValueError, TypeError):  # it is stopped, busy with restoring, or no watchdog
+            return LockHolder(pid, uid, "silent")
 
 
 def end_holder(holding: LockHolder) -> None:

@@ -149,8 +149,6 @@ class GatheredFacts:
     """The facts, which `benchkit.hosts.facts` converts."""
     files: Dict[str, Optional[FileStatus]]
     """Status by path; None where the file does not exist."""
-    full_disk: Optional[str]
-    """Free space of the work directory's disk, as a phrase, where that disk is full."""
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -236,9 +234,6 @@ class ExitStatus:
     memory_kills: Optional[int] = None
     """Processes that the host's kernel killed for lack of memory since the start; None where no signal ended the
     process or its child."""
-    full_disk: Optional[str] = None
-    """Reason why nothing could be written to the work directory at that instant, with what was free on its disk; None
-    where there was room."""
 
     def __str__(self) -> str:
         """Return `exit code 1`, `signal SIGKILL` and the like."""

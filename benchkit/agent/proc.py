@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import signal
@@ -159,22 +160,18 @@ def recorded_stop(record: JsonObject) -> StopSignal:
 
 
 def end_recorded(record: JsonObject) -> List[str]:
-    """End the recorded process of another agent, its session and its escaped descendants; return failures.
+    """End the recorded process of another agent with its session and all that have its tag; return failures.
 
     The record has no pid where the agent was killed during the launch: then only the tag identifies the process.
-    `escaped` in the record has pid and start of descendants that left the session.
     """
     pid, tag, stop = record.get("pid"), record.get("tag", ""), recorded_stop(record)
-    escaped = dict(record.get("escaped", ()))
-    sessions = {each.session for each in map(proc_stat, escaped) if each and each.start == escaped[each.pid]}
     leader = None if pid is None else proc_stat(pid)
-    if pid is not None and (leader is None or leader.start == record.get("start", 0)):  # otherwise the pid was reused
-        sessions.add(pid)
+    is_reused = leader is not None and leader.start != record.get("start", 0)
     return end_processes(
         lambda: [
             each
             for each in all_processes().values()
-            if each.state not in "ZX" and (each.session in sessions or (tag and tag_of(each.pid) == tag))
+            if each.state not in "ZX" and ((each.session == pid and not is_reused) or (tag and tag_of(each.pid) == tag))
         ],
         stop.within_s,
         signum_of=lambda _: stop.signum,
@@ -202,14 +199,9 @@ def tag_of(pid: int) -> str:
     return ""
 
 
-def become_subreaper() -> bool:
-    """Make this process the parent of its orphaned descendants; return False where the system cannot."""
-    try:
-        import ctypes  # noqa: PLC0415 - some builds of Python lack it
-
-        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (ImportError, OSError, AttributeError):
-        return False
+def become_subreaper() -> None:
+    """Make this process the parent of its orphaned descendants."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def memory_kills() -> Optional[int]:
@@ -223,15 +215,13 @@ def members(
     by_session: Dict[int, int],
     by_group: Dict[int, int],
     by_tag: Callable[[int], Optional[int]],
-    *,
-    subreaper: bool,
 ) -> Dict[int, List[ProcStat]]:
     """Return the live processes of each started process, by its number.
 
     `everything` has all processes of the host. `by_pid` maps running started processes to their numbers; `by_session`
     also maps ended ones, as a session can outlive its leader. `by_group` maps the pids in their control groups.
-    `by_tag` returns the number in the environment of a pid. A subreaper stays the ancestor of all orphans. Without one,
-    orphans become children of init, and are recognised by session or tag.
+    `by_tag` returns the number in the environment of a pid. Orphans are children of the agent, the subreaper, and are
+    recognised by session or tag.
     """
     agent = os.getpid()
     found: Dict[int, List[ProcStat]] = {}
@@ -241,7 +231,7 @@ def members(
         number, top = _climb(process, everything, by_pid, agent)
         number = by_group.get(process.pid, number)
         is_orphan = number is None and top.parent == agent
-        if number is None and (is_orphan or not subreaper):
+        if is_orphan:
             number = by_session.get(process.session) or by_tag(top.pid)
         if number is not None or is_orphan:
             found.setdefault(number or UNKNOWN_OWNER, []).append(process)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import threading
 import time
-from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, ProcessPattern, unit_path
 from benchkit.agent.cgroups import Cgroups, memberships
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
-from benchkit.agent.common import OperationError, describe_full_disk, poll_until, read_text
+from benchkit.agent.common import OperationError, poll_until, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.proc import (
@@ -25,7 +23,6 @@ from benchkit.agent.proc import (
     ProcStat,
     all_processes,
     become_subreaper,
-    is_running,
     members,
     proc_stat,
     signal_exactly,
@@ -44,8 +41,6 @@ class ProcessTable:
     KILL_S = 3.0
     REAP_S = 1.0
     LAST_OUTPUT_S = 0.2
-    DAEMON_PAUSES_S = (0.1, 0.4, 1.5)
-    """Pauses after a start, one before each search for processes that left their session as daemons do."""
 
     def __init__(self, workdir: Workdir, records: Records, cgroups: Cgroups) -> None:
         self._workdir = workdir
@@ -59,14 +54,10 @@ class ProcessTable:
         self._closing = False
         self._spawned = threading.Event()
         self._cpus = os.sched_getaffinity(0)
-        self._is_subreaper = become_subreaper()
-        self._orphans: Set[Tuple[int, int]] = set()
+        become_subreaper()
         self.lost_orphans = 0
         """Number of ended orphans that belong to no started process; their CPU time is lost."""
-        self._orphans_record: Optional[Path] = None
-        self._started = threading.Event()
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
-        threading.Thread(target=self._find_daemons, name="daemons", daemon=True).start()
 
     @operation()
     def start(self, spec: ProcessSpec, at_ns: Optional[int] = None) -> ops.ProcessReport:
@@ -217,10 +208,6 @@ class ProcessTable:
         paths = memberships(read_text(f"/proc/{pid}/cgroup") or "")
         return next((paths[name] for name in ("cpuacct", "cpu", UNIFIED) if name in paths), None)
 
-    def has_ended(self, number: int) -> bool:
-        """Return True where the started process itself has ended."""
-        return self.child(number).ended is not None
-
     def close(self) -> Tuple[List[str], List[str]]:
         """Stop all processes, each by its own signal, and start no more; return the ones that ran, and failures."""
         with self._changed:
@@ -265,7 +252,7 @@ class ProcessTable:
         return child
 
     def _change(self, child: Child) -> JsonObject:
-        """Return a child's record: tag and stop policy, and after the launch its pid and those of escaped processes."""
+        """Return a child's record: tag and stop signal, and after the launch its pid."""
         command = child.command
         change: JsonObject = {
             "program": command.argv[0],
@@ -274,7 +261,7 @@ class ProcessTable:
             "stop_grace_s": command.stop.within_s,
         }
         if child.pid:
-            change.update(pid=child.pid, start=child.start, escaped=sorted(child.escaped))
+            change.update(pid=child.pid, start=child.start)
         return change
 
     def _launch(
@@ -288,7 +275,8 @@ class ProcessTable:
             entering = self._cgroups.wrap(command, child.own_group, folder)
             sleep_until(at_ns)
             with self._changed:
-                self._refuse_while_closing(own=own)
+                if self._closing and not own:
+                    raise OperationError("closing", "the agent is ending")  # noqa: TRY301 - with the lock held
                 child.started_ns = time.monotonic_ns()
                 tag = {TAG: f"{self._records.tag}{child.id}"}
                 child.pid = launch(entering, descriptors, str(folder), tag, self._cpus)
@@ -303,30 +291,12 @@ class ProcessTable:
             self._release_groups(child)
             raise
         try:
-            self._update_record(child)
+            with self._changed:
+                if child.record is not None:  # otherwise it has ended already
+                    self._records.note("process", self._change(child), synced=False, path=child.record)
         except OSError:
             self.stop_child(child, signal.SIGKILL, 0.0)
             raise
-        if not own:
-            self._started.set()
-
-    def _refuse_while_closing(self, *, own: bool) -> None:
-        if self._closing and not own:
-            raise OperationError("closing", "the agent is ending")
-
-    def _update_record(self, child: Child) -> None:
-        with self._changed:
-            if child.record is not None:  # otherwise it has ended already
-                self._records.note("process", self._change(child), synced=False, path=child.record)
-
-    def _find_daemons(self) -> None:
-        """Search for processes that left their session, several times after each start; see `_note_escaped`."""
-        while True:
-            self._started.wait()
-            self._started.clear()
-            for pause_s in self.DAEMON_PAUSES_S:
-                time.sleep(pause_s)
-                self.trees()
 
     def _reap(self) -> None:
         while True:
@@ -343,7 +313,6 @@ class ProcessTable:
 
         Until it is reaped, its pid cannot be reused, so no signal reaches another process.
         """
-        full_disk = self._full_disk()
         with self._changed:  # held during a start, so that a process that ends at once is registered
             before = proc_stat(pid)
             try:
@@ -360,19 +329,9 @@ class ProcessTable:
                 else:
                     self.lost_orphans += 1
             else:
-                self._children[number].end(status, usage, full_disk)
-                if self._children[number].record is not None:
-                    self.trees()  # it may have left a daemon
+                self._children[number].end(status, usage)
             self._drop_records()
             self._changed.notify_all()
-
-    def _full_disk(self) -> Optional[str]:
-        """Return the free space if the work directory's disk is full now; it may soon have room again."""
-        try:
-            free = describe_full_disk(self._workdir.root)
-        except OSError:  # the work directory was removed
-            return None
-        return None if free is None else f"{os.strerror(errno.ENOSPC)}: {free}"
 
     def wait_for(self, child: Child, timeout_s: float) -> bool:
         """Wait for the end of a process; return False where it did not end in time."""
@@ -422,8 +381,8 @@ class ProcessTable:
                 break
         return remaining
 
-    def trees(self, everything: Optional[Dict[int, ProcStat]] = None) -> Dict[int, List[ProcStat]]:
-        """Return the live processes of each started process, by number; `everything`: all processes, if known."""
+    def trees(self) -> Dict[int, List[ProcStat]]:
+        """Return the live processes of each started process, by number."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
         children = list(self._children.values())
@@ -435,45 +394,11 @@ class ProcessTable:
             if group is not None
             for pid in group.pids()
         }
-        trees = members(
-            everything or all_processes(), by_pid, by_session, groups, self._number_in_tag, subreaper=self._is_subreaper
-        )
-        self._note_escaped(trees)
+        trees = members(all_processes(), by_pid, by_session, groups, self._number_in_tag)
         for child in children:
             if child.is_watched_only and child.foreign_group is not None:  # these processes may be in another tree too
                 trees[child.id] = [each for each in map(proc_stat, child.foreign_group.pids()) if each is not None]
         return trees
-
-    def _note_escaped(self, trees: Dict[int, List[ProcStat]]) -> None:
-        """Record processes that left their child's session: after a crash only the record identifies such a daemon."""
-        orphans = trees.get(UNKNOWN_OWNER, [])
-        with self._changed, contextlib.suppress(OSError):  # the disk is full: the records stay as they were
-            self._record_orphans(orphans)
-        for number, tree in trees.items():
-            child = self._children.get(number)
-            if child is None or child.record is None:
-                continue
-            # The record of the group covers these pids.
-            own = set() if child.own_group is None else set(child.own_group.pids())
-            escaped = {(each.pid, each.start) for each in tree if each.session != child.pid and each.pid not in own}
-            if escaped != child.escaped:
-                child.escaped = escaped
-                with contextlib.suppress(OSError):  # the disk is full: the record stays as it was
-                    self._update_record(child)
-
-    def _record_orphans(self, orphans: List[ProcStat]) -> None:
-        """Record descendants of the agent that belong to no child."""
-        escaped = {(each.pid, each.start) for each in orphans}
-        if escaped == self._orphans:
-            return
-        self._orphans = escaped
-        if escaped:
-            programs = ", ".join(sorted({each.name for each in orphans}))
-            change = {"program": programs, "escaped": sorted(escaped)}
-            self._orphans_record = self._records.note("process", change, synced=False, path=self._orphans_record)
-        elif self._orphans_record is not None:
-            self._records.drop(self._orphans_record, synced=False)
-            self._orphans_record = None
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
         tag = tag_of(pid)
@@ -492,8 +417,7 @@ class ProcessTable:
             try:
                 os.killpg(child.pid, 0)
             except ProcessLookupError:
-                if not any(is_running(pid, start) for pid, start in child.escaped):
-                    self._drop_record(child)
+                self._drop_record(child)
             except PermissionError:  # a process of another user remains
                 pass
 

@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import threading
 import time
 from pathlib import Path
@@ -27,11 +26,6 @@ DAMAGED = "damaged"
 
 REPORTS = 20
 """Number of reports that are kept; older ones are removed."""
-
-PARTIAL_S = 60.0
-"""Age from which a partial record is removed: writing one takes milliseconds."""
-
-_STAMP = re.compile(r"(?:report-)?([0-9]{20})-")
 
 
 class Records:
@@ -61,18 +55,10 @@ class Records:
         if path is None:
             with self._lock:
                 self._count += 1
-                path = self._folder / f"{self._stamp():020d}-{os.getpid()}-{self._count}.json"
+                path = self._folder / f"{time.time_ns():020d}-{os.getpid()}-{self._count}.json"
         record = {"kind": kind, "boot_id": self.boot_id, "owner": self._owner, "at": time.time(), **change}
         write_whole(path, json.dumps(record).encode(), synced=synced)
         return path
-
-    def remove_partial(self) -> None:
-        """Remove partial records whose writer was killed, or whose disk was full."""
-        oldest = time.time() - PARTIAL_S
-        for path in self._folder.glob(".*"):
-            with contextlib.suppress(FileNotFoundError):
-                if path.lstat().st_mtime < oldest:
-                    path.unlink()
 
     def drop(self, path: Path, *, synced: bool = True) -> None:
         """Remove a record after its change is undone."""
@@ -119,7 +105,7 @@ class Records:
 
     def report(self, content: JsonObject) -> None:
         """Write a report, for the next connection, of what was restored after an agent's end."""
-        path = self._folder / f"report-{self._stamp():020d}-{os.getpid()}.json"
+        path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
         write_whole(path, json.dumps({"at": time.time(), **content}, default=to_json).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
@@ -137,14 +123,6 @@ class Records:
         """Delete a report after reading it."""
         if name in {path.name for path in self._reports()}:
             self.drop(self._folder / name)
-
-    def _stamp(self) -> int:
-        """Return the age mark of a file name: the time in ns, or one above the largest existing mark.
-
-        The last change must be restored first, even where the clock was set back in between.
-        """
-        stamps = map(_STAMP.match, os.listdir(str(self._folder)))  # noqa: PTH208 - names, and often
-        return max([time.time_ns(), *(int(found.group(1)) + 1 for found in stamps if found)])
 
     def _reports(self) -> List[Path]:
         return sorted(self._folder.glob("report-*.json"))

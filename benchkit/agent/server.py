@@ -56,7 +56,6 @@ class Agent:
         self._watchdog = watchdog
         self._goodbye = False
         self._shutdown_requested, self._shutdown_request = os.pipe2(os.O_CLOEXEC)
-        records.remove_partial()
         self._waiting = select.poll()
         self._waiting.register(requests, select.POLLIN)
         self._waiting.register(self._shutdown_requested, select.POLLIN)

@@ -63,11 +63,11 @@ class SocketProbes:
         began = time.monotonic()
         error: Optional[str] = None
         for _ in poll_until(began + timeout_s, 0.0005, 0.02):
-            has_ended = process is not None and self._processes.has_ended(process)
+            has_ended = process is not None and self._processes.child(process).ended is not None
             error = _try_to_connect(at, max(0.05, began + timeout_s - time.monotonic()))
             if error is None or has_ended:
                 break
-        ended = process is not None and self._processes.has_ended(process)
+        ended = process is not None and self._processes.child(process).ended is not None
         return ops.PortProbe(error is None, time.monotonic() - began, error, ended)
 
     @operation()

@@ -188,9 +188,7 @@ class Watchdog:
         message = json.loads(packet)
         self._last_heartbeat = time.monotonic()
         if message["op"] == "lock":
-            self._control.send(
-                json.dumps({"locked": self._lock(message["about"], ignore_silent=message["ignore_silent"])}).encode()
-            )
+            self._control.send(json.dumps({"locked": self._lock(message["about"])}).encode())
         elif message["op"] == "keep":
             self._kept, self._lease_s = True, message["lease_s"]
             self._control.send(b"{}")
@@ -200,10 +198,10 @@ class Watchdog:
             self._control.send(b"{}")
         return True
 
-    def _lock(self, about: JsonObject, *, ignore_silent: bool) -> bool:
+    def _lock(self, about: JsonObject) -> bool:
         self._about = about
         if self._listener is None:
-            self._listener = host_lock.acquire(ignore_silent=ignore_silent)
+            self._listener = host_lock.acquire()
             if self._listener is None:
                 return False
             self._poll.register(self._listener.fileno(), select.POLLIN)
@@ -285,8 +283,7 @@ class Watchdog:
         stops = {}
         for _, record in self._records.all():
             if record["kind"] == "process" and self._records.is_own(record):
-                stop = recorded_stop(record)
-                stops.update(dict.fromkeys([record.get("pid"), *dict(record.get("escaped", ()))], stop))
+                stops[record.get("pid")] = recorded_stop(record)
         return end_processes(
             lambda: descendants(os.getpid(), all_processes()),
             max([StopSignal().within_s, *(stop.within_s for stop in stops.values())]),

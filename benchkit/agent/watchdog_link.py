@@ -20,8 +20,6 @@ MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
 RENEWALS_PER_LEASE = 10
 """Most renewals of a short lease; a longer lease is renewed every `RENEWAL_S` at most: more would change nothing."""
-OTHERS_SILENCE_S = 5.0
-"""Time after which a silent process of another user no longer counts as holder."""
 END_HOLDER_S = 45.0
 """Time for another holder to end and to restore its changes."""
 LOCK_TIMEOUT_S = 12.0
@@ -63,12 +61,10 @@ class WatchdogLink:
         about = {"run": run, "host": host, "who": who, "since": time.time()}
         holder: Optional[ops.LockHolder] = None
         ended = waited = False
-        began = time.monotonic()
-        for _ in poll_until(began + LOCK_TIMEOUT_S, 0.01, 0.2):
-            ignore_silent = time.monotonic() - began > OTHERS_SILENCE_S
-            if self._request({"op": "lock", "about": about, "ignore_silent": ignore_silent})["locked"]:
+        for _ in poll_until(time.monotonic() + LOCK_TIMEOUT_S, 0.01, 0.2):
+            if self._request({"op": "lock", "about": about})["locked"]:
                 return ops.LockResult(shared_with=None, waited=waited)
-            holder, waited = host_lock.holder(ignore_silent=ignore_silent), True
+            holder, waited = host_lock.holder(), True
             if holder is None or holder.state in ("silent", "ending") or ended:
                 continue
             if holder.run == run and holder.host != host:
@@ -119,10 +115,7 @@ class WatchdogLink:
 def describe_holder(holder: Optional[ops.LockHolder]) -> str:
     """Return who holds a host, since when, and what to do, as a sentence."""
     if holder is None:
-        occupants = host_lock.occupants()
-        if not occupants:
-            return "another run held it until now; try again"
-        return f"its lock is occupied by other programs: {', '.join(occupants)}; end them, then try again"
+        return "another run held it until now; try again"
     if holder.heartbeat_age_s is None:
         process = f"process {holder.pid} of user {holder.uid}" if holder.pid else "a process that is not visible"
         return f"{process} holds it and does not answer; `benchkit hosts restore --take-over` ends it"

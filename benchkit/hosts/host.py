@@ -123,12 +123,9 @@ class Host:
         named = self.spec.programs
         tools = queried_programs(named, self.sought_programs)
         gathered = self.call(FactsReader.gather, tools, SYSCTLS, sudo=self.spec.sudo)
-        full_disk = gathered.full_disk
         facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
         facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
-        full = f"{self.name}: the disk of {facts.workdir} is full ({full_disk}): nothing can be started there; free some room"
-        disk_notes = (full,) if full_disk else ()
-        self.notes = disk_notes + tuple(
+        self.notes = tuple(
             f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
             + "".join(f"; {hint}" for hint in (hint_at_private_folder(path),) if hint)
             for name, path in named.items()

@@ -256,15 +256,12 @@ def _run_of(
 def _failure_of(host: Host, placed: PlacedGenerator, scheduled: ScheduledProcess, limit_s: float) -> str | None:
     """Return why the output of a generator cannot be used, with the last lines that it printed.
 
-    Raises HostStateError where a full disk made the tool fail or lose the end of its output, even if the disk has room
-    again.
+    Raises HostStateError where the disk had no room for the output.
     """
     generator, ended, outputs = placed.generator, scheduled.process.ended, scheduled.process.outputs
     for name, output in outputs.items():
         if output.is_host_state:
             raise HostStateError(f"{generator} could not write its {name}", where=host.name, why=output.error)
-    if ended is not None and ended.full_disk is not None:
-        raise HostStateError(f"no room for the output of {generator} at its end", where=host.name, why=ended.full_disk)
     if ended is None or (scheduled.overran and generator.load.duration_s is None):
         what = f"did not end within {limit_s:g} s"
     elif ended.exit_code not in get_tool(generator.tool).exit_codes and not scheduled.overran:

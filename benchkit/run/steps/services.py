@@ -101,8 +101,7 @@ def blame_ended_service(trial: Trial) -> Iterator[None]:
 def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
     """Check that no service has ended during the trial, unless the cell plans its outage.
 
-    Waits `wait_s` seconds for one that is just ending. Raises ServiceError with the end of its log, or HostStateError
-    where it ended on a full disk.
+    Waits `wait_s` seconds for one that is just ending. Raises ServiceError with the end of its log.
     """
     for host, services in trial.services_by_host():
         for each in services:
@@ -110,12 +109,9 @@ def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
                 continue
             ended = each.process.wait(wait_s)
             if ended is not None:
-                what = f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}"
-                if ended.full_disk is not None:
-                    raise HostStateError(what, where=host.name, why=ended.full_disk)
                 in_background = each.service.container is None and deploy.is_in_background(host, each)
                 raise ServiceError(
-                    what,
+                    f"{each.service.name} ({each.service.backend}) ended during the trial with {ended}",
                     where=host.name,
                     why=deploy.IN_BACKGROUND if in_background else deploy.explain_end(host, each),
                     hint=deploy.STAY_IN_FOREGROUND if in_background else None,

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.agent.facts import FactsReader
 from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
@@ -91,17 +90,6 @@ def test_a_refused_start_leaves_no_process_and_no_record(launch: Launch, disk: P
     assert sleepers() == [str(process.pid)]
     agent.call(ProcessTable.stop, numbers=[process.id], signum=15, grace_s=5)
     assert sleepers() == []
-
-
-def test_programs_are_found_and_the_disk_is_named(launch: Launch, disk: Path) -> None:
-    agent = launch(workdir=disk / "work")
-    tools = {"python": ["python3", "--version"]}
-    assert agent.call(FactsReader.gather, tools, []).full_disk is None
-    fill(disk)
-    found = launch(workdir=disk / "work").call(FactsReader.gather, tools, [])
-    assert found.facts["tools"]["python"]["text"].startswith("Python 3")
-    assert (found.full_disk or "").startswith("0.0 of 4.2 MB are free")
-    assert records_folder(agent) == []
 
 
 def test_an_agent_that_cannot_be_stored_leaves_nothing(launch: Launch, disk: Path) -> None:

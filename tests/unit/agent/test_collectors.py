@@ -182,10 +182,9 @@ def test_the_groups_in_force_are_the_own_group_and_its_parents(
             {"cpuacct.usage": "3000000000", "cpuacct.usage_user": "1000000000", "cpuacct.usage_sys": "1000000000"},
             (1.5, 1.5),
         ),
-        ({"cpuacct.usage": "3000000000", "cpuacct.stat": f"user {3 * TICKS}\nsystem {TICKS}\n"}, (2.25, 0.75)),
         ({}, None),
     ],
-    ids=["version 2", "version 1", "before Linux 4.6", "no group"],
+    ids=["version 2", "version 1", "no group"],
 )
 def test_the_cpu_time_of_a_group_is_its_exact_sum_in_the_shares_of_user_and_system(
     tmp_path: Path, files: dict[str, str], expected: tuple[float, float] | None

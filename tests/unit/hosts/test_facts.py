@@ -131,7 +131,7 @@ def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
     }
     programs = {"nginx": "/opt/nginx", "go": "/opt/go"}
     files = {"/opt/nginx": FileStatus(3, 1.5), "/opt/go": None}
-    facts = parse_variable_facts(GatheredFacts(answer, files, None), Clock(0, 0.25, 0.001), programs)
+    facts = parse_variable_facts(GatheredFacts(answer, files), Clock(0, 0.25, 0.001), programs)
     assert facts.sysctls == {"a.b": "1 2"}
     assert facts.executables == {"nginx": "3 bytes of 1970-01-01 00:00:01.500000", "go": None}
     assert (facts.cpus, facts.nofile_hard, facts.clock_offset_s) == ((0, 1), None, 0.25)

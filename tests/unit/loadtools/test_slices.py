@@ -16,7 +16,7 @@ from benchkit.agent import operations as ops
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.timetable import Timetable
-from benchkit.errors import HostError, HostStateError
+from benchkit.errors import HostError
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.files import Files
@@ -26,12 +26,10 @@ from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.generators.outputs import Outputs, fetch_outputs
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
-from benchkit.run.retries import cause_of
 from tests.support.hosts.fake_link import FakeLink
 from tests.support.loadtools.fixtures import place
 from tests.unit.hosts.test_processes import ENDED
 
-FULL = "No space left on device: 0.0 of 4.2 MB are free, and 150 of 200 inodes"
 LOAD = Load.model_validate({"tool": "wrk", "connections": 8, "duration_s": 1})
 ROWS = Load.model_validate({"tool": "h2load", "connections": 8, "duration_s": 1})
 FOLDER = PurePosixPath("/w/block")
@@ -120,14 +118,6 @@ def test_all_slices_of_a_generator_have_one_reducer_and_their_outputs_one_archiv
 def test_a_reducer_that_fails_is_an_error_with_what_it_printed() -> None:
     with pytest.raises(HostError, match="load: the reducer of h2load failed with exit code 1: x"):
         run_on(agent_of({"exit_code": 0}, {"exit_code": 0}, reducer_exit_code=1), ROWS, 2)
-
-
-@pytest.mark.parametrize("exit_code", [0, 1])
-def test_a_slice_that_ended_on_a_full_disk_is_a_host_state_also_where_the_disk_has_room_again(exit_code: int) -> None:
-    """Distrust also the output of a tool that ended well: most tools ignore what the kernel refuses to write."""
-    with pytest.raises(HostStateError, match=f"load: no room for the output of wrk at its end: {FULL}") as lost:
-        run_with({"exit_code": 0}, {"exit_code": exit_code, "full_disk": FULL}, {"exit_code": 0})
-    assert cause_of(lost.value, is_host_lost=False) == "host-state"
 
 
 def test_a_tool_that_fails_with_room_on_the_disk_fails_in_its_slice_alone() -> None:
