@@ -502,29 +502,64 @@ class LockHolder:
 
 
 @dataclass
-class HostRecords:
-    """The traces of benchkit on a host."""
+class ChangeRecord:
+    """A change on a host that has to be undone."""
 
-    records: List[JsonObject]
-    """Changes to undo, each with its `state`: "mine", "other" of another live agent, or "abandoned"."""
-    orphans: List[NamedProcess]
-    """Processes started by an agent that no longer exists."""
-    reports: List[JsonObject]
-    """Reports of watchdogs, oldest first."""
-    holder: Optional[LockHolder]
+    kind: str
+    """sysctl, process, folder, …; "damaged" where the record cannot be read."""
+    state: str
+    """"mine", "other" of another live agent, or "abandoned"."""
+    text: str
+    """The change, as a phrase for messages."""
+    pid: Optional[int] = None
 
 
 @dataclass
 class UndoneChange:
     """The outcome of undoing a recorded change."""
 
-    record: JsonObject
+    text: str
     failures: List[str]
     """Reasons why it is not undone; its record is then kept. Empty: it is undone, verified by reading."""
     how: str
     """"undone", "rebooted" (a reboot had undone it), "kept" (it belongs to a run that is not finished) or "failed"."""
     notes: List[str] = field(default_factory=list)
     """Parts that stay as they are because somebody else has changed them since, as sentences."""
+
+
+@dataclass
+class WatchdogReport:
+    """A report on restoring a host, for the next connection."""
+
+    name: str
+    at_s: float
+    """Seconds since 1970."""
+    reason: str
+    run: Optional[str] = None
+    """The run that held the host."""
+    undone: List[str] = field(default_factory=list)
+    """Processes ended, settings restored and folders removed, as phrases for messages."""
+    failures: List[str] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+    """As of `UndoneChange`."""
+
+    def __str__(self) -> str:
+        run = f"run {self.run}: " if self.run else ""
+        undone = f"; undone: {', '.join(self.undone)}" if self.undone else ""
+        failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
+        notes = f"; {'; '.join(self.notes)}" if self.notes else ""
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.at_s))
+        return f"{at} UTC, {run}{self.reason}{undone}{failed}{notes}"
+
+
+@dataclass
+class HostTraces:
+    """The traces of benchkit on a host: changes to undo, reports of watchdogs, the holder of the host."""
+
+    records: List[ChangeRecord]
+    reports: List[WatchdogReport]
+    """Oldest first."""
+    holder: Optional[LockHolder]
 
 
 @dataclass

@@ -10,11 +10,11 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Iterator, List, Optional, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 from benchkit.agent.common import read_bytes, read_text, sync_folder, write_whole
 from benchkit.agent.frames import JsonObject, to_json
-from benchkit.agent.operations import operation
+from benchkit.agent.operations import WatchdogReport, operation
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
 from benchkit.agent.workdir import Workdir
 
@@ -103,19 +103,28 @@ class Records:
         finally:
             os.close(fd)
 
-    def report(self, content: JsonObject) -> None:
+    def report(
+        self,
+        reason: str,
+        *,
+        run: Optional[str] = None,
+        undone: Sequence[str] = (),
+        failures: Sequence[str] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
         """Write a report, for the next connection, of what was restored after an agent's end."""
         path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
-        write_whole(path, json.dumps({"at": time.time(), **content}, default=to_json).encode(), synced=True)
+        report = WatchdogReport(path.name, time.time(), reason, run, list(undone), list(failures), list(notes))
+        write_whole(path, json.dumps(report, default=to_json).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
             self.drop(old)
 
-    def reports(self) -> List[JsonObject]:
+    def reports(self) -> List[WatchdogReport]:
         """Return the reports, oldest first, without those that cannot be read."""
         found = []
         for path in self._reports():
-            with contextlib.suppress(ValueError):
-                found.append({**json.loads(read_bytes(str(path)) or b""), "name": path.name})
+            with contextlib.suppress(ValueError, TypeError):
+                found.append(WatchdogReport(**json.loads(read_bytes(str(path)) or b"")))
         return found
 
     @operation()
@@ -138,3 +147,22 @@ class Records:
                 if process.state not in "ZX" and not is_running(pid, start):
                     found.append(process)
         return found
+
+
+def describe(record: JsonObject) -> str:  # noqa: PLR0911 - one for each kind
+    """Return a recorded change as a phrase for messages."""
+    kind = record["kind"]
+    if kind == "sysctl":
+        return ", ".join(f"{key} (was {value})" for key, value in record["former"].items())
+    if kind == "process":
+        return f"process {record['pid']} ({record['program']})" if "pid" in record else f"process {record['program']}"
+    if kind == "containers":
+        images = f" and {len(record['images'])} images" if record["images"] else ""
+        return f"containers{images} of {record['engine']} (label {record['label']})"
+    if kind == "group":
+        return f"control group {record['path']}"
+    if kind == "cleanup":
+        return str(record["scope"])
+    if kind == DAMAGED:
+        return "a record that cannot be read"
+    return f"{kind} {record['path']}" if "path" in record else f"a record of the kind {kind}"

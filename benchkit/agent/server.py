@@ -111,9 +111,10 @@ class Agent:
                 break
             time.sleep(pause_s)
             undone = [each for each in undone if not each.failures] + self._undo.own()
-        if self._goodbye and any(each.notes for each in undone):  # without a goodbye the watchdog reports them
+        if self._goodbye:  # without a goodbye the watchdog reports them
             self._undo.report_notes(GOODBYE, undone)
-        done = [*map(_stopped_process, stopped), *(each for each in undone if not each.failures)]
+        done = [ops.UndoneChange(f"process {name}", [], "undone") for name in stopped]
+        done += [each for each in undone if not each.failures]
         try:
             self._watchdog.done(goodbye=self._goodbye, reason=GOODBYE if self._goodbye else reason, undone=done)
         except OperationError:  # the watchdog was killed: nothing else will remove the rest
@@ -189,10 +190,6 @@ class Agent:
         frame = pack(header, body)
         with self._sending, contextlib.suppress(BrokenPipeError):  # the controller disconnected, which ends stdin too
             write_all(self._answers, frame)
-
-
-def _stopped_process(name: str) -> ops.UndoneChange:
-    return ops.UndoneChange({"kind": "process", "program": name}, [], "undone")
 
 
 def main(argv: List[str]) -> int:

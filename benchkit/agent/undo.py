@@ -13,9 +13,9 @@ from benchkit.agent.common import OperationError
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.host_lock import holder
-from benchkit.agent.operations import HostRecords, NamedProcess, UndoneChange, operation
+from benchkit.agent.operations import ChangeRecord, HostTraces, UndoneChange, operation
 from benchkit.agent.proc import end_processes, end_recorded, is_running
-from benchkit.agent.records import DAMAGED, Records
+from benchkit.agent.records import DAMAGED, Records, describe
 from benchkit.agent.settings import WRITE_S, RunCommand, Sysctls
 from benchkit.agent.workdir import Workdir
 
@@ -43,14 +43,18 @@ class Undo:
         self._survive_reboot = frozenset({"folder", "file", "cleanup", CONTAINERS})
 
     @operation()
-    def traces(self) -> HostRecords:
+    def traces(self) -> HostTraces:
         """Return the changes to undo, the reports of watchdogs and the holder of the host."""
         records = []
         for _, record in self._records.all():
             state = "mine" if self._records.is_own(record) else "other"
-            records.append({**record, "state": "abandoned" if self._records.is_abandoned(record) else state})
-        orphans = [NamedProcess(each.pid, each.name) for each in self._records.orphans()]
-        return HostRecords(records, orphans, self._records.reports(), holder())
+            state = "abandoned" if self._records.is_abandoned(record) else state
+            records.append(ChangeRecord(record["kind"], state, describe(record), record.get("pid")))
+        records += [
+            ChangeRecord("process", "abandoned", f"process {each.pid} ({each.name})", each.pid)
+            for each in self._records.orphans()
+        ]
+        return HostTraces(records, self._records.reports(), holder())
 
     @operation()
     def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
@@ -64,9 +68,8 @@ class Undo:
     def restore(self, own: bool = False, scope: Optional[str] = None) -> List[UndoneChange]:  # noqa: FBT001, FBT002 - as JSON
         """Undo this agent's changes, or those with a `scope`, and, unless `own`, those of abandoned agents."""
         undone = self.own(scope)
-        if any(each.notes for each in undone):
-            self.report_notes("the settings of a run were restored", undone)
-        return undone if own else [*undone, *self.abandoned()]
+        self.report_notes("the settings of a run were restored", undone)
+        return undone if own else [*undone, *self._abandoned()]
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo this agent's changes, or those with a `scope`, except its processes, folders and files.
@@ -88,7 +91,7 @@ class Undo:
         with self._records.undoing():
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_own(record)]
 
-    def abandoned(self) -> List[UndoneChange]:
+    def _abandoned(self) -> List[UndoneChange]:
         """Undo the changes of agents that no longer exist; return changes of other live agents as kept."""
         undone = []
         with self._records.undoing():
@@ -96,20 +99,21 @@ class Undo:
                 if self._records.is_abandoned(record):
                     undone.append(self._undo(path, record))
                 elif not self._records.is_own(record):
-                    undone.append(_outcome(record, ["it belongs to another run, which is not finished"], "kept"))
+                    why = "it belongs to another run, which is not finished"
+                    undone.append(UndoneChange(describe(record), [why], "kept"))
             for orphan in self._records.orphans():
                 failures = end_processes(lambda: [orphan] if is_running(orphan.pid, orphan.start) else [])  # noqa: B023 - used at once
-                record = {"kind": "process", "pid": orphan.pid, "start": orphan.start, "program": orphan.name}
-                undone.append(_outcome(record, failures, "undone"))
-        if any(each.notes for each in undone):
-            self.report_notes("benchkit restored what an earlier run had changed", undone)
+                text = f"process {orphan.pid} ({orphan.name})"
+                undone.append(UndoneChange(text, failures, "failed" if failures else "undone"))
+        self.report_notes("benchkit restored what an earlier run had changed", undone)
         return undone
 
     def report_notes(self, reason: str, undone: List[UndoneChange]) -> None:
-        """Write a report, for the next connection, of the parts that somebody else had changed since."""
-        noted = [each for each in undone if each.notes]
-        with contextlib.suppress(OSError):  # the disk is full; the answer to the request has the notes too
-            self._records.report({"reason": reason, "holder": {}, "ended": [], "undone": noted, "failures": []})
+        """Write a report, for the next connection, of the parts that somebody else had changed since, if any."""
+        notes = [note for each in undone for note in each.notes]
+        if notes:
+            with contextlib.suppress(OSError):  # the disk is full; the answer to the request has the notes too
+                self._records.report(reason, notes=notes)
 
     def _undo(self, path: Path, record: JsonObject) -> UndoneChange:
         """Undo one record, and remove it on success. A reboot has undone everything except files."""
@@ -128,7 +132,7 @@ class Undo:
             how = "rebooted"
         if not failures:
             self._records.drop(path)
-        return _outcome(record, failures, how, notes)
+        return UndoneChange(describe(record), failures, "failed" if failures else how, notes)
 
     def _run_cleanup(self, record: JsonObject) -> List[str]:
         variables = [f"{name}={value}" for name, value in record["env"].items()]
@@ -153,7 +157,3 @@ class Undo:
         except OSError as error:
             return [f"{path} could not be removed: {error.strerror}"]
         return []
-
-
-def _outcome(record: JsonObject, failures: List[str], how: str, notes: Optional[List[str]] = None) -> UndoneChange:
-    return UndoneChange(record, failures, "failed" if failures and how != "kept" else how, notes or [])

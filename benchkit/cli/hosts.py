@@ -10,6 +10,7 @@ import typer
 
 from benchkit.agent.records import Records
 from benchkit.agent.server import Agent
+from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.cli.choices import inventory_of
 from benchkit.cli.console import print_json, print_table
@@ -18,7 +19,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.units import size
 
 if TYPE_CHECKING:
-    from benchkit.hosts.host_changes import HostTraces
+    from benchkit.agent.operations import HostTraces
     from benchkit.hosts.install import PackageState, Privilege, Runner
     from benchkit.hosts.inventory import HostSpec, Inventory
     from benchkit.models.facts import RecordedFacts
@@ -83,7 +84,7 @@ def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTr
     from benchkit.services.container_engine import engine_notes
 
     with connect_all(inventory) as hosts:
-        return [(host.spec, host.facts, host.changes.state(), (*host.notes, *engine_notes(host))) for host in hosts]
+        return [(host.spec, host.facts, host.call(Undo.traces), (*host.notes, *engine_notes(host))) for host in hosts]
 
 
 @app.command()
@@ -107,7 +108,7 @@ def restore(
     with connect_all(inventory_of(inventory, lab)) as hosts:
         ended = {host.name: host.call(WatchdogLink.release) for host in hosts} if take_over else {}
         undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
-        reports = [(host.name, report) for host in hosts for report in host.changes.state().reports]
+        reports = [(host.name, report) for host in hosts for report in host.call(Undo.traces).reports]
         for name, report in reports:
             hosts[name].call(Records.delete_report, report.name)
         has_failures = any(each.failures for _, each in undone if each.how != "kept")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import HostSpec
@@ -131,7 +132,7 @@ def remove_abandoned() -> None:
 def _holder(lab: Lab, host: HostSpec) -> str | None:
     try:
         with connect(host) as connected:
-            holder = connected.changes.state().holder
+            holder = connected.call(Undo.traces).holder
     except (HostError, InputError) as error:
         sessions = find_sessions(lab.folder.key, host.name)
         return f"{len(sessions)} processes run on it, and it does not answer ({error})" if sessions else None

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from benchkit.agent.files import FileStore
 from benchkit.agent.records import Records
+from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError, InputError, LostError, raise_first, suggestion
 from benchkit.hosts import tuning
@@ -178,11 +179,11 @@ def take_down(name: str, hosts: Hosts) -> tuple[str, ...]:
 
 def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
     """Stop a stack on a host, also after its watchdog was killed; return True if it was up, and the failures."""
-    holder = host.changes.state().holder
+    holder = host.call(Undo.traces).holder
     is_held = holder is not None and holder.run == name
     if is_held:
         host.call(WatchdogLink.release)
-    state = host.changes.state()
+    state = host.call(Undo.traces)
     failures: list[str] = []
     for report in state.reports:
         if report.run == name and not report.failures:
@@ -198,7 +199,7 @@ def _take_down(host: Host, name: str) -> tuple[bool, list[str]]:
 
 def held_hosts(name: str, hosts: Hosts) -> tuple[str, ...]:
     """Return the hosts that are held under this name. Raises HostError where a host does not answer."""
-    holders = hosts.map(lambda host: (host.name, host.changes.state().holder))
+    holders = hosts.map(lambda host: (host.name, host.call(Undo.traces).holder))
     return tuple(host for host, holder in holders if holder is not None and holder.run == name)
 
 
@@ -211,7 +212,7 @@ def _hosts_to_keep(plan: RunPlan, cell: PlannedCell) -> list[str]:
 def _require_distinct_machines(hosts: Hosts) -> None:
     holders: dict[tuple[str | None, int], str] = {}
     for host in hosts:
-        holder = host.changes.state().holder
+        holder = host.call(Undo.traces).holder
         if holder is None:
             continue
         other = holders.setdefault((host.facts.boot_id, holder.pid), host.name)

@@ -148,7 +148,7 @@ class RunRecorder:
     def record_leftovers(self, host: str, leftovers: Leftovers) -> None:
         """Record what an earlier run had left on a host and what is restored by now."""
         for report in leftovers.reports:
-            self.journal.record("put-back", host=host, by="watchdog", text=str(report), at_s=report.at.timestamp())
+            self.journal.record("put-back", host=host, by="watchdog", text=str(report), at_s=report.at_s)
         for change in leftovers.restored:
             self.journal.record("put-back", host=host, by="run", text=change.text, how=change.how)
 

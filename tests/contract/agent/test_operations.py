@@ -170,7 +170,7 @@ def use_changes(ask: Asker, link: AgentLink) -> None:
     marks = ask(link, Containers.track, "true", ["localhost/benchkit:none"])  # an engine that lists nothing
     assert marks.label.startswith("benchkit.owner=")
     assert marks.parent.startswith("benchkit-")
-    assert "containers" in [record["kind"] for record in ask(link, Undo.traces).records]
+    assert "containers" in [record.kind for record in ask(link, Undo.traces).records]
     ask(link, Records.delete_report, "report-of-nobody")
 
 
@@ -216,4 +216,4 @@ def test_the_watchdog_restores_what_a_killed_agent_changed(
     assert following.call(Sysctls.read, [FIN])[FIN].value == "60"
     assert not folder.exists()
     traces = following.call(Undo.traces)
-    assert (traces.records, [each["reason"] for each in traces.reports]) == ([], ["its agent was killed"])
+    assert (traces.records, [each.reason for each in traces.reports]) == ([], ["its agent was killed"])

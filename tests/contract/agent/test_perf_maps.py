@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.agent.files import FileStore
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from benchkit.hosts.host import Host
@@ -75,7 +76,7 @@ def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
     require_perf_maps(host, [UNUSED_PID])
     remove_perf_maps(host, folder)
     assert (left_behind.exists(), Path(folder).exists()) == (False, False)
-    assert host.changes.state().records == ()
+    assert host.call(Undo.traces).records == []
 
 
 def test_maps_that_were_expected_go_with_the_agent(
@@ -83,7 +84,7 @@ def test_maps_that_were_expected_go_with_the_agent(
 ) -> None:
     link = launch()
     host, folder = expect(link)
-    assert [record.kind for record in host.changes.state().records] == ["cleanup"]
+    assert [record.kind for record in host.call(Undo.traces).records] == ["cleanup"]
     pid = link.hello().pid
     assert link.close(60) == []
     assert has_ended(pid)
@@ -101,7 +102,7 @@ def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind:
         remove_perf_maps(host, folder)
         assert target.exists()
         assert left_behind.is_symlink()
-        assert host.changes.state().records == ()
+        assert host.call(Undo.traces).records == []
     finally:
         target.unlink()
 
@@ -114,7 +115,7 @@ def test_a_folder_without_files_and_one_that_was_never_made_leave_nothing(agent:
         if not is_made:
             Path(folder).rmdir()
         remove_perf_maps(host, folder)
-        assert (left_behind.exists(), Path(folder).exists(), host.changes.state().records) == (True, False, ())
+        assert (left_behind.exists(), Path(folder).exists(), host.call(Undo.traces).records) == (True, False, [])
 
 
 def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
@@ -140,7 +141,7 @@ def test_a_map_of_another_user_stays(agent: AgentLink, left_behind: Path, expect
         require_perf_maps(host, [UNUSED_PID])
     remove_perf_maps(host, folder)
     assert left_behind.exists()
-    assert host.changes.state().records == ()
+    assert host.call(Undo.traces).records == []
 
 
 def test_maps_that_cannot_be_removed_stay_on_record(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
@@ -151,7 +152,7 @@ def test_maps_that_cannot_be_removed_stay_on_record(agent: AgentLink, left_behin
     try:
         with pytest.raises(HostError, match="a cleanup failed"):
             remove_perf_maps(host, folder)
-        assert [record.kind for record in host.changes.state().records] == ["cleanup"]
+        assert [record.kind for record in host.call(Undo.traces).records] == ["cleanup"]
         assert (Path(folder) / str(UNUSED_PID)).exists()
     finally:
         subprocess.run(["chattr", "-i", left_behind], check=True)

@@ -294,5 +294,5 @@ def test_many_at_once(agent: AgentLink) -> None:
     for thread in threads:
         thread.join()
     assert sorted(answers, key=int) == [f"{number}\n".encode() for number in range(40)]
-    left = [(record["program"], record["pid"]) for record in agent.call(Undo.traces).records]
+    left = [record.text for record in agent.call(Undo.traces).records]
     assert left == [], "what has ended needs no undoing"

@@ -19,7 +19,7 @@ def test_a_temporary_file_has_one_copy_that_goes_with_the_agent(launch: Callable
     assert link.call(FileStore.write_temporary, path, 0o600, body=secret * 2)
     file = workdir / "stack" / "app" / "key.pem"
     assert (file.read_bytes(), file.stat().st_mode & 0o777, file.stat().st_nlink) == (secret * 2, 0o600, 1)
-    assert [record["kind"] for record in link.call(Undo.traces).records] == ["file"]
+    assert [record.kind for record in link.call(Undo.traces).records] == ["file"]
     copies = [path for path in workdir.rglob("*") if path.is_file() and secret in path.read_bytes()]
     assert copies == [file]
     assert link.close(60) == []

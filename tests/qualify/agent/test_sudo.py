@@ -74,7 +74,7 @@ def test_all_that_runs_with_sudo_is_in_the_plan(
     planned = plan(SPEC, PROFILE, found, root=False, can_sudo=True)
     done = apply(host, planned)
     assert {key: each.outcome for key, each in done.written.items()} == dict.fromkeys(PROFILE, "applied")
-    assert [each.failures for each in changes.restore(own=True)] == [()]
+    assert [each.failures for each in changes.restore(own=True)] == [[]]
     assert agent.call(Sysctls.read, list(PROFILE)) == found
     listed = sudo_commands([SPEC], [planned])
     assert [each.when for each in listed] == ["connecting", "tuning", "tuning", "restoring", "restoring"]

@@ -22,8 +22,7 @@ from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.hosts.host_changes import HostChanges, WatchdogReport
-from tests.support.waiting import wait_until
+from benchkit.hosts.host_changes import HostChanges
 
 pytestmark = [
     pytest.mark.skipif(
@@ -78,11 +77,11 @@ def pids(agent: AgentLink) -> tuple[int, int]:
     return agent.hello().pid, agent.hello().watchdog
 
 
-def reports(launch: Launch, inside: list[str]) -> tuple[WatchdogReport, ...]:
+def reports(launch: Launch, inside: list[str]) -> list[ops.WatchdogReport]:
     """Return the reports that the next connection reads, and check that no changes remain."""
     agent = launch(prefix=inside)
-    state = HostChanges(agent, "here").state()
-    assert state.records == ()
+    state = agent.call(Undo.traces)
+    assert state.records == []
     assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
     return state.reports
 
@@ -118,11 +117,11 @@ def test_everything_is_restored_however_the_agent_ends(
     assert fin(inside) == "60"
     written = reports(launch, inside)
     if not reason:  # the watchdog, which writes the report, was killed; the agent restored everything
-        assert written == ()
+        assert written == []
         return
     (report,) = written
     assert report.reason == reason
-    assert report.failures == ()
+    assert report.failures == []
     assert f"{FIN} (was 60)" in report.undone
     assert any(text.startswith("process sleep (") for text in report.undone)
     assert any(text.startswith("folder ") for text in report.undone)
@@ -138,7 +137,7 @@ def test_a_disconnection_without_a_goodbye_is_reported(launch: Launch, inside: l
     assert has_ended(pids(rude)[1])
     (report,) = reports(launch, inside)
     assert report.reason == "the controller disconnected without a goodbye"
-    assert report.undone == (f"{FIN} (was 60)",)
+    assert report.undone == [f"{FIN} (was 60)"]
     reader = launch(prefix=inside)
     reader.call(Records.delete_report, report.name)
     assert reader.call(Undo.traces).reports == []
@@ -154,15 +153,15 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
     record.write_text(good.replace('": "60"', '": "sixty"'))
     os.kill(pids(agent)[0], signal.SIGKILL)
     assert has_ended(pids(agent)[1]), "it retries twice"
-    next_one = HostChanges(launch(prefix=inside), "here")
-    state = next_one.state()
+    following = launch(prefix=inside)
+    next_one, state = HostChanges(following, "here"), following.call(Undo.traces)
     assert [(each.kind, each.state) for each in state.records] == [("sysctl", "abandoned")]
     assert "should be 'sixty'" in state.reports[0].failures[0]
     (undone,) = next_one.restore()
     assert undone.how == "failed"
     record.write_text(good)
     (undone,) = next_one.restore()
-    assert (undone.how, undone.failures) == ("undone", ())
+    assert (undone.how, undone.failures) == ("undone", [])
     assert fin(inside) == "60"
 
 
@@ -174,7 +173,7 @@ def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, insid
     record.write_text(record.read_text().replace(boot_id, "another"))
     (undone,) = HostChanges(launch(prefix=inside), "here").restore()
     assert undone.text.startswith("folder ")
-    assert undone.failures == ()
+    assert undone.failures == []
     assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
 
 
@@ -196,7 +195,7 @@ def test_a_host_in_use_is_refused_with_its_holder_and_lease(
     assert no.value.kind == "held"
     with pytest.raises(RefusedError, match="in use: r1"):
         second.call(WatchdogLink.release)
-    holder = HostChanges(second, "here").state().holder
+    holder = second.call(Undo.traces).holder
     assert holder is not None
     assert (holder.run, holder.state, holder.pid) == ("r1", "running", pids(first)[1])
     assert lock(second, "r1", "load") == "sut", "hosts of a run on one machine share the lock"
@@ -230,13 +229,13 @@ def test_a_holder_that_does_not_answer_can_be_ended(launch: Launch, inside: list
     lock(first, "r1")
     for pid in pids(first):
         os.kill(pid, signal.SIGSTOP)
-    state = HostChanges(second, "here").state()
+    state = second.call(Undo.traces)
     assert state.holder is not None
     assert state.holder.state == "silent"
     assert second.call(WatchdogLink.release) is not None
     assert all(has_ended(pid) for pid in [*pids(first), *tree])
     assert fin(inside) == "60"
-    assert HostChanges(second, "here").state().records == ()
+    assert second.call(Undo.traces).records == []
     assert lock(second, "r2") is None
 
 
@@ -251,10 +250,10 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     assert has_ended(pids(first)[0])
     time.sleep(LEASE_S + 0.2)
     second = launch(prefix=inside)
-    holder = HostChanges(second, "here").state().holder
+    holder = second.call(Undo.traces).holder
     assert holder is not None
     assert (holder.state, holder.run) == ("kept", "service s")
-    assert {each.state for each in HostChanges(second, "here").state().records} == {"other"}
+    assert {each.state for each in second.call(Undo.traces).records} == {"other"}
     assert all(Path(f"/proc/{pid}").exists() for pid in tree)
     assert fin(inside) == "31"
     with pytest.raises(RefusedError, match="until it is released"):
@@ -311,13 +310,13 @@ def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
         kill(agent)
     else:
         restored = changes.restore(own=True)
-        assert [each.failures for each in restored] == [(), ()]
+        assert [each.failures for each in restored] == [[], []]
         assert f"{FIN} is '45': somebody else changed it" in restored[0].notes[0]
         agent.close(60)
     assert has_ended(pids(agent)[1])
     assert fin(inside) == "45"
     (report,) = reports(launch, inside)
-    assert report.failures == ()
+    assert report.failures == []
     assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
 
 
@@ -331,25 +330,6 @@ def test_what_cannot_be_undone_at_once_is_tried_again_at_the_goodbye(
     agent.call(Undo.expect_cleanup, ["sh", "-c", undo], {}, 10, "a trial")
     assert len(agent.close(60)) == failures
     assert len(tried.read_text()) >= 2
-
-
-def test_a_daemon_without_environment_is_found_after_agent_and_watchdog_were_killed(
-    launch: Launch, inside: list[str], has_ended: HasEnded
-) -> None:
-    agent = launch(prefix=inside)
-    tree = change_host(agent)
-    records = Path(agent.hello().workdir, "records")
-    wait_until(lambda: any(str(tree[0]) in record.read_text() for record in records.glob("[0-9]*")))
-    for signum in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pids(agent)[::-1]:
-            os.kill(pid, signum)
-    assert has_ended(pids(agent)[1])
-    assert all(Path(f"/proc/{pid}").exists() for pid in tree), "nothing has ended them"
-    changes = HostChanges(launch(prefix=inside), "here")
-    assert "process" in {each.kind for each in changes.state().records}
-    assert [each.failures for each in changes.restore() if each.failures] == []
-    assert all(has_ended(pid) for pid in tree)
-    assert changes.state().records == ()
 
 
 OWN_WAY = """

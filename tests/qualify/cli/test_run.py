@@ -18,6 +18,7 @@ import pytest
 
 import benchkit
 from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.undo import Undo
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
@@ -61,7 +62,7 @@ def _state(hosts: Hosts) -> list[dict[str, Any]]:
                 line.split()[3] for line in host.processes.run(["ss", "-Hlnt"]).stdout.decode().splitlines()
             ),
             "sysctls": host.processes.run(["sysctl", "net.core", "net.ipv4"]).stdout.decode().splitlines(),
-            "records": [record.text for record in host.changes.state().records if record.state != "mine"],
+            "records": [record.text for record in host.call(Undo.traces).records if record.state != "mine"],
             "trials": host.processes.run(["ls", "trials"]).stdout,
         }
         for host in hosts
@@ -263,7 +264,7 @@ def test_demo_starts_its_own_lab_and_removes_it(program: list[str], environment:
 
 def test_hosts_check_shows_facts_and_limits(cli: Cli, inventory: Inventory, lab: Lab, watched: Hosts) -> None:
     # Tests of SSH keep a server up for the session.
-    of_others = {record.text for record in watched["sut"].changes.state().records if record.state == "other"}
+    of_others = {record.text for record in watched["sut"].call(Undo.traces).records if record.state == "other"}
     result = cli("hosts", "check", "-i", inventory(), "--json")
     assert result.code == 0
     hosts = {host["host"]: host for host in result.document()["hosts"]}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.files import shipped
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
@@ -43,7 +44,7 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
         assert cli("service", "down", *command).document()["hosts"] == ["sut"]
     with connect_all(lab.inventory()) as hosts:
         assert hosts["sut"].call(Sysctls.read, [SOMAXCONN])[SOMAXCONN].value == before
-        records = [record.text for record in hosts["sut"].changes.state().records]
+        records = [record.text for record in hosts["sut"].call(Undo.traces).records]
         # Tests of SSH keep servers of their own up for the whole session.
         assert [text for text in records if "(/usr/sbin/sshd)" not in text] == []
         assert b":8080 " not in hosts["sut"].processes.run(["ss", "-Hlnt"]).stdout

@@ -49,7 +49,7 @@ def test_a_group_limits_a_whole_process_tree_to_its_quota(quotas: Host) -> None:
     assert share < 0.4
     undone = quotas.changes.restore(own=True)
     assert [each.text for each in undone] == [f"control group {folder}"]
-    assert [each.failures for each in undone] == [()]
+    assert [each.failures for each in undone] == [[]]
     assert groups_on(quotas) == []
     quotas.call(Cgroups.create, "sut", 0.3)  # created again after it was removed
     assert len(groups_on(quotas)) == 1

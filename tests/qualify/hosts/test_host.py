@@ -22,6 +22,7 @@ from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledSt
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
+from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect, connect_all
@@ -250,7 +251,7 @@ def test_tuning_is_applied_verified_and_restored_at_the_end(hosts: Hosts, invent
         tuned = apply(host, planned)
         assert tuned.sentences == ()
         assert tuned.written[FIN].value == watcher.call(Sysctls.read, [FIN])[FIN].value == "30"
-        (record,) = host.changes.state().records
+        (record,) = host.call(Undo.traces).records
         assert (record.kind, record.state, record.text) == ("sysctl", "mine", f"{FIN} (was {before[FIN].value})")
     assert watcher.call(Sysctls.read, list(profile)) == before
 
@@ -303,8 +304,8 @@ def test_a_host_whose_agent_is_killed_is_named_and_restored(hosts: Hosts, invent
     assert any("shutdown not confirmed" in failure for failure in host.close())
     with connect(spec) as after:
         after.call(WatchdogLink.lock, "a run", spec.name, "a test")  # waits until everything is restored
-        state = after.changes.state()
-        assert state.records == ()
+        state = after.call(Undo.traces)
+        assert state.records == []
         (report,) = state.reports
         assert report.reason == "its agent was killed"
         assert f"process sleep ({process.pid})" in report.undone

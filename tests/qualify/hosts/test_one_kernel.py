@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
@@ -24,7 +25,7 @@ def test_changes_through_both_hosts_are_restored_in_reverse_order(inventory: Inv
         assert {host.shared_with for host in hosts} == {None, owner}
         for name, value in (("a", "30"), ("b", "20")):
             assert hosts.kernel_host(name).call(Sysctls.write, {FIN: value})[FIN].outcome == "applied"
-        assert {len(host.changes.state().records) for host in hosts} == {0, 2}
+        assert {len(host.call(Undo.traces).records) for host in hosts} == {0, 2}
         undone = [each for host in hosts for each in host.changes.restore(own=True)]
         assert [each.text for each in undone] == [f"{FIN} (was 30)", f"{FIN} (was {before.value})"]
         assert sut.call(Sysctls.read, [FIN])[FIN] == before

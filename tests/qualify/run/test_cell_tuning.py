@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.errors import BenchkitError, HostError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
@@ -79,7 +80,7 @@ def test_each_trial_runs_with_the_settings_of_its_level(
 
     monkeypatch.setattr(attempt, "run_block", run_and_read)
     with opened(read_scenario(tmp_path, **tuned_fields(tmp_path)), lab, tmp_path) as run:
-        before, others = settings(run.hosts), run.hosts["sut"].changes.state().records
+        before, others = settings(run.hosts), run.hosts["sut"].call(Undo.traces).records
         outcome = execute(run)
         assert (outcome.status, outcome.failures, outcome.not_restored) == ("done", {}, {})
         assert len(seen) == 6
@@ -92,7 +93,7 @@ def test_each_trial_runs_with_the_settings_of_its_level(
             "tuning=long.yaml": {"sut": {SOMAXCONN: "700"}},
             "tuning=both.yaml": {"sut": OF_LEVEL["both.yaml"]},
         }
-        assert set(run.hosts["sut"].changes.state().records) <= set(others)  # settings of other tests
+        assert set(run.hosts["sut"].call(Undo.traces).records) <= set(others)  # settings of other tests
 
 
 def test_cells_with_kernel_settings_of_their_own_are_not_sliced(lab: Lab, tmp_path: Path) -> None:

@@ -144,4 +144,4 @@ def test_a_cleanup_that_fails_is_an_error_and_stays_on_record(sut: Host, log: st
         sut.changes.run_cleanup("cleanup 1", 20)
     sut.processes.run(("touch", log))
     sut.changes.run_cleanup("cleanup 1", 20)
-    assert not [each for each in sut.changes.state().records if each.kind == "cleanup"]
+    assert not [each for each in sut.call(Undo.traces).records if each.kind == "cleanup"]

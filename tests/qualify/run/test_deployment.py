@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.agent.settings import Sysctls
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.sockets import Tcp
@@ -48,14 +49,14 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
     address = Tcp(str(cell.services[0].endpoint.address), cell.services[0].endpoint.port or 0)
     with connect_all(lab.inventory()) as hosts:
         sut = hosts["sut"]
-        holder = sut.changes.state().holder
+        holder = sut.call(Undo.traces).holder
         assert holder is not None
         assert sut.processes.run(["kill", "-9", str(holder.pid)]).ok
-        wait_until(lambda: sut.changes.state().holder is None)  # the kernel ends it when it next schedules it
+        wait_until(lambda: sut.call(Undo.traces).holder is None)  # the kernel ends it when it next schedules it
         assert sut.sockets.get_http(address).status == 200
         assert take_down(holder_name(tuned.scenario.name), hosts) == ("sut",)
         with pytest.raises(HostError):
             sut.sockets.get_http(address)
         assert sut.call(Sysctls.read, [key])[key].value == before != "65535"
-        assert [record.text for record in sut.changes.state().records if record.state == "abandoned"] == []
+        assert [record.text for record in sut.call(Undo.traces).records if record.state == "abandoned"] == []
         assert take_down(holder_name(tuned.scenario.name), hosts) == ()

@@ -58,7 +58,7 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
     """Check that the test leaves no process and no port in use; kill what it leaves, for the tests after it."""
     yield
     host = hosts["sut"]
-    left = [record["pid"] for record in host.call(Undo.traces).records if record["kind"] == "process"]
+    left = [record.pid for record in host.call(Undo.traces).records if record.kind == "process"]
     if left:
         host.processes.run(["kill", "-KILL", *map(str, left)])
     assert left == []

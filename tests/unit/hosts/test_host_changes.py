@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -19,21 +19,13 @@ from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan
 from tests.support.hosts.fake_link import HOST, FakeLink
 
-SYSCTL_RECORD: dict[str, Any] = {"kind": "sysctl", "state": "abandoned", "at": 0.0, "former": {"a.b": "1"}}
-REPORT = {
-    "name": "report-1",
-    "at": 0.0,
-    "reason": "its agent was killed",
-    "holder": {"run": "r1"},
-    "ended": ["nginx (7)"],
-    "undone": [{"record": SYSCTL_RECORD}],
-    "failures": [],
-}
-NO_TRACES = ops.HostRecords([], [], [], None)
+RECORD = ops.ChangeRecord("sysctl", "abandoned", "a.b (was 1)")
+REPORT = ops.WatchdogReport("report-1", 0.0, "its agent was killed", "r1", ["process nginx (7)", "a.b (was 1)"])
+NO_TRACES = ops.HostTraces([], [], None)
 
 
 def undone(*failures: str, how: str = "undone") -> list[ops.UndoneChange]:
-    return [ops.UndoneChange(SYSCTL_RECORD, list(failures), how)]
+    return [ops.UndoneChange("a.b (was 1)", list(failures), how)]
 
 
 def test_cleaning_up_a_host_without_traces_restores_nothing() -> None:
@@ -43,7 +35,7 @@ def test_cleaning_up_a_host_without_traces_restores_nothing() -> None:
 
 
 def test_abandoned_changes_are_restored_and_reports_read_once() -> None:
-    traces = replace(NO_TRACES, records=[SYSCTL_RECORD], reports=[REPORT])
+    traces = replace(NO_TRACES, records=[RECORD], reports=[REPORT])
     link = FakeLink({Undo.traces: traces, Undo.restore: undone(), Records.delete_report: None})
     leftovers = HostChanges(link, HOST).clean_up()
     assert [change.text for change in leftovers.restored] == ["a.b (was 1)"]
@@ -55,7 +47,7 @@ def test_abandoned_changes_are_restored_and_reports_read_once() -> None:
 
 
 def test_a_change_that_cannot_be_restored_stops_the_run_and_keeps_the_reports() -> None:
-    traces = replace(NO_TRACES, records=[SYSCTL_RECORD], reports=[REPORT])
+    traces = replace(NO_TRACES, records=[RECORD], reports=[REPORT])
     link = FakeLink({Undo.traces: traces, Undo.restore: undone("a.b is '2'")})
     with pytest.raises(HostError, match=r"changes of an earlier run cannot be restored: a\.b is '2'") as caught:
         HostChanges(link, HOST).clean_up()
@@ -65,7 +57,7 @@ def test_a_change_that_cannot_be_restored_stops_the_run_and_keeps_the_reports() 
 
 def test_changes_of_another_live_run_are_not_leftovers() -> None:
     kept = undone("it belongs to another run, which is not finished", how="kept")
-    link = FakeLink({Undo.traces: replace(NO_TRACES, records=[SYSCTL_RECORD]), Undo.restore: kept})
+    link = FakeLink({Undo.traces: replace(NO_TRACES, records=[RECORD]), Undo.restore: kept})
     assert HostChanges(link, HOST).clean_up() == Leftovers()
 
 
@@ -91,7 +83,7 @@ def test_the_holder_of_a_host_is_described() -> None:
     running = ops.LockHolder(
         7, 0, "running", run="r1", host="sut", who="me@pc", since=0.0, lease_s=60.0, heartbeat_age_s=1.5
     )
-    holder = HostChanges(FakeLink({Undo.traces: replace(NO_TRACES, holder=running)}), HOST).state().holder
+    holder = FakeLink({Undo.traces: replace(NO_TRACES, holder=running)}).call(Undo.traces).holder
     assert (holder, str(holder)) == (running, "r1 of me@pc since 1970-01-01 00:00:00 UTC")
     assert str(ops.LockHolder(7, None, "silent")) == "process 7, which does not answer"
 
@@ -100,5 +92,5 @@ def test_nothing_is_requested_over_a_dead_link() -> None:
     link = FakeLink({Undo.traces: LostError("it ends", where=HOST)})
     for _ in range(2):
         with pytest.raises(LostError):
-            HostChanges(link, HOST).state()
+            HostChanges(link, HOST).clean_up()
     assert len(link.agent.requests) == 1
