@@ -9,6 +9,7 @@ import pytest
 
 from benchkit.agent.files import FileStore
 from benchkit.agent.operations import ProcessSpec, ToFile
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
@@ -99,12 +100,12 @@ def test_no_secret_stays_on_a_host_whose_watchdog_takes_the_stack_down(
         assert {host for host, _ in find_secrets_on_hosts(inventory, state)} == {"proxy", "vcs"}
         with connect_all(inventory) as hosts:
             for host in (hosts["proxy"], hosts["vcs"]):
-                holder = host.changes.state().holder
+                holder = host.call(Undo.traces).holder
                 assert holder is not None
                 # The watchdog of `vcs` is killed, so that `down` finds its records.
                 signal = "-KILL" if host.name == "vcs" else "-TERM"
                 assert host.processes.run(["kill", signal, str(holder.pid)]).ok
-                while host.changes.state().holder is not None:
+                while host.call(Undo.traces).holder is not None:
                     time.sleep(0.05)
     finally:
         assert sorted(cli("service", "down", *command).document()["hosts"]) == ["upstream", "vcs"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchkit.agent.files import FileStore
 from benchkit.agent.operations import Completed, ProcessSpec
+from benchkit.agent.undo import Undo
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.inventory import Inventory
@@ -54,8 +55,8 @@ def list_leftovers(inventory: Inventory) -> list[dict[str, Any]]:
                     if not re.search(r"ps -eo|python|sshd: |/sshd_config|benchkit-", line)
                 ),
                 "ports": host.processes.run(["ss", "-Hlnt"]).stdout.decode().split(),
-                "records": [record.text for record in host.changes.state().records if record.state != "mine"],
-                "holder": host.changes.state().holder,
+                "records": [record.text for record in host.call(Undo.traces).records if record.state != "mine"],
+                "holder": host.call(Undo.traces).holder,
                 "caches": host.processes.run(["find", ".", "-name", "cache", "-o", "-name", "scratch"]).stdout,
                 "logs": host.processes.run(["find", ".", "-name", "*.log"]).stdout,
             }
