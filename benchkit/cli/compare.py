@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
     from benchkit.comparison.claims import ClaimResult
     from benchkit.comparison.classes import ClassResult
     from benchkit.comparison.compare import RunComparison
-    from benchkit.comparison.gate import GateLimits
     from benchkit.comparison.ratios import Ratio
 
-Format = Literal["text", "json", "markdown", "junit"]
+Format = Literal["text", "markdown", "junit"]
 
 
 def compare(
@@ -51,13 +49,11 @@ def compare(
     gate: Annotated[
         bool, typer.Option("--gate", help="Apply a gate: exit 0 passed, 3 regressed, 4 inconclusive.")
     ] = False,
-    thresholds: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How much worse metrics may be (`metrics: {rps: 5%}`); implies a gate."),
-    ] = None,
     threshold: Annotated[
         list[str] | None,
-        typer.Option(metavar="METRIC=SHARE", help="The same for one metric, as rps=5%; implies a gate; repeatable."),
+        typer.Option(
+            metavar="METRIC=SHARE", help="How much worse a metric may be, as rps=5%; implies a gate; repeatable."
+        ),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="Form of the output.")] = "text",
     store: StoreToRead = None,
@@ -65,37 +61,19 @@ def compare(
 ) -> None:
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
     from benchkit.comparison.compare import compare as compare_runs
-
-    wanted = _thresholds(thresholds, threshold or [])
-    comparison = compare_runs(
-        run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=wanted, gated=gate
-    )
-    _print(comparison, "json" if json else form)
-    if comparison.gate is not None and comparison.gate.exit_code:
-        raise typer.Exit(comparison.gate.exit_code)
-
-
-def _thresholds(file: Path | None, texts: list[str]) -> GateLimits | None:
-    """Return the gate's thresholds: the file's, overridden by options; None without any."""
-    from benchkit.comparison.gate import parse_limits, read_limits
-
-    given = [read_limits(file)] if file is not None else []
-    given += [parse_limits(texts)] if texts else []
-    if not given:
-        return None
-    merged = {name: allowed for one in given for name, allowed in one.metrics.items()}
-    return given[0].model_copy(update={"metrics": merged})
-
-
-def _print(found: RunComparison, form: str) -> None:
+    from benchkit.comparison.gate import parse_limits
     from benchkit.comparison.texts import junit, markdown
 
-    if form == "json":
+    limits = parse_limits(threshold) if threshold else None
+    found = compare_runs(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=limits, gated=gate)
+    if json:
         print_json(found)
     elif form == "text":
         _show(found)
     else:
         print(markdown(found) if form == "markdown" else junit(found), end="")
+    if found.gate is not None and found.gate.exit_code:
+        raise typer.Exit(found.gate.exit_code)
 
 
 def _show(found: RunComparison) -> None:

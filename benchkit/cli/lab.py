@@ -17,8 +17,6 @@ from benchkit.errors import HostError, InputError, suggestion
 from benchkit.units import bits_per_s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from benchkit.hosts.install import PackageState, Privilege
     from benchkit.lab.lab import Lab
 
@@ -57,9 +55,14 @@ def prepare(
     """
     from benchkit.cli.hosts import why_not_install
     from benchkit.hosts.install import LocalRunner, install_steps, run_steps, survey
-    from benchkit.hosts.packages import find_here, manager_here, missing, packages_for
+    from benchkit.hosts.packages import LINUX_ONLY, find_here, manager_here, missing, packages_for
+    from benchkit.hosts.packages import PROGRAMS as KNOWN
 
-    wanted, path = _wanted(also or ()), os.environ.get("PATH", os.defpath)
+    for program in also or ():
+        if program not in KNOWN:
+            raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
+    mine = [program for program in lab_programs() if sys.platform == "linux" or program not in LINUX_ONLY]
+    wanted, path = tuple(dict.fromkeys((*mine, *(also or ())))), os.environ.get("PATH", os.defpath)
     lacking = missing(wanted, find_here(wanted, path))
     if not lacking:
         if not quiet:
@@ -96,21 +99,6 @@ def lab_programs() -> tuple[str, ...]:
 
     load_tools = [tool.required_program for tool in TOOLS.values() if tool.required_program is not None]
     return (*PROGRAMS, *(each for each in load_tools if each not in KNOWN or KNOWN[each].build is None))
-
-
-def _wanted(also: Sequence[str]) -> tuple[str, ...]:
-    """Return the programs that this machine needs for a lab, and the requested ones.
-
-    Raises InputError for an unknown one.
-    """
-    from benchkit.hosts.packages import LINUX_ONLY
-    from benchkit.hosts.packages import PROGRAMS as KNOWN
-
-    for program in also:
-        if program not in KNOWN:
-            raise InputError(f"no package is known for {program!r}", hint=suggestion(program, KNOWN))
-    mine = [program for program in lab_programs() if sys.platform == "linux" or program not in LINUX_ONLY]
-    return tuple(dict.fromkeys((*mine, *also)))
 
 
 def _privilege() -> Privilege:
@@ -181,28 +169,29 @@ def up(
 def status(name: Name = None, json: Json = False) -> None:
     """Show the hosts of the lab, whose it is, what they cannot isolate, and how to log in."""
     from benchkit.lab.choice import list_labs, own_names
-    from benchkit.lab.lab import find_lab, lab_names, labs_up
+    from benchkit.lab.lab import find_lab, labs_up
     from benchkit.lab.spec import DEFAULT_NAME, requested_name
+    from benchkit.lab.state import describe_owner
 
     requested = requested_name(name)
-    own = [requested] if requested is not None else own_names()
-    if len(own) > 1:
-        _list([lab for each in own if (lab := find_lab(each)) is not None], json=json)
-        return
-    chosen = own[0] if own else None
-    lab = None if chosen is None else find_lab(chosen)
-    if lab is not None:
-        _show(lab, "is up", json=json)
-        return
-    others = [other for other in lab_names() if other != chosen]
-    if json:
-        owners = [{"name": other.name, "owner": other.owner} for other in labs_up() if other.name in others]
-        print_json({"name": chosen or DEFAULT_NAME, "up": False, "others": others, "others_up": owners})
-        return
-    what = "No lab of this checkout is up" if chosen is None else f"The lab {chosen!r} is not up"
-    print(f"{what}; `benchkit lab up` starts one.")
-    if others_up := [other for other in labs_up() if other.name in others]:
-        print(f"Use one with --lab NAME; {list_labs(others_up)}")
+    names = own_names() if requested is None else [requested]
+    labs = [lab for each in names if (lab := find_lab(each)) is not None]
+    if len(labs) == 1:
+        _show(labs[0], "is up", json=json)
+    elif labs and json:
+        print_json({"labs": [_document(lab, lab.answering()) for lab in labs]})
+    elif labs:
+        rows = [(lab.name, ", ".join(host.name for host in lab.hosts), describe_owner(lab.owner)) for lab in labs]
+        print_table(("lab", "hosts", "belongs to"), rows)
+        print("\nSeveral labs of this checkout are up: --lab NAME selects one.")
+    elif json:
+        others = [{"name": other.name, "owner": other.owner} for other in labs_up()]
+        print_json({"name": requested or DEFAULT_NAME, "up": False, "others_up": others})
+    else:
+        what = "No lab of this checkout is up" if requested is None else f"The lab {requested!r} is not up"
+        print(f"{what}; `benchkit lab up` starts one.")
+        if others_up := labs_up():
+            print(f"Use one with --lab NAME; {list_labs(others_up)}")
 
 
 @app.command()
@@ -234,18 +223,6 @@ def down(
         say("this checkout has no lab" if chosen is None else f"there is no lab {chosen!r}")
         if labs := labs_up():
             say(list_labs(labs))
-
-
-def _list(labs: Sequence[Lab], *, json: bool) -> None:
-    """Print a line for each of several labs of this checkout; a command must name one of them."""
-    from benchkit.lab.state import describe_owner
-
-    if json:
-        print_json({"labs": [_document(lab, lab.answering()) for lab in labs]})
-        return
-    rows = [(lab.name, ", ".join(host.name for host in lab.hosts), describe_owner(lab.owner)) for lab in labs]
-    print_table(("lab", "hosts", "belongs to"), rows)
-    print("\nSeveral labs of this checkout are up: --lab NAME selects one.")
 
 
 def _show(lab: Lab, what: str, *, json: bool) -> None:

@@ -49,8 +49,10 @@ def up(
     experiment = read_experiment(scenario, scale, settings or ())
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with _connected(experiment, chosen, cell, is_to_run=True) as (plan, planned, hosts):
+        others = [cell.cell_id for cell in plan.cells if cell.unsupported is None and cell is not planned]
         if not quiet:
-            say(_choice(plan, planned))
+            choice = f"; --cell chooses another, as {others[0]}" if others else ""
+            say(f"the stack of cell {planned.cell_id}{choice}")
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say)
         instructions = [instruction for service in planned.services for instruction in service.instructions]
         statuses = deployment.status(plan.experiment, planned, hosts)
@@ -96,8 +98,6 @@ def down(
     *,
     inventory: InventoryFile = None,
     lab: LabName = None,
-    scale: ScaleName = "lab",
-    settings: Set = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -109,7 +109,6 @@ def down(
     from benchkit.run import deployment
     from benchkit.scenario.read import scenario_name
 
-    del scale, settings  # the scenario's name alone selects the stack
     name = scenario_name(scenario)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
@@ -140,13 +139,6 @@ def _connected(
         yield plan, deployment.select_cell(plan, cell), hosts
 
 
-def _choice(plan: RunPlan, chosen: PlannedCell) -> str:
-    """Return a line with the cell whose stack comes up, and how to choose another one."""
-    others = [cell.cell_id for cell in plan.cells if cell.unsupported is None and cell is not chosen]
-    choice = f"; --cell chooses another, as {others[0]}" if others else ""
-    return f"the stack of cell {chosen.cell_id}{choice}"
-
-
 def _document(
     experiment: Experiment, cell: PlannedCell, statuses: Sequence[ServiceStatus], hosts: Hosts
 ) -> dict[str, Any]:
@@ -173,11 +165,7 @@ def _print_statuses(statuses: Sequence[ServiceStatus]) -> None:
     rows = []
     for each in statuses:
         service = each.service
-        rows.append((service.name, service.backend, service.host, service.endpoint.authority, _status_text(each)))
+        text = "listening, but its host is not held for this stack" if each.is_listening else "not up"
+        shown = "up" if each.is_up else text
+        rows.append((service.name, service.backend, service.host, service.endpoint.authority, shown))
     print_table(("service", "kind", "host", "address", ""), rows)
-
-
-def _status_text(status: ServiceStatus) -> str:
-    if status.is_up:
-        return "up"
-    return "listening, but its host is not held for this stack" if status.is_listening else "not up"

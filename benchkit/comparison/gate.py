@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 from scipy import special
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.document import read_document
 from benchkit.errors import ExitCode, InputError, suggestion
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import FAILURES, METRICS, metric_column, metric_named
@@ -85,13 +83,6 @@ class GateResult(Frozen):
 def default_limits(metrics: Sequence[str]) -> GateLimits:
     """Return the default threshold of these metrics. Raises InputError for one that has no better direction."""
     return validate_limits(GateLimits(metrics=dict.fromkeys(metrics, DEFAULT_WORSENING)), "--gate")
-
-
-def read_limits(path: Path) -> GateLimits:
-    """Return thresholds from a YAML file. Raises InputError naming file, line and field."""
-    stated = read_document(path).validated(GateLimits)
-    columns = {metric_column(name): share for name, share in stated.metrics.items()}
-    return validate_limits(stated.model_copy(update={"metrics": columns}), str(path))
 
 
 def parse_limits(texts: Sequence[str]) -> GateLimits:

@@ -108,28 +108,3 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
     assert git("rev-list", "--count", "FETCH_HEAD") == "1"
     assert git("worktree", "list").count("\n") == 0
     assert git("for-each-ref", "--format=%(refname)", "refs/heads") == "refs/heads/main"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "BENCHKIT_BUILD is not set"),
-        ({"BENCHKIT_BUILD": "x", "BENCHKIT_RUN": "y", "BENCHKIT_BASE": "v1", "BENCHKIT_HEAD": "v2"}, "no commit v2"),
-        ({"BENCHKIT_BUILD": "x", "BENCHKIT_RUN": "y", "BENCHKIT_BASE": "v2"}, "no merge base of v2"),
-    ],
-)
-def test_settings_that_are_missing_or_wrong_are_named(
-    git: Git, tmp_path: Path, settings: dict[str, str], message: str
-) -> None:
-    assert git("rev-parse", "v1")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BENCHKIT_")}
-    done = subprocess.run(
-        ["bash", SCRIPT, "compare"],
-        cwd=tmp_path / "clone",
-        env=kept | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert message in done.stderr

@@ -127,7 +127,6 @@ def test_json_output_is_one_document(store: Path) -> None:
     ]
     assert document["ratios"][0]["low"] < document["ratios"][0]["ratio"] < document["ratios"][0]["high"]
     assert document["gate"] is None
-    assert json.loads(run(store, "compare", "r1", "--format", "json")[1])["metrics"] == ["rps"]
 
 
 def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
@@ -153,7 +152,7 @@ def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
         (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
     ],
 )
-@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit"])
+@pytest.mark.parametrize("form", ["text", "markdown", "junit"])
 def test_the_gate_has_the_exit_codes_of_the_contract(
     arguments: tuple[str, ...], code: int, verdict: str, form: str, store: Path
 ) -> None:
@@ -162,29 +161,12 @@ def test_the_gate_has_the_exit_codes_of_the_contract(
     match form:
         case "text":
             assert f"Gate: {verdict}\n" in out
-        case "json":
-            assert json.loads(out)["gate"]["verdict"] == verdict
         case "markdown":
             assert out.startswith(f"### benchkit: {verdict}\n")
         case _:
             root = ET.fromstring(out)  # noqa: S314 - our own
             assert (int(root.get("failures") or 0) > 0) is (verdict == "regressed")
             assert root.find("testsuite/properties/property[@name='verdict']").get("value") == verdict  # type: ignore[union-attr] # there is one
-
-
-def test_options_override_thresholds_of_a_file(store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "gate.yaml"
-    path.write_text("metrics: {rps: 1%, p99: 10%}\n")
-    assert run(store, "compare", "r1", "--thresholds", str(path))[0] == 3
-    code, out = run(store, "compare", "r1", "--thresholds", str(path), "--threshold", "rps=30%", "--json")
-    assert code == 0
-    assert json.loads(out)["gate"]["thresholds"] == {"rps": 0.3, "latency_p99_s": 0.1}
-
-
-def test_three_blocks_state_their_limits(store: Path) -> None:
-    code, out = run(store, "compare", "r3")
-    assert code == 0
-    assert "! 3 blocks are too few for the sign-flip test among 2 comparisons (smallest p 0.25; 7 blocks can)" in out
 
 
 @pytest.mark.parametrize(
@@ -194,7 +176,6 @@ def test_three_blocks_state_their_limits(store: Path) -> None:
         (("r1", "--metric", "rsp"), "no metric 'rsp'"),
         (("r1", "--metric", "bytes_total", "--gate"), "metric 'bytes_total' cannot have a gate"),
         (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),
-        (("r1", "--thresholds", "/nonexistent.yaml"), "cannot read the file"),
         (("r1", "--baseline", "stack=goo"), "no level 'goo' of stack: did you mean 'go'"),
         (("r1", "r1"), "cannot be compared with itself"),
         (("r9",), "no run 'r9'"),

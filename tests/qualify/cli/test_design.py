@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,21 +130,3 @@ def _gate(cli: Cli, first: str, second: str) -> None:
         assert (result.code, f"Gate: {verdict}" in result.out) == (code, True), result.out
     assert cli("compare", first, "--gate", "--json").document()["gate"]["verdict"] == "regressed"
     assert 'failures="1"' in cli("compare", first, "--gate", "--format", "junit").out
-
-
-def test_a_cell_beside_itself_is_mirrored_in_abba(
-    cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
-) -> None:
-    changes = ["design=abba", "cells=[{stack: bare}]", "blocks=1", "until=null", "claims=[]"]
-    settings = [part for change in changes for part in ("--set", change)]
-    result = cli("run", scenario, "-i", inventory(), "--json", *settings)
-    assert result.code == 0, result.err
-    trials = benchkit.load("trials", store=tmp_path / "store").sort_values("position")
-    order = trials["cell_id"].tolist()
-    assert sorted(order) == ["stack=bare"] * 2 + ["stack=bare~control"] * 2
-    assert order == order[::-1]
-    services = {
-        json.dumps([service.argv for service in record.services])
-        for record in Store(tmp_path / "store").run("latest").records()
-    }
-    assert len(services) == 1, "both names are the very same services"

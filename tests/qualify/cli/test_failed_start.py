@@ -11,7 +11,6 @@ from benchkit.agent.files import FileStore
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.lab.lab import Lab
-from benchkit.run.retries import MAX_FAILURES_IN_ROW
 from tests.support.builders import stacks, write_scenario
 from tests.support.cli.fixtures import Cli
 
@@ -67,16 +66,3 @@ def test_a_server_that_ends_at_its_start_leaves_its_whole_log_in_the_run(
     assert "- failed (stack=node, block 1): sut: app (node) did not start" in shown
     assert str(stored.parent) in shown
     assert cli("results", "reparse", run).code == 0
-
-
-def test_failed_trials_are_listed_where_no_trial_ended_and_the_rest_of_their_cell_takes_one_line(
-    cli: Cli, inventory: Callable[..., Path], tmp_path: Path, failing_node: str
-) -> None:
-    scenario = write_scenario(tmp_path, stacks=stacks(node={"backend": "node"}), blocks=9)
-    result = cli("run", scenario, "-i", inventory(sut={"programs": {"node": failing_node}}), "--json")
-    lines = [line for line in result.err.splitlines() if "  failed  " in line]
-    assert len(lines) == MAX_FAILURES_IN_ROW + 1, result.err
-    assert "skipped after 3 failures of this cell in a row" in lines[-1]
-    trials = cli("results", "trials", result.document()["run_id"], "--json").document()
-    assert [each["status"] for each in trials] == ["failed"] * MAX_FAILURES_IN_ROW + ["skipped"] * 6
-    assert "did not start" in cli("results", "trials", result.document()["run_id"]).out

@@ -85,12 +85,6 @@ def test_a_manifest_that_does_not_fit_is_named(
     assert cli("history", "small").code == 0
 
 
-@pytest.mark.parametrize("arguments", [("results", "import", "wrk", "--scenario", "x"), ("parse", "wrk")])
-def test_a_device_that_never_ends_is_refused(cli: Cli, arguments: tuple[str, ...]) -> None:
-    refused = cli(*arguments, "/dev/zero")
-    assert (refused.code, "/dev/zero: cannot read the file: it is a device" in refused.err) == (2, True)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_below_stdout_is_one_line(program: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -54,12 +54,6 @@ def test_json_keeps_such_text_escaped(cli: Cli, store: Store) -> None:
     assert result.document()[0]["scale"] == HOSTILE
 
 
-def test_an_error_does_not_control_the_terminal(cli: Cli) -> None:
-    result = cli("plan", f"{HOSTILE}.yaml")
-    assert result.code == 2
-    assert not any(character in result.err for character in UNSAFE)
-
-
 def test_styles_are_those_of_rich_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)

@@ -41,12 +41,6 @@ def test_damage_is_named_and_reparse_builds_the_tables(cli: Cli, tmp_path: Path)
     assert cli("results", "trials", "r1", *options).code == 0
 
 
-@pytest.mark.parametrize("arguments", [("r2099",), ("",)])
-def test_an_unknown_run_is_bad_input(cli: Cli, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    stored(Store(tmp_path), "r1", "small", [{"stack": "go"}])
-    assert cli("results", "check", *arguments, "--store", str(tmp_path)).code == 2
-
-
 def test_calibrations_are_listed_with_all_alone(cli: Cli, tmp_path: Path) -> None:
     for run_id, scenario in (("r1", "versus-calibration"), ("r2", "versus")):
         stored(Store(tmp_path), run_id, scenario, [{"stack": "go"}])

@@ -208,13 +208,6 @@ def test_a_run_without_a_runnable_cell_is_refused_before_anything_is_stored(
     assert not (tmp_path / "store").exists()
 
 
-def test_preparing_hosts_names_the_command_that_builds_a_tool_without_a_package(cli: Cli, inventory: Inventory) -> None:
-    result = cli("hosts", "prepare", "tool-agreement", "-i", inventory(load={"programs": {"oha": "/opt/none/oha"}}))
-    assert result.code == 1
-    assert "load: no package has: oha" in result.err
-    assert "build it with `cargo install --locked oha --features http3`, into the PATH there" in result.err
-
-
 @pytest.mark.parametrize("signals", [1, 2])
 @pytest.mark.usefixtures("undisturbed")
 def test_ctrl_c_restores_hosts_and_keeps_finished_trials(

@@ -62,14 +62,3 @@ def test_a_stack_goes_down_though_its_scenario_has_become_invalid(
     assert "conections" in cli("service", "status", path, "-i", inventory()).err
     assert cli("service", "down", path, "-i", inventory(), "--json").document()["hosts"] == ["sut"]
     assert cli("service", "down", path, "-i", inventory(), "--json").document()["hosts"] == []
-
-
-def test_a_lab_without_the_roles_gets_the_command_for_them(
-    cli: Cli, environment: dict[str, str], inventory: Callable[..., Path], lab: Lab
-) -> None:
-    environment["BENCHKIT_LAB"] = lab.name
-    result = cli("plan", "go-module-proxy").err
-    assert "`benchkit lab down`, then `benchkit lab up --host dev=dev --host proxy=proxy --host vcs=vcs" in result
-    error = cli("plan", "go-module-proxy", "-i", inventory())
-    assert error.code == 2
-    assert "give a host `roles: [dev]`" in error.err

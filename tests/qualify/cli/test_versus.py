@@ -17,7 +17,6 @@ import benchkit
 from benchkit.lab.lab import Lab
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.cli.fixtures import CommandResult
-from tests.support.needs import separate_hosts
 from tests.support.paths import TESTS
 from tests.support.waiting import wait_until
 
@@ -114,14 +113,6 @@ def test_server_that_exits_at_once_shows_its_own_last_lines(cli: Cli, tmp_path: 
     assert "cannot read settings.json" in done.err
     assert "does not see it" not in done.err, "it does see its program in /tmp"
     assert not done.out
-
-
-@separate_hosts
-def test_a_server_in_tmp_that_a_lab_host_does_not_see_is_explained(cli: Cli, lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "plain.js").write_text((SERVERS / "plain.js").read_text())
-    done = cli("versus", f"node {tmp_path}/plain.js {{port}}", PLAIN, "--lab", lab.name)
-    assert done.code == 1
-    assert "a host of a lab has a /tmp of its own and does not see it" in done.err
 
 
 def is_listening(port: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
-from benchkit.models.run import BuildRecord, CodeState
+from benchkit.models.run import CodeState
 from benchkit.run_history.series import history
 from benchkit.store.row_builders import INTERRUPTED
 from tests.support.comparison.fixtures import STARTED, StoreRun, manifest_of, trials_of
@@ -24,14 +24,12 @@ LARGE = {"cpus": [0, 1, 2, 3], "kernel": "6.1", "memory_bytes": 8 << 30}
 
 @pytest.fixture
 def store_history(stored: StoreRun) -> StoreHistory:
-    """Store a run for each of these ratios; `speeds` multiply both cells, `facts` are those of the runs' hosts,
-    `images` the ids of their image."""
+    """Store a run for each of these ratios; `speeds` multiply both cells, `facts` are those of the runs' hosts."""
 
     def store_all(
         ratios: Sequence[float],
         speeds: Sequence[float] = (),
         facts: Sequence[Mapping[str, Any]] = (),
-        images: Sequence[str] = (),
         **fields: Any,  # noqa: ANN401 - fields of a manifest
     ) -> None:
         generator = np.random.default_rng(7)
@@ -49,9 +47,6 @@ def store_history(stored: StoreRun) -> StoreHistory:
                 facts=facts[i] if facts else SMALL,
                 **fields,
             )
-            builds = {"app": BuildRecord(image="me/app:1", output_sha256=images[i])} if images else {}
-            cells = tuple(cell.model_copy(update={"builds": builds}) for cell in manifest.cells)
-            manifest = manifest.model_copy(update={"cells": cells})
             trials = trials_of(
                 {"stack=old": shared * noise[0], "stack=new": ratio * shared * noise[1]}, run_id=run_id, tool="wrk"
             )
@@ -99,14 +94,6 @@ def test_a_shift_with_a_change_of_hosts_is_said_to_be_perhaps_theirs(
     (series,) = history("small", store=tmp_path).series
     assert series.shifts[0].conditions == series.segments[1].differences
     assert "may be the cause" in series.shifts[0].sentence
-
-
-def test_another_image_of_the_same_tag_is_named_with_its_shift(tmp_path: Path, store_history: StoreHistory) -> None:
-    store_history([1.0] * 7 + [0.8] * 7, images=["a" * 64] * 7 + ["b" * 64] * 7)
-    (series,) = history("small", store=tmp_path).series
-    assert series.shifts[0].conditions == (f"scenario: image me/app:1 was id {'a' * 12}, is id {'b' * 12}",)
-    by_image = history("small", store=tmp_path, values=True, cell="stack=old").series
-    assert [len(each.points) for each in by_image] == [7, 7]
 
 
 def test_runs_without_usable_trials_are_shown_and_not_used(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,27 +27,6 @@ def test_a_run_ends_with_the_answer_that_compare_gives(
     trials("latest", store=str(tmp_path))
     snapshot(f"{summary}\n{compared}\n{capsys.readouterr().out}")
     assert f"{answer}\n{why}\n{trust}\n" in compared
-
-
-def test_a_run_that_searches_ends_with_the_capacities_that_compare_gives(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = synthetic_run(scenario={"load": {"capacity": {"slo": {"p99_s": 0.01}}}})
-    searched = run.trials.assign(capacity_rps=1000.0, capacity_low=960.0, capacity_high=1040.0)
-    searched.loc[searched["block"] == 1, "kind"] = "probe"
-    store = keep(replace(run, trials=searched), tmp_path)
-    outcome = RunOutcome(run=store.run("latest"), status="done")
-    print_run_summary(outcome, store, quiet=False, json=False, lab=None)
-    shown = capsys.readouterr().out
-    (sentence,) = [line for line in shown.splitlines() if line.startswith("go: 1,000 requests/s with p99")]
-    compare("latest", store=str(tmp_path))
-    assert f"{sentence}\n" in capsys.readouterr().out
-    trials("latest", store=str(tmp_path))
-    listed = capsys.readouterr().out
-    assert "2 probes of searches for a capacity: --probes shows them" in listed
-    assert "(probe)" not in listed
-    trials("latest", probes=True, store=str(tmp_path))
-    assert capsys.readouterr().out.count("stack=go (probe)") == 1
 
 
 def test_hosts_that_are_not_restored_are_named_with_what_to_do(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from benchkit.comparison.gate import (
     default_limits,
     judge_ratios,
     parse_limits,
-    read_limits,
 )
 from benchkit.comparison.ratios import block_ratios
 from benchkit.errors import InputError
@@ -119,35 +116,9 @@ def test_constant_cells_are_judged_by_their_value() -> None:
     ]
 
 
-def test_thresholds_are_read_from_a_file_and_from_options(tmp_path: Path) -> None:
-    path = tmp_path / "gate.yaml"
-    path.write_text("metrics:\n  rps: 5%\n  latency_p99_s: 0.1\n")
-    assert read_limits(path).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
+def test_thresholds_are_read_from_options() -> None:
     assert parse_limits(["rps=5%", "latency_p99_s=0.1"]).metrics == {"rps": 0.05, "latency_p99_s": 0.1}
     assert default_limits(["rps"]).metrics == {"rps": 0.05}
-
-
-@pytest.mark.parametrize(
-    ("text", "reported"),
-    [
-        ("metrics:\n  rps: much\n", r"gate.yaml:2: metrics.rps: found 'much'"),
-        ("metrics:\n  rps: 150%\n", r"gate.yaml:2: metrics.rps"),
-        ("metrics:\n  rps: -1\n", r"gate.yaml:2: metrics.rps"),
-        ("metrics:\n  rps: .nan\n", r"gate.yaml:2: metrics.rps"),
-        ("metrics: {}\n", r"gate.yaml:1: metrics"),
-        (
-            "metrics:\n  rsp: 5%\n",
-            "gate.yaml: metric 'rsp' cannot have a gate: it is unknown, or neither higher nor lower is better: did you mean 'rps'",
-        ),
-        ("metrics:\n  bytes_total: 5%\n", "metric 'bytes_total' cannot have a gate"),
-        ("limits: {}\n", "no such field"),
-    ],
-)
-def test_invalid_thresholds_are_refused(text: str, reported: str, tmp_path: Path) -> None:
-    path = tmp_path / "gate.yaml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=reported):
-        read_limits(path)
 
 
 @pytest.mark.parametrize("text", ["rps", "rps=", "rps=much", "rps=120%", "rps=nan", "rps=-0.1", "=5%", "rsp=5%"])

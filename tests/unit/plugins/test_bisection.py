@@ -61,12 +61,6 @@ def test_all_commits_are_suspects_at_first_and_the_middle_is_tested() -> None:
     assert judged(8).next_commit == "c3"
 
 
-def test_good_commit_clears_itself_and_those_before_it_and_a_bad_one_those_after_it() -> None:
-    assert suspects(judged(8, ("c3", "good"))) == ["c4", "c5", "c6", "c7"]
-    found = judged(8, ("c3", "bad"))
-    assert (suspects(found), found.next_commit) == (["c0", "c1", "c2", "c3"], "c1")
-
-
 def test_search_ends_at_the_first_bad_commit() -> None:
     found = judged(8, ("c3", "bad"), ("c1", "good"), ("c2", "good"))
     assert (suspects(found), found.next_commit) == (["c3"], None)
@@ -76,11 +70,6 @@ def test_skipped_commit_is_replaced_by_its_neighbour_and_stays_a_suspect() -> No
     assert judged(8, ("c3", "skipped")).next_commit == "c2"
     found = judged(8, ("c3", "skipped"), ("c2", "good"), ("c5", "bad"), ("c4", "bad"))
     assert (suspects(found), found.next_commit) == (["c3", "c4"], None)
-
-
-def test_search_of_one_commit_needs_no_further_test() -> None:
-    assert (suspects(judged(1)), judged(1).next_commit) == (["c0"], None)
-    assert count_steps(1) == 1
 
 
 def test_error_rate_is_divided_among_the_steps() -> None:
@@ -99,10 +88,6 @@ def test_more_is_worse_for_a_cost() -> None:
     cost = "server_cpu_s_per_request"
     assert classify(ratio(1.1, 0.005, cost), math.sqrt(1.1), 0.01) == ("bad", True)
     assert classify(ratio(1.0, 0.005, cost), math.sqrt(1.1), 0.01) == ("good", True)
-
-
-def test_commit_without_a_ratio_cannot_be_judged() -> None:
-    assert classify(Ratio(metric="rps", cell_id="commit", baseline="good", blocks=0), 0.95, 0.01) is None
 
 
 def measured(point: float, error: float = 0.005, metric: str = "rps") -> Compared:
@@ -221,12 +206,6 @@ def test_equal_build_has_the_judgement_of_the_other_commit() -> None:
     assert answer.steps[1].reason == "its build output is that of c7, byte for byte"
     assert [commit.commit for commit in answer_of(answer).first_bad] == ["c5"]
     assert compare.judged[-1] == [GOOD, "c7", "c3", "c5"]
-
-
-def test_bad_end_with_the_build_of_the_good_end_is_not_slower() -> None:
-    answer = answer_of(run_search(search(8), Comparisons(lambda _: Compared(same_as=GOOD)), ignore))
-    assert not answer.is_slowdown_shown
-    assert answer.ratio is None
 
 
 def test_bad_end_that_cannot_be_compared_is_an_error() -> None:

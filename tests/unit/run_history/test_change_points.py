@@ -25,10 +25,6 @@ def test_steps_are_found_where_they_are_and_nothing_else() -> None:
     assert found(steps((0.0, 60))) == []
 
 
-def test_a_regression_that_was_fixed_after_some_runs_stays_in_the_history() -> None:
-    assert found(steps((0.0, 25), (-0.06, 6), (0.0, 30))) == [25, 31]
-
-
 def test_one_or_two_outliers_are_no_shift() -> None:
     assert found(steps((0.0, 30)), outliers=(12,)) == []
     assert found(steps((0.0, 30)), outliers=(28, 29)) == []

@@ -18,7 +18,6 @@ from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.server_arguments import is_on_this_machine, request_path, server_names
 from benchkit.scenario.versus import (
-    CALIBRATION_S,
     MIN_BLOCKS,
     OVERHEAD_S,
     SLICE_S,
@@ -31,7 +30,6 @@ from benchkit.scenario.versus import (
     save_scenario,
     slice_for,
 )
-from benchkit.services.templates import split_command
 
 SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
@@ -184,10 +182,6 @@ def test_a_command_for_a_shell_is_answered_with_the_line_to_use(command: str) ->
     assert shlex.split(given) == ["sh", "-c", command]
 
 
-def test_what_is_quoted_is_for_no_shell() -> None:
-    assert split_command("./app 'a;b' \"c && d\" e\\|f") == ["./app", "a;b", "c && d", "e|f"]
-
-
 def test_mistakes_name_the_field_and_the_command_line() -> None:
     fields = compare_commands({"one": "./app {prt}", "other": "./other"}, COMPARISON)
     with pytest.raises(InputError, match=r"the command line: stacks.one.services.app.run: no placeholder {prt}"):
@@ -199,15 +193,6 @@ def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
     window = replace(COMPARISON, budget_s=budget_s).window_s(servers)
     pauses_s = window / SLICE_S * turn_s(pauses(SLICE_OF_64), SLICE_S) - window
     assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S) <= budget_s
-
-
-@pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120)])
-def test_a_longer_budget_has_time_for_servers_that_start_slowly(servers: int, budget_s: float) -> None:
-    window = replace(COMPARISON, budget_s=budget_s).window_s(servers)
-    pauses_s = window / SLICE_S * turn_s(pauses(SLICE_OF_64), SLICE_S) - window
-    of_trial_s = window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S
-    calibration_s = servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
-    assert MIN_BLOCKS * servers * of_trial_s * 1.14 + calibration_s <= budget_s
 
 
 def test_a_short_budget_has_fewer_blocks_and_names_one_that_is_enough() -> None:
@@ -250,10 +235,6 @@ def test_names_are_those_of_the_programs() -> None:
         "caddy",
         "my_server",
     ]
-
-
-def test_equal_programs_are_numbered() -> None:
-    assert server_names(["node a.js", "caddy run", "node b.js"]) == ["node-1", "caddy", "node-2"]
 
 
 @pytest.mark.parametrize(
