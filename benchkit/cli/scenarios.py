@@ -299,12 +299,12 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
         print(f"- Detectable difference unknown: {too_few if pilot else no_run}")
         return
     ratios = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in found.ratios}  # a claim may repeat one
-    blocks = {(ratio.with_more or ratio.resolution).blocks for ratio in ratios.values()} - {plan.blocks}
+    blocks = {ratio.resolution.blocks for ratio in ratios.values()} - {plan.blocks}
     after = f", with {min(blocks)} blocks" if blocks else ""
     print(f"- With the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
     rows = []
     for ratio in ratios.values():
-        found_for = ratio.with_more or ratio.resolution
+        found_for = ratio.resolution
         name = f"{ratio.cell_id} relative to {ratio.baseline}"
         rows.append((name, ratio.metric, _reach(found_for.detectable), _reach(found_for.half_width)))
     print_table(("ratio", "metric", "detectable difference", "interval"), rows, right=(2, 3))

@@ -6,7 +6,6 @@ The noise comes from the run itself, from earlier similar runs, or from a pilot.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,7 +32,7 @@ from benchkit.stats.inference import (
     t_quantile,
     t_share,
 )
-from benchkit.stats.samples import Exclusion, Reals, Samples, take_samples
+from benchkit.stats.samples import Exclusion, Reals, take_samples
 from benchkit.store.store import Store
 
 POWER = 0.8
@@ -59,9 +58,6 @@ MAX_RUNS = 5
 
 _SAME_SETTINGS = ("name", "roles", "load", "tools")
 """Parts of its scenario that a run must share with another to have the same noise."""
-
-_ABBA_FACTOR = math.sqrt(2)
-"""An ABBA block has each cell twice: the noise of its log-ratio is smaller by this factor."""
 
 
 @dataclass(frozen=True)
@@ -226,19 +222,13 @@ def _sign_flip_effect(blocks: int, alpha: float) -> float:
 
 
 class RatioPower(Frozen):
-    """Power of the design for a ratio that a scenario asks for.
-
-    `claim` is the sentence that asks for it. `own_noise`: the noise is estimated from this ratio, not from all cells
-    together. `with_more` is the resolution of the fewest blocks that can show any difference, if the design has fewer.
-    """
+    """Power of the design for a ratio that a scenario asks for; `claim` is the sentence that asks for it."""
 
     metric: str
     cell_id: str
     baseline: str
     claim: str | None = None
-    own_noise: bool = False
     resolution: Resolution
-    with_more: Resolution | None = None
 
 
 class PowerAnalysis(Frozen):
@@ -267,36 +257,24 @@ def analyse_power(
     until = until_of(planned.scenario)
     alpha = ALPHA if until is None else until.alpha
     requested = list(planned_ratios(planned))
-    family = Counter(claim is None for _, _, claim in requested)[True]
-    run_noises = {metric: _run_noise(metric, runs, planned) for metric, _, _ in requested}
-    samples = {metric: [run.samples(metric) for run in runs] for metric in run_noises}
-    ratio_noises = {(metric, pair): _ratio_noise(pair, samples[metric], runs, planned) for metric, pair, _ in requested}
-    decisive = [  # for the rule that ends a run early
-        ratio_noises[metric, pair] or run_noises[metric]
-        for metric, pair, claim in requested
-        if claim is not None or (until is not None and metric in until.metrics)
-    ]
-    expected = None if until is None else _expected(until, planned.blocks, decisive, block_s)
+    family = sum(claim is None for _, _, claim in requested)
+    noises = {metric: _noise_of_runs(metric, runs) for metric, _, _ in requested}
+    expected = None if until is None else _expected_blocks(until, planned.blocks, noises.values(), block_s)
     blocks = planned.blocks if until is None else expected or min(until.min_blocks, planned.blocks)
-    ratios = []
-    for metric, pair, claim in requested:
-        own = ratio_noises[metric, pair]
-        noise, comparisons = own or run_noises[metric], 1 if claim else family
-        planned_resolution = resolution(blocks, comparisons, noise, alpha)
-        enough = blocks_to_decide(1, alpha) if planned_resolution.test is None else None
-        ratios.append(
+    return PowerAnalysis(
+        noise_from=tuple(noise_from) if any(noises.values()) else (),
+        ratios=tuple(
             RatioPower(
                 metric=metric,
                 cell_id=pair.cell_id,
                 baseline=pair.baseline,
                 claim=claim,
-                own_noise=own is not None,
-                resolution=planned_resolution,
-                with_more=resolution(enough, comparisons, noise, alpha) if enough else None,
+                resolution=resolution(blocks, 1 if claim else family, noises[metric], alpha),
             )
-        )
-    known = tuple(noise_from) if any(ratio.resolution.noise_sd is not None for ratio in ratios) else ()
-    return PowerAnalysis(noise_from=known, ratios=tuple(ratios), blocks_expected=expected)
+            for metric, pair, claim in requested
+        ),
+        blocks_expected=expected,
+    )
 
 
 def planned_ratios(planned: Manifest) -> Iterator[tuple[str, ComparedCells, str | None]]:
@@ -322,48 +300,24 @@ def earlier_runs(store: Store, planned: Manifest) -> tuple[list[RunData], list[I
     return found, damaged
 
 
-def _ratio_noise(
-    pair: ComparedCells, samples: Sequence[Samples], runs: Sequence[RunData], planned: Manifest
-) -> RatioNoise | None:
-    """Return the noise of one ratio over the blocks of all runs; `samples` are its metric's samples in each run."""
-    noises = []
-    for of_run, data in zip(samples, runs, strict=True):
-        log_ratios = of_run.known(pair.cell_id, pair.baseline)
-        if len(log_ratios) > 1:
-            noises.append(_of_design(RatioNoise(float(log_ratios.std(ddof=1)), len(log_ratios) - 1), data, planned))
-    return _pooled(noises)
+def _noise_of_runs(metric: str, runs: Sequence[RunData]) -> RatioNoise | None:
+    """Return the noise of several runs as one estimate, weighted by its degrees of freedom; None: it is unknown."""
+    known = [noise for data in runs if (noise := noise_of(data.trials, metric, data.exclusions)) is not None]
+    df = sum(noise.df or 0 for noise in known)
+    return RatioNoise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in known) / df), df) if df else None
 
 
-def _run_noise(metric: str, runs: Sequence[RunData], planned: Manifest) -> RatioNoise | None:
-    """Return the noise of the ratios of all cells, for ratios that the earlier runs do not have."""
-    noises = [(noise_of(data.trials, metric, data.exclusions), data) for data in runs]
-    return _pooled([_of_design(noise, data, planned) for noise, data in noises if noise is not None])
-
-
-def _pooled(noises: Sequence[RatioNoise]) -> RatioNoise | None:
-    """Pool several estimates of one noise, weighted by their degrees of freedom."""
-    df = sum(noise.df or 0 for noise in noises)
-    return RatioNoise(math.sqrt(sum(noise.sd**2 * (noise.df or 0) for noise in noises) / df), df) if df else None
-
-
-def _of_design(noise: RatioNoise, data: RunData, planned: Manifest) -> RatioNoise:
-    """Return the noise of a block in the planned design, from the noise of a block in the design of `data`."""
-    one, other = (design_of(manifest.scenario) == "abba" for manifest in (data.manifest, planned))
-    return noise if one == other else RatioNoise(noise.sd * _ABBA_FACTOR if one else noise.sd / _ABBA_FACTOR, noise.df)
-
-
-def _expected(
-    until: StopCondition, most: int, noises: Sequence[RatioNoise | None], block_s: float | None
+def _expected_blocks(
+    until: StopCondition, most: int, noises: Iterable[RatioNoise | None], block_s: float | None
 ) -> int | None:
-    """Return the blocks after which the least precise ratio is precise, or the time budget is spent; at most `most`."""
-    known = [noise for noise in noises if noise is not None]
-    if not noises or len(known) < len(noises):
+    """Return the blocks after which the noisiest metric is precise, or the time budget is spent; at most `most`."""
+    sds = [math.nan if noise is None else noise.sd for noise in noises]
+    if not sds or any(map(math.isnan, sds)):
         return None
     if until.budget_s is not None and block_s:
         most = min(most, max(math.floor(until.budget_s / block_s), 1))
-    worst = RatioNoise(max(noise.sd for noise in known))
     for blocks in range(until.min_blocks, most):
-        if (half_width(worst, blocks, until.alpha) or math.inf) <= 1 + until.precision:
+        if (half_width(RatioNoise(max(sds)), blocks, until.alpha) or math.inf) <= 1 + until.precision:
             return blocks
     return most
 
@@ -372,7 +326,7 @@ def _is_similar(run: Manifest, planned: Manifest) -> bool:
     return (
         run.status != "running"
         and run.scale == planned.scale
-        and design_of(run.scenario) != "sequential"
+        and design_of(run.scenario) == design_of(planned.scenario)
         and all(run.scenario.get(name) == planned.scenario.get(name) for name in _SAME_SETTINGS)
         and sorted(map(_host_kind, run.hosts)) == sorted(map(_host_kind, planned.hosts))
     )
