@@ -22,8 +22,9 @@ from benchkit.comparison.stored_tables import load
 from benchkit.errors import InputError
 from benchkit.models.metrics import P50
 from benchkit.models.rows import column_names
+from benchkit.report.figure import Drawing, draw_figure
+from benchkit.report.figures.history import draw_series
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.pages.notebook_figure import NotebookFigure, notebook_figure, notebook_series
 from benchkit.report.stored_run import StoredRun, read_run
 from benchkit.run_history.series import history
 from benchkit.safe_text import clean
@@ -90,28 +91,29 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
-    there = [(figure.name, figure.title) for figure in FIGURES.values() if figure.is_available(view)]
+    there = [(figure.name, figure.title) for figure in FIGURES.values() if figure.chart(view) is not None]
     return pd.DataFrame(there, columns=["name", "title"])
 
 
-def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> NotebookFigure:
+def figure(name: str, run: str = LATEST, *, store: str | Path | None = None) -> Drawing:
     """Return a figure of the report. Raises InputError for an unknown figure, and if the run has no data for it."""
     wanted, view = get_figure(name), _view(run, store)
-    if not wanted.is_available(view):
-        there = [each.name for each in FIGURES.values() if each.is_available(view)]
+    drawing = draw_figure(wanted, view)
+    if drawing is None:
+        there = [each.name for each in FIGURES.values() if each.chart(view) is not None]
         raise InputError(f"run {view.manifest.run_id} has no data for {name!r}", hint=f"it has: {', '.join(there)}")
-    return notebook_figure(wanted, view)
+    return drawing
 
 
 def history_figure(
     scenario: str, *, metric: str = "rps", cell: str | None = None, store: str | Path | None = None
-) -> NotebookFigure:
+) -> Drawing:
     """Return the figure of a series of a scenario's history; `cell` chooses one of several. Raises InputError."""
     found = history(scenario, metric=metric, cell=cell, store=store)
     if len(found.series) > 1:
         names = [f"{each.title} ({each.scale} scale)" for each in found.series]
         raise InputError(f"{scenario} has several series", why="; ".join(names), hint="choose one with `cell`")
-    return notebook_series(found, found.series[0])
+    return draw_series(found, found.series[0])
 
 
 def claims(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:

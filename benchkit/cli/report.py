@@ -34,7 +34,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write report.html, one self-contained file, and its figures as SVG and PNG."""
-    from benchkit.report.pages.report_files import write_report
+    from benchkit.report.report_files import write_report
     from benchkit.report.stored_run import read_run
     from benchkit.store.store import open_store
 

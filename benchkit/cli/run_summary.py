@@ -26,7 +26,7 @@ from benchkit.comparison.texts import outcome as outcome_text
 from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
 from benchkit.models.design import explain, until_of
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS, metric_named
-from benchkit.report.pages.report_files import write_report
+from benchkit.report.report_files import write_report
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
 from benchkit.stats.inference import MIN_BLOCKS

@@ -30,7 +30,7 @@ _IMPORTED = (
     "benchkit.lab.lab",
     "benchkit.run.pilot",
     "benchkit.plan.planner",
-    "benchkit.report.pages.report_files",
+    "benchkit.report.report_files",
     "benchkit.run.deployment",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",

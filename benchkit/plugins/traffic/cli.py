@@ -62,7 +62,7 @@ def from_file(
     from benchkit.cli.console import input_name, print_json, read_input
     from benchkit.plugins.traffic.logs import read_log
     from benchkit.plugins.traffic.requests import traffic_of
-    from benchkit.report.pages.report_files import write_file
+    from benchkit.report.report_files import write_file
 
     data, name = read_input(file), input_name(file)
     traffic = traffic_of(read_log(data, form, host), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)

@@ -6,26 +6,13 @@ import math
 from itertools import pairwise
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.models.metrics import metric_named
-from benchkit.report.layout import Declaration, mark_legend
-from benchkit.report.panels import (
-    Panel,
-    Scale,
-    draw_averages,
-    draw_intervals,
-    draw_marks,
-    draw_panels,
-    draw_points,
-    draw_reference,
-    notes,
-)
-from benchkit.report.rendering import RenderedFigure, render_figure
-from benchkit.report.style import MarkStyle, colour, marker, style
-from benchkit.report.theme import MUTED
+from benchkit.report.chart import Chart, Panel, Scale, mark_legend, notes
+from benchkit.report.figure import Drawing, draw_chart
+from benchkit.report.layers import averages, intervals, marks, points, reference
+from benchkit.report.style import MUTED, MarkStyle, colour, marker
 from benchkit.run_history.series import History, HistorySeries
 
 MAX_DATES = 6
@@ -36,40 +23,27 @@ _MAX_HUES = 4
 _UNUSED = MarkStyle("x", MUTED.light)
 
 
-def render_series(history: History, series: HistorySeries) -> RenderedFigure:
-    """Return the figure of a series as SVG file, PNG file and SVG element of a page."""
-    title = f"{metric_named(history.metric).title} of {series.title}"
-    key = f"{history.scenario} {series.scale} {history.metric} {series.title} {series.points[0].run_id}"
-    return render_figure(draw_series(history, series), title=title, alt=alt(history, series), key=key)
-
-
-def alt(history: History, series: HistorySeries) -> str:
-    """Describe the series: its runs and its shifts."""
-    runs = units.counted(len(series.points), "run")
-    name = f"{metric_named(history.metric).title} of {series.title}"
-    return f"Series of {name} over {runs}. {' '.join(series.sentences)}"
-
-
-@style()
-def draw_series(history: History, series: HistorySeries) -> Figure:
+def draw_series(history: History, series: HistorySeries) -> Drawing:
     """Draw the runs of a series in their order, used ones with intervals, and the levels between its steps."""
     metric = metric_named(history.metric)
     hues = {segment.number: hue for hue, segment in enumerate(series.segments)}
     scale = _scale(history, series)
     used, unused = _used_points(history, series, hues), _unused_points(series, scale)
     thinner = min(1.0, CLEAR_RUNS / len(series.points))
-
-    def draw(axes: Axes) -> None:
-        for first in _steps(series)[1:-1]:
-            draw_reference(axes, first - 0.5, along="x")
-        draw_intervals(axes, used, along="y", width=max(0.3, 0.8 * thinner))
-        draw_points(axes, used, area=max(4.0, 30 * thinner))
-        draw_averages(axes, _levels(series))
-        draw_marks(axes, unused, _UNUSED, area=18)
-
-    declaration = Declaration(
-        title=f"{metric.title} of {series.title}",
-        notes=[
+    layers = [
+        *(reference(first - 0.5, along="x") for first in _steps(series)[1:-1]),
+        intervals(used, along="y", width=max(0.3, 0.8 * thinner)),
+        points(used, area=max(4.0, 30 * thinner)),
+        averages(_levels(series)),
+        marks(unused, _UNUSED, area=18),
+    ]
+    title = f"{metric.title} of {series.title}"
+    runs = units.counted(len(series.points), "run")
+    chart = Chart(
+        caption=f"{title} over {runs}: {' '.join(series.sentences)}",
+        panels=[Panel(layers, scale)],
+        x=_dates(series),
+        subtitle=[
             notes(
                 "point: one run with its 95 % interval, in the order of time",
                 "line: level",
@@ -77,7 +51,6 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
                 "cross: not used" if len(unused) else None,
             )
         ],
-        source=f"{history.scenario}, {series.scale} scale, {units.counted(len(series.points), 'run')}",
         legend=mark_legend(
             [
                 (MarkStyle(marker(hue), colour(hue)), f"hosts and settings {hue + 1}")
@@ -86,7 +59,9 @@ def draw_series(history: History, series: HistorySeries) -> Figure:
             ]
         ),
     )
-    return draw_panels(declaration, [Panel(draw, scale)], _dates(series))
+    key = f"{history.scenario} {series.scale} {history.metric} {series.title} {series.points[0].run_id}"
+    source = f"{history.scenario}, {series.scale} scale, {runs}"
+    return draw_chart(chart, "history", title, source=source, key=key)
 
 
 def _scale(history: History, series: HistorySeries) -> Scale:
@@ -116,8 +91,7 @@ def _used_points(history: History, series: HistorySeries, hues: dict[int, int]) 
         if point.is_used:
             about = " ".join(filter(None, (point.code or "", *(f"{k}={v}" for k, v in point.tags.items()))))
             text = f"{point.run_id} {about}: {shown(point.value)} ({shown(point.low)} to {shown(point.high)})"
-            ends = (point.low or None, point.high or None)
-            rows.append((x, point.value or None, *ends, hues.get(point.segment), text))
+            rows.append((x, point.value or None, point.low or None, point.high or None, hues.get(point.segment), text))
     return pd.DataFrame(rows, columns=["x", "y", "low", "high", "hue", "text"])
 
 

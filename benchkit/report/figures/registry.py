@@ -5,37 +5,17 @@ from __future__ import annotations
 from benchkit.errors import InputError
 from benchkit.registry import Registry
 from benchkit.report.figure import ReportFigure
-from benchkit.report.figures import (
-    against_factor,
-    as_watched,
-    cpu_time,
-    latency,
-    latency_and_rate,
-    rates,
-    ratios,
-    telemetry,
-    verdicts,
-    why,
-)
+from benchkit.report.figures import latency, load, over_time, profile_shares, rates, ratios, verdicts, why
 
 _ALL = (
     rates.RATES,
     ratios.RATIOS,
     why.WHY,
-    latency.PERCENTILE_CURVES,
-    cpu_time.RESPONSE_TIMES,
-    latency_and_rate.AGAINST_RATE,
-    latency.OVER_TIME,
-    rates.SLICES,
-    latency_and_rate.THROUGHPUT,
-    against_factor.LOAD,
-    cpu_time.COST,
-    against_factor.SCHEDULER,
-    telemetry.HOST_ACTIVITY,
-    as_watched.AS_WATCHED,
-    telemetry.ACCEPT_QUEUES,
+    latency.LATENCY,
+    load.LOAD,
+    profile_shares.PROFILE_SHARES,
+    over_time.OVER_TIME,
     verdicts.VERDICTS,
-    ratios.TOOLS,
 )
 
 FIGURES: Registry[ReportFigure] = Registry(

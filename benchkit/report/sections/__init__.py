@@ -1,1 +1,1 @@
-"""Sections of a report: a file each of the same shape; `benchkit.report.pages.page` lists them in their order."""
+"""Sections of a report: each yields blocks, from which the page is written; `benchkit.report.page` lists them."""

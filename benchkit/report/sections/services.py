@@ -1,79 +1,69 @@
-"""Sections on the services: their profiles, the balance of their workers, and their disk usage."""
+"""The section on services: profiles, the cost of profiling, the balance of workers, disk usage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from benchkit import units
 from benchkit.comparison.cpu_profiles import COST_METRICS, ProfilerCost, ServiceProfile, profiler_costs
-from benchkit.comparison.runs.worker_balance import WorkerBalance, worker_balances
+from benchkit.comparison.runs.worker_balance import worker_balances
 from benchkit.models.metrics import metric_named
 from benchkit.models.profile import STUDIED
 from benchkit.models.run import PassKind
-from benchkit.report.sections.section import ReportInput, Section, TableContent
+from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section, TableBlock, heading, note
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
 from benchkit.store.profile_tables import PROFILE_NOTES, TRACE_NOTES
 
-WORKERS_NOTE = (
-    "For services with several workers: the CPU time of the busiest worker over the mean of all. The table has the median "
-    "over trials and the highest of any trial. It is 1 if all work equally, and the number of workers if one does all the "
-    "work. Idle workers took less than a tenth of the mean. The process that started the workers is not one of them. "
-    "Connections by worker are unknown: servers count them in total."
-)
-DISK_USAGE_NOTE = (
-    "Size of the folders that a service fills during a trial, such as the cache of a module proxy. The table has the "
-    "median over the trials of a cell, and the largest. Every trial starts with empty folders."
-)
 
-
-@dataclass(frozen=True)
-class ProfilesContent:
-    """Notes on profiles, the share of waiting, and the cost of profiling as sentences and by cell."""
-
-    notes: tuple[str, ...]
-    scheduler: Table | None
-    costs: tuple[str, ...]
-    costs_by_cell: Table | None
-
-
-def build_profiles(report: ReportInput) -> ProfilesContent | None:
-    """Return the tables; None if nothing was to be profiled."""
+def _services(report: ReportInput) -> Iterator[Block]:
     run = report.run
-    profiles = run.service_profiles
-    kinds: tuple[PassKind, ...] = get_args(PassKind)
-    costs = [
-        cost
-        for kind in kinds
-        for metric in COST_METRICS
-        for cost in profiler_costs(run.trials, metric, run.data.pass_exclusions, kind)
-    ]
     shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])
-    notes = list(dict.fromkeys(map(str, run.notes["message"][shown])))
-    if not (profiles or costs or notes):
-        return None
-    return ProfilesContent(
-        notes=tuple(map(clean, notes)),
-        scheduler=_scheduler_table(profiles, run) if profiles else None,
-        costs=tuple(clean(cost.sentence) for cost in costs if cost.cell_id is None),
-        costs_by_cell=_cost_table(costs, run) if costs else None,
-    )
+    notes = dict.fromkeys(clean(str(message)) for message in run.notes["message"][shown])
+    if notes:
+        yield Bullets([*notes])
+    if run.service_profiles:
+        yield heading("Profiles")
+        yield TableBlock(_profile_table(run.service_profiles, run))
+        yield note(
+            "Shares are of the CPU samples of a service. Waiting is finding and waiting for work: Go's scheduler with its "
+            "polling of the network, and the epoll of event loops, nginx and Node; its interval is over the samples "
+            "(Wilson). Goroutines, RPS and CPU are medians over the measured trials, which were not profiled."
+        )
+    yield from _costs(run)
+    balances = _worker_table(run)
+    if balances is not None:
+        yield heading("Balance between workers")
+        yield TableBlock(balances)
+        yield note(
+            "CPU time of the busiest worker over the mean of all: 1 if all work equally. The table has the median over "
+            "trials and the highest of any trial. An idle worker took less than a tenth of the mean."
+        )
+    usage = _disk_table(run)
+    if usage is not None:
+        yield heading("Disk usage")
+        yield TableBlock(usage)
 
 
-PROFILES = Section("profiles", "Profiles", "profiles.html.j2", build_profiles)
+SERVICES = Section("services", "Services", _services)
 
 
-def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
+def _profile_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
     """Return the share of waiting with the functions that study 4 published, goroutines, rate and CPU."""
+    has_several = len({each.service for each in profiles}) > 1
     rows = [
         {
-            **_service_name(each, profiles, run),
-            "Profiles": number(each.profiles, units.count, _excluded(each)),
+            "Cell": named(run.labels.get(each.cell_id, each.cell_id)),
+            **({"Service": Entry(clean(each.service))} if has_several else {}),
+            "Profiles": number(
+                each.profiles,
+                units.count,
+                f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else "",
+            ),
             "Waiting": Entry(each.annotated("shares", units.share(each.waiting)), each.waiting, "number"),
-            "95 % interval": Entry(_interval(each), None, "text"),
+            "95 % interval": Entry(" to ".join(map(units.share, each.interval or each.range))),
             "Samples": number(each.samples, units.count),
             **{name: number(each.cumulative[name], units.share) for name in STUDIED},
             "Goroutines": Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines, "number"),
@@ -95,83 +85,62 @@ def _scheduler_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Tabl
     )
 
 
-def _interval(each: ServiceProfile) -> str:
-    """Return the interval of the share over all samples, or the range of the profiles where their number is unknown."""
-    low, high = each.interval or each.range
-    return f"{units.share(low)} to {units.share(high)}"
+def _costs(run: StoredRun) -> Iterator[Block]:
+    kinds: tuple[PassKind, ...] = get_args(PassKind)
+    costs = [
+        cost
+        for kind in kinds
+        for metric in COST_METRICS
+        for cost in profiler_costs(run.trials, metric, run.data.pass_exclusions, kind)
+    ]
+    if costs:
+        yield heading("Cost of profiling and tracing")
+        yield Bullets([clean(cost.sentence) for cost in costs if cost.cell_id is None])
+        rows = [_cost_row(cost, run) for cost in costs]
+        caption = "Cost of profiling and tracing: observed trials relative to adjacent ones that are not"
+        yield TableBlock(table("profiler-costs", caption, rows))
 
 
-def _excluded(each: ServiceProfile) -> str:
-    return f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else ""
+def _cost_row(cost: ProfilerCost, run: StoredRun) -> dict[str, Entry]:
+    return {
+        "Pass": Entry(cost.kind),
+        "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
+        "Figure": Entry(metric_named(cost.metric).title),
+        "Pairs": number(cost.pairs, units.count),
+        "Ratio": number(cost.ratio, "{:.3f}".format),
+        "From": number(cost.low, "{:.3f}".format),
+        "To": number(cost.high, "{:.3f}".format),
+    }
 
 
-def _cost_table(costs: Sequence[ProfilerCost], run: StoredRun) -> Table:
+def _worker_table(run: StoredRun) -> Table | None:
+    order = list(run.labels)
+    balances = worker_balances(run.measured, run.telemetry, run.values("rps").exclusions)
     rows = [
         {
-            "Pass": Entry(cost.kind),
-            "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
-            "Figure": Entry(metric_named(cost.metric).title),
-            "Pairs": number(cost.pairs, units.count),
-            "Ratio": number(cost.ratio, "{:.3f}".format),
-            "From": number(cost.low, "{:.3f}".format),
-            "To": number(cost.high, "{:.3f}".format),
+            "Cell": named(run.labels[each.cell_id]),
+            "Service": Entry(clean(each.service)),
+            "Host": Entry(clean(each.host)),
+            "Workers": number(each.workers, units.count),
+            "Busiest over mean": number(each.busiest, "{:.2f}".format, ", invalid" if each.only_invalid else ""),
+            "Highest": number(each.highest, "{:.2f}".format),
+            "Idle workers": number(each.idle, "{:g}".format),
+            "Trials": number(each.trials, units.count),
         }
-        for cost in costs
+        for each in sorted(balances, key=lambda each: order.index(each.cell_id))
     ]
-    caption = "Cost of profiling and tracing: observed trials relative to adjacent ones that are not"
-    return table("profiler-costs", caption, rows)
+    return table("workers", "CPU time of workers over the measured window", rows) if rows else None
 
 
-def _service_name(each: ServiceProfile, profiles: Sequence[ServiceProfile], run: StoredRun) -> dict[str, Entry]:
-    """Return the cell, and the service if the run profiles several."""
-    has_several = len({other.service for other in profiles}) > 1
-    return {
-        "Cell": named(run.labels.get(each.cell_id, each.cell_id)),
-        **({"Service": Entry(clean(each.service))} if has_several else {}),
-    }
-
-
-def build_workers(report: ReportInput) -> TableContent | None:
-    """Return a row for each service with several workers; None if there is none, or none was watched."""
-    run = report.run
-    balances = worker_balances(run.measured, run.telemetry, run.values("rps").exclusions)
-    if not balances:
-        return None
-    order = list(run.labels)
-    rows = [_worker_row(each, run) for each in sorted(balances, key=lambda each: order.index(each.cell_id))]
-    return TableContent(table("workers", "CPU time of workers over the measured window", rows), WORKERS_NOTE)
-
-
-WORKERS = Section("workers", "Balance between workers", "table.html.j2", build_workers)
-
-
-def _worker_row(balance: WorkerBalance, run: StoredRun) -> dict[str, Entry]:
-    return {
-        "Cell": named(run.labels[balance.cell_id]),
-        "Service": Entry(clean(balance.service)),
-        "Host": Entry(clean(balance.host)),
-        "Workers": number(balance.workers, units.count),
-        "Busiest over mean": number(balance.busiest, "{:.2f}".format, ", invalid" if balance.only_invalid else ""),
-        "Highest": number(balance.highest, "{:.2f}".format),
-        "Idle workers": number(balance.idle, "{:g}".format),
-        "Trials": number(balance.trials, units.count),
-    }
-
-
-def build_disk_usage(report: ReportInput) -> TableContent | None:
-    """Return a row for each folder that a service fills, over the measured trials of a cell; None without one."""
-    run = report.run
+def _disk_table(run: StoredRun) -> Table | None:
+    """Return a row for each folder that a service fills during a trial, such as the cache of a module proxy."""
     telemetry = run.telemetry
     samples = telemetry.loc[telemetry["metric"] == "folder_bytes", ["trial_id", "host", "service", "instance", "value"]]
-    if samples.empty:
-        return None
     sizes = samples.merge(run.measured[["trial_id", "cell_id"]], on="trial_id")
-    by_folder = sizes.groupby(["cell_id", "service", "host", "instance"], sort=True)["value"].agg(
-        ["median", "max", "size"]
-    )
+    by_folder = sizes.groupby(["cell_id", "service", "host", "instance"], sort=True)["value"]
     rows = [
         {
-            "Cell": named(view.label),
+            "Cell": named(run.labels[cell_id]),
             "Service": Entry(clean(str(service))),
             "Host": Entry(clean(str(host))),
             "Folder": Entry(clean(str(folder))),
@@ -179,12 +148,10 @@ def build_disk_usage(report: ReportInput) -> TableContent | None:
             "Largest": number(largest, units.size),
             "Trials": number(trials, units.count),
         }
-        for view in run.cells
-        for (cell_id, service, host, folder), median, largest, trials in by_folder.itertuples(name=None)
-        if cell_id == view.cell_id
+        for (cell_id, service, host, folder), median, largest, trials in by_folder.agg(
+            ["median", "max", "size"]
+        ).itertuples(name=None)
     ]
-    caption = "Disk space of the services' own folders after the measured window"
-    return TableContent(table("disk-usage", caption, rows), DISK_USAGE_NOTE) if rows else None
-
-
-DISK_USAGE = Section("disk-usage", "Disk usage of services", "table.html.j2", build_disk_usage)
+    return (
+        table("disk-usage", "Disk space of the services' own folders after the measured window", rows) if rows else None
+    )

@@ -17,9 +17,17 @@ from benchkit.judge.verdict_summary import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.models.run import HostRecord
-from benchkit.report.metric_values import numbers
-from benchkit.report.sections.section import ReportInput, Section, TableContent
-from benchkit.report.stored_run import StoredRun
+from benchkit.report.sections.blocks import (
+    Block,
+    Details,
+    Part,
+    ReportInput,
+    Section,
+    TableBlock,
+    Text,
+    heading,
+)
+from benchkit.report.stored_run import StoredRun, numbers
 from benchkit.report.summary import errors
 from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
 from benchkit.units import ABSENT
@@ -66,13 +74,14 @@ _TRIAL_COLUMNS = (
 )
 
 
-def build_trials(report: ReportInput) -> TableContent | None:
-    """Return the table with the note on its latencies; None if no trial ended."""
+def _trials(report: ReportInput) -> Iterator[Block]:
     run = report.run
-    return None if run.trials.empty else TableContent(_trial_table(run), latency_note(run.trials))
+    if not run.trials.empty:
+        yield Text(f"Latency is from the histogram of all requests if the tool has one ({latency_note(run.trials)}).")
+        yield TableBlock(_trial_table(run))
 
 
-TRIALS = Section("trials", "Every trial", "trials.html.j2", build_trials)
+TRIALS = Section("trials", "Every trial", _trials)
 
 
 def _trial_table(run: StoredRun) -> Table:
@@ -160,23 +169,36 @@ _UNITS = {"_bytes": units.size, "_bps": units.bits_per_s, "_s": units.seconds}
 """Format of a fact by the suffix of its name, which is its unit."""
 
 
-@dataclass(frozen=True)
-class HostContent:
-    """A host with its roles and facts."""
+def _reproduce(report: ReportInput) -> Iterator[Block]:
+    """Yield what is needed to run the same plan again, and the hosts; an imported run had no plan."""
+    run, manifest = report.run, report.run.manifest
+    if not manifest.is_imported:
+        scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
+        words = ["benchkit", "run", manifest.scenario_name, "--scale", manifest.scale, "--seed", str(manifest.seed)]
+        words += [word for setting in manifest.settings for word in ("--set", setting)]
+        yield Text("The same plan, in the same random order, on the hosts of your inventory:")
+        yield Part(
+            "reproduce",
+            {
+                "command": shlex.join(words),
+                "scenario": scenario,
+                "download": f"data:application/yaml;charset=utf-8,{quote(scenario)}",
+                "file": f"{manifest.scenario_name}-as-run.yaml",
+            },
+        )
+        rows = [{"Software": named(name), "Version": prose(version)} for name, version in manifest.versions.items()]
+        yield Details("Versions", [TableBlock(table("versions", "Versions", rows))])
+    if manifest.hosts:
+        yield heading("Hosts and their tuning")
+    for host in manifest.hosts:
+        facts = _facts(host, run.hosts)
+        aside = f"role {', '.join(host.roles)}, {len(facts.rows)} facts"
+        yield Details(
+            host.name, [TableBlock(facts) if facts.rows else Text("No facts of this host are stored.")], aside
+        )
 
-    name: str
-    roles: str
-    table: Table
 
-
-def build_hosts(report: ReportInput) -> tuple[HostContent, ...] | None:
-    """Return a table of facts for each host; None for a run without hosts."""
-    run = report.run
-    hosts = (HostContent(host.name, ", ".join(host.roles), _facts(host, run.hosts)) for host in run.manifest.hosts)
-    return tuple(hosts) or None
-
-
-HOSTS = Section("hosts", "Hosts and their tuning", "hosts.html.j2", build_hosts)
+REPRODUCE = Section("reproduce", "How to reproduce it", _reproduce)
 
 
 def _facts(host: HostRecord, stored: pd.DataFrame) -> Table:
@@ -216,45 +238,6 @@ def _format(fact: str, value: str) -> str:
             except ValueError:
                 return value
     return value
-
-
-@dataclass(frozen=True)
-class ReproduceContent:
-    """The command with scale and seed, the scenario as text and as a link that saves it, and the versions."""
-
-    command: str
-    scenario: str
-    download: str
-    file: str
-    versions: Table
-
-
-def build_reproduce(report: ReportInput) -> ReproduceContent | None:
-    """Return what is needed to run the same plan again; None for an imported run, which had no plan."""
-    manifest = report.run.manifest
-    if manifest.is_imported:
-        return None
-    name = manifest.scenario_name
-    scenario = _yaml(manifest.model_dump(mode="json")["scenario"])
-    return ReproduceContent(
-        command=shlex.join(
-            [
-                *("benchkit", "run", name, "--scale", manifest.scale, "--seed", str(manifest.seed)),
-                *(word for setting in manifest.settings for word in ("--set", setting)),
-            ]
-        ),
-        scenario=scenario,
-        download=f"data:application/yaml;charset=utf-8,{quote(scenario)}",
-        file=f"{name}-as-run.yaml",
-        versions=table(
-            "versions",
-            "Versions",
-            [{"Software": named(name), "Version": prose(version)} for name, version in manifest.versions.items()],
-        ),
-    )
-
-
-REPRODUCE = Section("reproduce", "How to reproduce it", "reproduce.html.j2", build_reproduce)
 
 
 def _yaml(data: object) -> str:

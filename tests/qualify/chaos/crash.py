@@ -176,7 +176,7 @@ if __name__ == "__main__":
         "lab.lab",
         "plan.planner",
         "comparison.claims",
-        "report.pages.report_files",
+        "report.report_files",
     )
     for module in used:
         importlib.import_module(f"benchkit.{module}")

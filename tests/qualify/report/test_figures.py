@@ -9,231 +9,326 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.colors import to_hex, to_rgba_array
-from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont
 
 from benchkit.errors import InputError
+from benchkit.report.chart import MAX_ROWS
+from benchkit.report.figure import draw_figure
+from benchkit.report.figures.load import numeric_factor
+from benchkit.report.figures.over_time import counter_sums, rates
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.layout import sample_evenly
-from benchkit.report.metric_values import known
-from benchkit.report.rendering import render
-from benchkit.report.stored_run import StoredRun
-from benchkit.report.theme import SERIES
+from benchkit.report.figures.verdicts import MAX_BLOCKS, TrialOutcome, trial_matrix
+from benchkit.report.report_files import draw_figures
+from benchkit.report.stored_run import StoredRun, known
+from benchkit.report.style import SERIES
+from benchkit.store.journal import read_progress
 from tests.support.report.fixtures import watched
-from tests.support.report.reading import drawn_texts
-from tests.support.report.variants import ROUNDS, SECONDS, sliced, with_series
+from tests.support.report.reading import chart, drawn, drawn_texts, headings, points, segments
+from tests.support.report.variants import ROUNDS, SECONDS, ids, judged, sliced, trial, with_profiles, with_series
+from tests.unit.report.test_sections import CLAIM_LIST, STACKS, with_control
 
 MakeRun = Callable[..., StoredRun]
-
-
+GO, NGINX = "stack=go", "stack=nginx-go"
 DESIGNS = [
     {},
     {"stack": ["go", "nginx-go"]},
     {"stack": ["go", "nginx-http", "nginx-fcgi-tcp", "nginx-fcgi-unix"], "gomaxprocs": [1, 8]},
-    {"connections": list(range(100, 900, 100)), "backend": ["a", "b", "c", "d", "e", "f", "g"]},
+    {"connections": [100, 200, 300, 400], "backend": ["a", "b", "c", "d", "e", "f", "g"]},
 ]
 
 
-def points(figure: Figure) -> list[PathCollection]:
-    return [artist for axes in figure.axes for artist in axes.collections if isinstance(artist, PathCollection)]
-
-
-def curves(axes: Axes) -> list[list[float]]:
-    """Return the latencies along each curve."""
-    lines = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
-    return [np.asarray(curve)[:, 1].tolist() for line in lines for curve in line.get_segments()]
+def available(run: StoredRun) -> list[str]:
+    return [name for name, figure in FIGURES.items() if figure.chart(run) is not None]
 
 
 def test_the_registry_names_its_figures() -> None:
     assert list(FIGURES)[:3] == ["rps", "ratios", "why"]
     assert all(name == figure.name for name, figure in FIGURES.items())
-    assert get_figure("rps").title == "Requests per second by cell"
     with pytest.raises(InputError, match="no figure 'speed'") as refused:
         get_figure("speed")
     assert "rps, ratios, why, latency" in str(refused.value)
 
 
-@pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("factors", DESIGNS, ids=lambda factors: "x".join(factors) or "one cell")
-def test_every_figure_draws_every_design(make_run: MakeRun, name: str, factors: dict[str, list[str | int]]) -> None:
-    run = watched(make_run(factors, blocks=3))
-    if not FIGURES[name].is_available(run):
-        assert name not in {"rps", "latency", "throughput", "host-activity", "accept-queue"}
-        return
-    drawing = render(FIGURES[name], run)
-    assert drawing.png.startswith(b"\x89PNG")
-    assert drawing.svg.startswith(b"<?xml")
-    assert drawing.element.startswith("<svg")
-    assert FIGURES[name].alt(run)
-    assert FIGURES[name].caption(run)
+def test_figures_draw_every_design_with_a_caption_of_one_sentence(
+    make_run: MakeRun, factors: dict[str, list[str | int]]
+) -> None:
+    drawings = draw_figures(watched(make_run(factors, blocks=3)))
+    assert {each.name for each in drawings} >= {"rps", "latency", "over-time"}
+    for drawing in drawings:
+        assert drawing.png.startswith(b"\x89PNG")
+        assert drawing.svg.startswith(b"<?xml")
+        assert drawing.element.startswith("<svg")
+        assert drawing.chart.caption.endswith(".")
+        assert ". " not in drawing.chart.caption
 
 
-def test_rps_shows_every_trial_where_it_was_measured(run: StoredRun) -> None:
-    figure = get_figure("rps").draw(run)
-    drawn = [x for marks in points(figure) for x in np.asarray(marks.get_offsets())[:, 0]]
-    assert sorted(drawn) == pytest.approx(sorted(known(run.trials["rps"])))
-
-
-def test_rps_bars_begin_at_zero_and_their_ends_are_the_means(run: StoredRun) -> None:
-    figure = get_figure("rps").draw(run)
-    (axes,) = figure.axes
-    ends, _ = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
-    assert axes.get_xlim()[0] == 0
-    assert [float(end[0][0]) for end in ends.get_segments()] == pytest.approx([71573.3, 39638.6], abs=0.5)
-    assert {"71,573", "39,639", "go", "nginx-go"} <= set(drawn_texts(figure))
-
-
-def test_rps_has_a_row_for_cells_without_a_rate(make_run: MakeRun) -> None:
-    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=node": "no Node on this host"})
-    run = replace(run, trials=run.trials[run.trials["cell_id"] != "stack=nginx"])
-    shown = drawn_texts(get_figure("rps").draw(run))
-    assert {"node", "not supported on these hosts", "nginx", "no trial ended with a rate"} <= set(shown)
-
-
-def test_latency_draws_a_curve_for_each_trial_and_averages_none(run: StoredRun) -> None:
-    (axes,) = get_figure("latency").draw(run).axes
+def test_figures_without_their_data_are_not_drawn(run: StoredRun) -> None:
     columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
-    stored = sorted(run.trials[columns].to_numpy().tolist())
-    np.testing.assert_allclose(sorted(curves(axes)), stored)
+    assert available(run) == ["rps", "ratios", "latency"]
+    assert available(replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))) == []
+    assert available(replace(run, trials=run.trials.iloc[:0])) == []
 
 
-def test_each_further_nine_of_the_latency_axis_takes_the_same_room(run: StoredRun) -> None:
-    (axes,) = get_figure("latency").draw(run).axes
-    assert list(axes.get_xticks()) == pytest.approx([0.30103, 1, 2, 3, 4], abs=1e-5)
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.9", "p99.99"]
-    assert axes.get_yscale() == "log"
-
-
-def test_latency_notes_its_method_in_the_subtitle(run: StoredRun) -> None:
-    shown = drawn_texts(get_figure("latency").draw(run))
-    assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in shown)
-    assert "one curve per trial" in shown
-
-
-def test_a_percentile_that_a_trial_lacks_ends_its_curve(run: StoredRun) -> None:
-    missing = run.trials.assign(latency_p999_s=None, latency_p9999_s=[math.nan] * 9 + [0.02])
-    (axes,) = get_figure("latency").draw(replace(run, trials=missing)).axes
-    assert sorted(len(curve) for curve in curves(axes)) == [3] * 9 + [4]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.99"]
-
-
-def test_zero_below_a_tools_resolution_does_not_break_the_log_axis(run: StoredRun) -> None:
-    rounded = run.trials.assign(latency_p50_s=0.0)
-    (axes,) = get_figure("latency").draw(replace(run, trials=rounded)).axes
-    assert axes.get_ylim()[0] > 0
-
-
-def test_figures_without_their_data_are_not_available(run: StoredRun) -> None:
-    columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
-    silent = replace(run, trials=run.trials.assign(rps=None, **dict.fromkeys(columns)))
-    empty = replace(run, trials=run.trials.iloc[:0])
-    assert [name for name, figure in FIGURES.items() if figure.is_available(run)] == [
-        "rps",
-        "ratios",
-        "latency",
-        "throughput",
-    ]
-    assert not any(figure.is_available(silent) for figure in FIGURES.values())
-    assert not any(figure.is_available(empty) for figure in FIGURES.values())
-
-
-def test_the_cost_of_protocols_is_the_cpu_time_of_each_cell(make_run: MakeRun) -> None:
-    run = make_run({"stack": ["go", "nginx"], "protocol": ["http1", "https1"]}, blocks=3)
-    figure = get_figure("protocol-cost")
-    encrypted = run.trials["factor_protocol"] == "https1"
-    plain = replace(run, trials=run.trials.assign(protocol="http1", server_cpu_s_per_request=2e-5))
-    assert not figure.is_available(plain)
-    cost = run.trials["block"] * 1e-4
-    trials = run.trials.assign(
-        protocol=run.trials["factor_protocol"],
-        server_cpu_s_per_request=cost.where(encrypted, 2e-5),
-        server_cpu_s_per_handshake=cost.where(encrypted),
-    )
-    run = replace(run, trials=trials)
-    assert figure.is_available(run)
-    drawn = figure.draw(run)
-    requests, handshakes = drawn.axes
-    assert [text.get_text() for text in requests.get_yticklabels()] == ["go", "nginx"] * 2
-    assert {"http1", "https1", "20.0 µs", "200 µs"} <= set(drawn_texts(drawn))
-    shown = [
-        np.asarray(marks.get_offsets())[:, 0] for marks in handshakes.collections if isinstance(marks, PathCollection)
-    ]
-    assert sorted(np.concatenate(shown)) == pytest.approx(sorted(cost[encrypted]))
-    assert "per handshake: nginx, https1 200 µs; go, https1 200 µs" in figure.alt(run)
-
-
-def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> None:
-    run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
-    figure = get_figure("latency")
-    assert len(figure.draw(run).axes) == 12
-    assert "3 more panels are not drawn; the table has all." in figure.caption(run)
-
-
-def test_a_stack_keeps_its_colour_in_every_figure(make_run: MakeRun) -> None:
-    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=go": "no Go on this host"})
-    for figure in (FIGURES["rps"], FIGURES["latency"], FIGURES["throughput"]):
-        colours = {to_hex(to_rgba_array(marks.get_facecolor())[0]) for marks in points(figure.draw(run))}
-        assert colours == {SERIES[1].light, SERIES[2].light}
-
-
-def test_alt_texts_name_the_extremes_of_many_cells(make_run: MakeRun) -> None:
-    run = make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1)
-    assert "of 30 cells, the highest and the lowest" in get_figure("rps").alt(run)
+def test_the_style_is_independent_of_matplotlibs_settings(run: StoredRun) -> None:
+    plain = [each.svg for each in draw_figures(run)]
+    with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):
+        before = dict(mpl.rcParams)
+        repeated = [each.svg for each in draw_figures(run)]
+        assert dict(mpl.rcParams) == before
+    assert repeated == plain
+    assert Path(findfont("DejaVu Sans")).is_relative_to(mpl.get_data_path())
 
 
 def test_names_are_not_drawn_as_formulas(make_run: MakeRun) -> None:
     run = make_run({"stack": ["$x^2$", "日本\N{RIGHT-TO-LEFT OVERRIDE}"]})
-    shown = drawn_texts(get_figure("rps").draw(run))
-    assert "$x^2$" in shown
-    assert "\N{REPLACEMENT CHARACTER}" * 3 in shown
-    render(get_figure("rps"), run)  # a missing glyph would warn, and warnings are errors
+    assert {"$x^2$", "\N{REPLACEMENT CHARACTER}" * 3} <= set(drawn_texts(drawn("rps", run)))
+    draw_figure(FIGURES["rps"], run)  # a missing glyph would warn, and warnings are errors
 
 
-def test_the_style_is_independent_of_matplotlibs_settings(run: StoredRun) -> None:
-    drawn = {name: figure for name, figure in FIGURES.items() if figure.is_available(run)}
-    plain = {name: render(figure, run).svg for name, figure in drawn.items()}
-    with mpl.rc_context({"font.size": 22, "axes.grid": False, "svg.fonttype": "none", "savefig.transparent": True}):
-        before = dict(mpl.rcParams)
-        repeated = {name: render(figure, run).svg for name, figure in drawn.items()}
-        assert dict(mpl.rcParams) == before
-    assert repeated == plain
+def test_a_stack_keeps_its_colour_in_every_figure(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=go": "no Go on this host"})
+    for name in ("rps", "latency"):
+        marks = [
+            each for axes in drawn(name, run).axes for each in axes.collections if isinstance(each, PathCollection)
+        ]
+        colours = {to_hex(to_rgba_array(each.get_facecolor())[0]) for each in marks}
+        assert colours == {SERIES[1].light, SERIES[2].light}
 
 
-def test_the_font_comes_with_matplotlib() -> None:
-    assert Path(findfont("DejaVu Sans")).is_relative_to(mpl.get_data_path())
+def test_rps_shows_every_trial_and_bars_from_zero_to_the_means(run: StoredRun) -> None:
+    figure = drawn("rps", run)
+    assert sorted(x for x, _ in points(figure)) == pytest.approx(sorted(known(run.trials["rps"])))
+    (axes,) = figure.axes
+    assert axes.get_xlim()[0] == 0
+    assert [line[0][0] for line in segments(axes)[:2]] == pytest.approx([71573.3, 39638.6], abs=0.5)
+    assert {"71,573", "39,639", "go", "nginx-go"} <= set(drawn_texts(figure))
 
 
-def test_panels_are_sampled_evenly() -> None:
-    assert sample_evenly(list("abc"), 3) == ["a", "b", "c"]
-    assert sample_evenly(range(11), 6) == [0, 2, 4, 6, 8, 10]
-    assert sample_evenly(range(100), 12) == [0, 33, 66, 99]
+def test_rps_has_a_row_for_cells_without_a_rate_up_to_a_limit(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx", "node"]}, unsupported={"stack=node": "no Node on this host"})
+    run = replace(run, trials=run.trials[run.trials["cell_id"] != "stack=nginx"])
+    shown = drawn_texts(drawn("rps", run))
+    assert {"node", "not supported on these hosts", "nginx", "no trial ended with a rate"} <= set(shown)
+    many = make_run({"n": list(range(1, MAX_ROWS + 3))}, blocks=1)
+    assert chart("rps", many).caption.endswith("; 2 more cells are not drawn.")
 
 
-def test_each_trial_has_two_lines_in_the_panel_of_its_cell(run: StoredRun) -> None:
-    shown = with_series(run)
-    figure = get_figure("latency-over-time").draw(shown)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [shown.labels[view.cell_id] for view in shown.cells]
-    points = [
-        len(segment)
-        for axes in figure.axes
-        for artist in axes.collections
-        if isinstance(artist, LineCollection)
-        for segment in artist.get_segments()
-    ]
-    assert points == [SECONDS] * 2 * len(shown.measured)
-    assert render(get_figure("latency-over-time"), shown).svg.startswith(b"<?xml")
+def test_the_figure_of_ratios_has_a_row_for_each_ratio_and_each_claim(make_run: MakeRun) -> None:
+    run = with_control(make_run(STACKS, blocks=8, scenario={"claims": CLAIM_LIST}))
+    figure = drawn("ratios", run)
+    assert {"nginx", "node", "go (control)", "holds", "refuted"} <= set(drawn_texts(figure))
+    assert {"Claim: nginx costs a half", "Claim: Node is no slower"} <= set(drawn_texts(figure))
+    assert 0.48 in [x for x, _ in points(figure)]
+    ends = [[start[0], end[0]] for start, end in segments(figure.axes[0])]
+    for ratio in run.comparisons[0].ratios:
+        assert any(each == pytest.approx([ratio.low, ratio.high]) for each in ends)
+    assert get_figure("ratios").chart(make_run(STACKS, blocks=2)) is None
 
 
-def test_slices_are_drawn_for_each_block_and_cell(run: StoredRun) -> None:
-    shown = sliced(run)
-    figure = get_figure("slices").draw(shown)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"block {block}" for block in range(1, 6)]
+def test_the_subtitle_of_ratios_names_the_levels_of_several_baselines(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "cores": [1, 8]}, blocks=4, scenario={"baseline": {"stack": "go"}})
+    assert (
+        "RPS relative to the cell that differs in stack=go alone; line: 95% interval" in chart("ratios", run).subtitle
+    )
+
+
+def test_a_huge_interval_does_not_dwarf_the_others(make_run: MakeRun) -> None:
+    run = make_run(STACKS, blocks=3)
+    wild = run.trials.assign(
+        rps=lambda frame: frame["rps"] * (1 + 1e6 * ((frame["cell_id"] == "stack=node") & (frame["block"] == 2)))
+    )
+    low, high = drawn("ratios", replace(run, trials=wild)).axes[0].get_xlim()
+    assert high / low < 1e4
+    assert low < 0.5
+
+
+def test_the_ratios_farthest_from_1_are_drawn(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx"], "connections": list(range(1, 51))}, blocks=3)
+    drawn_ratios = sorted(abs(math.log(x)) for x, _ in points(drawn("ratios", run)))
+    every = sorted(abs(math.log(ratio.ratio or 1)) for ratio in run.comparisons[0].ratios)
+    assert drawn_ratios == pytest.approx(every[-MAX_ROWS:])
+    assert chart("ratios", run).caption.endswith("; 59 more ratios are not drawn.")
+
+
+def test_latency_draws_a_curve_for_each_trial_and_averages_none(run: StoredRun) -> None:
+    figure = drawn("latency", run)
+    (axes,) = figure.axes
+    columns = ["latency_p50_s", "latency_p90_s", "latency_p99_s", "latency_p999_s", "latency_p9999_s"]
+    curves = [[y for _, y in line] for line in segments(axes)]
+    np.testing.assert_allclose(sorted(curves), sorted(run.trials[columns].to_numpy().tolist()))
+    assert list(axes.get_xticks()) == pytest.approx([0.30103, 1, 2, 3, 4], abs=1e-5)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["p50", "p90", "p99", "p99.9", "p99.99"]
+    assert axes.get_yscale() == "log"
+    assert any(text.startswith("closed loop: coordinated omission hides queueing") for text in drawn_texts(figure))
+
+
+def test_a_percentile_that_a_trial_lacks_or_that_is_zero_ends_no_axis(run: StoredRun) -> None:
+    missing = run.trials.assign(latency_p999_s=None, latency_p9999_s=[math.nan] * 9 + [0.02])
+    (axes,) = drawn("latency", replace(run, trials=missing)).axes
+    assert sorted(map(len, segments(axes))) == [3] * 9 + [4]
+    rounded = run.trials.assign(latency_p50_s=0.0)
+    assert drawn("latency", replace(run, trials=rounded)).axes[0].get_ylim()[0] > 0
+
+
+def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> None:
+    found = chart("latency", make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1))
+    assert len(found.panels) == 12
+    assert found.caption.endswith("; 3 more panels are not drawn.")
+
+
+def test_the_axis_of_load_is_connections_else_the_first_numeric_factor(make_run: MakeRun) -> None:
+    assert numeric_factor(make_run({"workers": [1, 2], "connections": [8, 64]})) == "connections"
+    assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [1, 2]})) == "workers"
+    assert numeric_factor(make_run({"stack": ["a", "b"], "workers": [2]})) is None
+    assert get_figure("load").chart(make_run({"stack": ["a", "b"]})) is None
+
+
+def test_load_joins_means_and_has_panels_for_what_is_known(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["go", "nginx-go"], "connections": [8, 64, 512]}, blocks=3)
+    run.trials["server_cpu_s_per_request"] = 2e-5
+    figure = drawn("load", run)
+    assert headings(figure) == ["requests per second", "p50 latency", "p99 latency", "server CPU per request"]
+    logs = (
+        run.trials.assign(rps=np.log(run.trials["rps"])).groupby(["factor_stack", "factor_connections"])["rps"].mean()
+    )
+    for line, stack in zip(figure.axes[0].get_lines(), ("go", "nginx-go"), strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), np.exp(logs[stack].to_numpy()))
+    assert list(figure.axes[0].get_xticks()) == [8, 64, 512]
+
+
+def test_load_is_drawn_against_the_target_rates_that_a_factor_sets(make_run: MakeRun) -> None:
+    run = make_run({"share": [0.5, 1.0]}, blocks=2)
+    run.trials["rate_requested"] = run.trials["factor_share"].astype(float) * 3000
+    figure = drawn("load", run)
+    assert np.asarray(figure.axes[0].get_lines()[0].get_xdata()).tolist() == [1500, 3000]
+    assert "target rate, requests/s" in drawn_texts(figure)
+
+
+def test_shares_of_profiles_add_up_with_waiting_first(make_run: MakeRun) -> None:
+    run = with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
+    figure = drawn("profile-shares", run)
+    (bars,) = [each for each in figure.axes[0].collections if isinstance(each, PolyCollection)]
+    ends = [np.asarray(path.vertices)[:, 0].max() for path in bars.get_paths()]
+    assert ends[:6] == pytest.approx([0.2, 0.9, 1.0, 0.4, 0.9, 1.0])
+    assert {"20.0 %", "40.0 %", "finding and waiting for work"} <= set(drawn_texts(figure))
+
+
+def test_over_time_has_the_seconds_of_each_trial(run: StoredRun) -> None:
+    figure = drawn("over-time", with_series(run))
+    assert headings(figure) == ["requests/s", "p50 latency", "p99 latency"]
     for axes in figure.axes:
-        lines = [artist for artist in axes.collections if isinstance(artist, LineCollection)]
-        assert [len(segment) for line in lines for segment in line.get_segments()] == [ROUNDS, ROUNDS]
-    drawing = render(get_figure("slices"), shown)
-    assert drawing.svg.startswith(b"<?xml")
+        assert [len(line) for line in segments(axes)] == [SECONDS] * len(run.measured)
+    assert get_figure("over-time").chart(with_series(run, seconds=2)) is None
+
+
+def test_over_time_has_the_slices_of_each_trial(run: StoredRun) -> None:
+    (axes,) = drawn("over-time", sliced(run)).axes
+    assert [len(line) for line in segments(axes)] == [ROUNDS] * len(run.measured)
+
+
+def test_over_time_has_the_telemetry_of_the_hosts_of_servers(make_run: MakeRun) -> None:
+    run = watched(make_run({"stack": ["go", "nginx-go"]}, blocks=3))
+    figure = drawn("over-time", run)
+    assert headings(figure) == ["CPUs busy with servers", "sent and received", "accept queue"]
+    for axes, wanted in zip(figure.axes, (0.8, 1e6, 7), strict=True):
+        lines = [np.asarray(line) for line in segments(axes)]
+        assert len(lines) == 6
+        for line in lines:
+            inside = line[(line[:, 0] >= 1) & (line[:, 0] <= 4)][:, 1]
+            np.testing.assert_allclose(inside, wanted)
+
+
+def samples(*rows: tuple[str, float, float]) -> pd.DataFrame:
+    """Return telemetry of one counter: (instance, t_s, value)."""
+    frame = pd.DataFrame(rows, columns=["instance", "t_s", "value"])
+    return frame.assign(trial_id="t", host="sut", metric="cpu_user_s_total")
+
+
+def test_a_sum_over_cores_needs_all_cores() -> None:
+    counted = samples(("0", 0, 1), ("1", 0, 2), ("0", 1, 3), ("0", 2, 5), ("1", 2, 4))
+    summed = counter_sums(counted, ["cpu_user_s_total"], ["host"])
+    assert summed[["t_s", "value"]].to_numpy().tolist() == [[0, 3], [2, 9]]
+
+
+def test_rates_are_increases_per_second_without_gaps_and_restarts() -> None:
+    counted = samples(*(("0", t, v) for t, v in [(0, 0), (1, 2), (2, 4), (6, 12), (7, 1), (8, 2)]))
+    rate = rates(counted, ["host"])
+    np.testing.assert_array_equal(rate["t_s"], [1, 2, 6, 7, 8])
+    np.testing.assert_array_equal(rate["value"], [2, 2, np.nan, np.nan, 1])
+
+
+@pytest.fixture
+def doubted(run: StoredRun) -> StoredRun:
+    """Five blocks: Go is invalid, then twice suspect; nginx failed in block 2 and is missing in block 4."""
+    go, nginx = ids(run, GO), ids(run, NGINX)
+    progress = read_progress(
+        trial(event, nginx[1], 2, NGINX, **({"why": "it did not listen"} if event == "failed" else {}))
+        for event in ("started", "failed")
+    )
+    left = replace(run, trials=run.trials[~run.trials["trial_id"].isin([nginx[1], nginx[3]])], progress=progress)
+    return judged(
+        left,
+        (go[0], "link-saturated", "invalid", ("rps",)),
+        (go[0], "cold", "suspect", ("rps",)),
+        *((each, "shared-cpus", "suspect", ("rps",)) for each in go[1:3]),
+    )
+
+
+def states(run: StoredRun) -> dict[str, list[str | None]]:
+    matrix = trial_matrix(run)
+    return {cell: [None if each is None else each.state for each in matrix.of_cell(cell)] for cell in matrix.cells}
+
+
+def test_the_matrix_has_the_outcome_of_every_planned_trial(doubted: StoredRun) -> None:
+    assert states(doubted) == {
+        GO: ["invalid", "suspect", "suspect", "valid", "valid"],
+        NGINX: ["valid", "failed", "valid", "missing", "valid"],
+    }
+    outcomes = trial_matrix(doubted).outcomes
+    assert outcomes[GO, 1] == TrialOutcome("invalid", "invalid (link-saturated, cold)")
+    assert outcomes[NGINX, 2] == TrialOutcome("failed", "failed: it did not listen")
+    figure = drawn("verdict-matrix", doubted)
+    assert len(points(figure)) == 10
+    assert {"5 valid", "2 suspect, 1 invalid", "1 failed, 1 missing"} <= set(drawn_texts(figure))
+
+
+def test_the_worst_outcome_of_repeated_cells_is_shown(run: StoredRun) -> None:
+    go = ids(run, GO)
+    twice = replace(run, trials=run.trials.assign(block=[(block + 1) // 2 for block in run.trials["block"]]))
+    found = states(judged(twice, (go[1], "cold", "suspect", ("rps",)), (go[2], "errors", "invalid", ("rps",))))
+    assert found[GO] == ["suspect", "invalid", "valid"]
+
+
+def test_marks_have_hover_texts_with_checks(doubted: StoredRun) -> None:
+    drawing = draw_figure(get_figure("verdict-matrix"), doubted)
+    assert drawing is not None
+    for text in (drawing.svg.decode(), drawing.element):
+        assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
+        assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
+
+
+def test_cells_with_the_worst_outcomes_and_the_first_blocks_are_drawn(make_run: MakeRun) -> None:
+    run = make_run({"stack": [f"s{i:03}" for i in range(MAX_ROWS + 10)]}, blocks=2)
+    last, other = ids(run, f"stack=s{MAX_ROWS + 9:03}"), ids(run, "stack=s045")
+    found = chart(
+        "verdict-matrix", judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
+    )
+    assert [row.name for row in found.rows[:3]] == [f"s{MAX_ROWS + 9:03}", "s045", "s000"]
+    assert found.caption.endswith("; 10 more cells are not drawn.")
+    many = judged(make_run({"stack": ["go"]}, blocks=MAX_BLOCKS + 5))
+    assert len(points(drawn("verdict-matrix", many))) == MAX_BLOCKS
+
+
+def test_a_large_matrix_is_small_and_reproducible(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 101))}, blocks=10)
+    some = [(str(trial_id), "cold", "suspect", ("rps",)) for trial_id in run.trials["trial_id"][::16]]
+    one, other = (draw_figure(get_figure("verdict-matrix"), judged(run, *some)) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert len(one.element) < 250_000
+    assert (one.svg, one.png) == (other.svg, other.png)

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 from urllib.parse import unquote
 
@@ -17,11 +15,9 @@ from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.models.run import HostRecord
-from benchkit.report.figures.registry import FIGURES
-from benchkit.report.pages.page import page
-from benchkit.report.pages.report_files import draw_figures
+from benchkit.report.page import page
+from benchkit.report.report_files import draw_figures
 from benchkit.report.stored_run import StoredRun
-from tests.support.report.fixtures import watched
 from tests.support.report.reading import attributes, one, parse, table_records, texts
 
 MakeRun = Callable[..., StoredRun]
@@ -30,7 +26,7 @@ HOSTILE = "<script>alert(1)</script>\"'&\N{RIGHT-TO-LEFT OVERRIDE}"
 
 def report(run: StoredRun, *, figures: bool = False) -> BeautifulSoup:
     """Return the parsed page of a run; without figures it takes milliseconds."""
-    return parse(page((run, draw_figures(run) if figures else [])))
+    return parse(page(run, draw_figures(run) if figures else []))
 
 
 def section_ids(root: Tag) -> list[str]:
@@ -46,13 +42,13 @@ def whole(run: StoredRun) -> BeautifulSoup:
 def test_sections_and_contents_have_the_same_order(make_run: MakeRun) -> None:
     run = make_run(unsupported={"stack=nginx-go": "no nginx"}, notes=("fs.* is not isolated",))
     root = report(run, figures=True)
-    order = ["answer", "results", "figures", "trials", "unsupported", "hosts", "host-notes", "reproduce"]
+    order = ["answer", "results", "figures", "trials", "notes", "reproduce"]
     assert section_ids(root) == order
     assert attributes(root, "nav a", "href") == [f"#{name}" for name in order]
 
 
 def test_sections_without_content_are_omitted(whole: BeautifulSoup) -> None:
-    order = ["answer", "results", "ratios", "verdicts", "figures", "trials", "hosts", "reproduce"]
+    order = ["answer", "results", "ratios", "validity", "figures", "trials", "reproduce"]
     assert section_ids(whole) == order
 
 
@@ -79,16 +75,6 @@ def test_an_answer_that_is_not_decided_is_marked(make_run: MakeRun) -> None:
     section = one(report(make_run(blocks=2)), "#answer")
     assert "not decided: 2 blocks have usable trials" in one(section, "p.trust.doubt").get_text()
     assert section.select("figure") == []
-
-
-def test_captions_start_with_what_to_see(whole: BeautifulSoup) -> None:
-    assert texts(whole, "figcaption strong") == [
-        FIGURES[figure.removeprefix("figure-")].see for figure in attributes(whole, "figure", "id")
-    ]
-    for figure in FIGURES.values():
-        assert figure.see.endswith(".")
-        assert 40 < len(figure.see) < 130
-        assert ". " not in figure.see
 
 
 def test_a_scenario_without_title_is_shown_by_its_name(make_run: MakeRun) -> None:
@@ -151,13 +137,13 @@ def test_data_is_escaped(make_run: MakeRun) -> None:
     assert table_records(root, "unsupported")[0]["Reason"] == shown
     assert cells_of_host_table(root) == [[shown, shown]]
     assert table_records(root, "versions") == [{"Software": shown, "Version": shown}]
-    assert shown in one(root, "#host-notes").get_text()
+    assert shown in one(root, "#notes").get_text()
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in root.get_text()
 
 
 def cells_of_host_table(root: Tag) -> list[list[str]]:
     """Return the texts of the only table of a host, whose id is as hostile as its name."""
-    return [texts(row, "th, td") for row in one(root, "#hosts table").select("tbody tr")]
+    return [texts(row, "th, td") for row in one(root, "table[id^='table-facts']").select("tbody tr")]
 
 
 def test_every_trial_is_in_the_table(whole: BeautifulSoup, run: StoredRun) -> None:
@@ -187,13 +173,6 @@ def test_every_trial_is_in_the_table(whole: BeautifulSoup, run: StoredRun) -> No
     }
 
 
-def test_numbers_have_their_exact_value(whole: BeautifulSoup, run: StoredRun) -> None:
-    places = one(whole, "#table-trials tbody tr:first-child").select("td")
-    rps = next(place for place in places if "," in place.get_text())
-    assert float(str(rps["data-v"])) == pytest.approx(run.trials["rps"].iloc[0], rel=1e-6)
-    assert "data-v" not in places[0].attrs  # the text of block 1 is exact
-
-
 def test_absent_values_are_dashes(run: StoredRun) -> None:
     silent = run.trials.assign(latency_p99_s=None, non_2xx=None, errors_connect=None, errors_read=None)
     silent = silent.assign(errors_write=None, errors_timeout=None, latency_p999_s=None)
@@ -202,16 +181,9 @@ def test_absent_values_are_dashes(run: StoredRun) -> None:
     assert "p99.9" not in row  # no trial has it, and nothing would miss it
 
 
-def test_varying_kinds_and_verdicts_have_a_column(run: StoredRun) -> None:
-    judged = run.trials.assign(kind=["measure"] * 9 + ["profile"], verdict=["valid"] * 9 + [math.nan])
-    last = table_records(report(replace(run, trials=judged)), "trials")[-1]
-    assert (last["Kind"], last["Verdict"]) == ("profile", "\N{EN DASH}")
-
-
 def test_closed_loop_latency_is_noted_wherever_it_is_shown(whole: BeautifulSoup) -> None:
     words = "closed loop: coordinated omission hides queueing"
-    assert words in one(whole, "#figure-latency figcaption").get_text()
-    assert words in attributes(whole, "#figure-latency svg", "aria-label")[0]
+    assert words in one(whole, "#figure-latency svg").get_text()
     assert words in texts(whole, "#table-trials th[scope=colgroup]")[0]
     assert words in texts(whole, "#trials p")[0]
 
@@ -220,20 +192,10 @@ def test_figures_have_a_description_and_a_link_to_their_data(whole: BeautifulSou
     for figure in whole.select("figure"):
         drawing = one(figure, "svg")
         assert drawing["role"] == "img"
-        assert len(str(drawing["aria-label"])) > 40
+        assert str(drawing["aria-label"]) in one(figure, "figcaption").get_text()
         (link,) = attributes(figure, "figcaption a", "href")
         assert link in {"#trials", "#ratios"}
         assert one(whole, f"section{link}")
-
-
-def test_figures_whose_data_no_section_has_bring_a_table(make_run: MakeRun) -> None:
-    root = report(watched(make_run({"connections": [8, 64]}, blocks=3)), figures=True)
-    links = {str(figure["id"]): attributes(figure, "figcaption a", "href") for figure in root.select("figure")}
-    assert (links["figure-host-activity"], links["figure-accept-queue"]) == ([], [])
-    assert links["figure-connections"] == ["#trials"]
-    assert attributes(root, "#figures details table", "id") == [
-        f"table-figure-{name}" for name in ("connections", "host-activity", "as-watched", "accept-queue")
-    ]
 
 
 def test_tables_have_captions_and_headings_of_columns_and_rows(make_run: MakeRun) -> None:
@@ -264,7 +226,6 @@ def test_results_name_design_means_and_ratios(whole: BeautifulSoup) -> None:
             "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; mean of 5 trials, 39,366 to 40,182",
         ],
     ]
-    assert "Ratios to the baseline has the tests of the differences" in one(whole, "#results").get_text()
 
 
 def test_many_results_are_folded_behind_the_extremes(make_run: MakeRun) -> None:
@@ -275,7 +236,7 @@ def test_many_results_are_folded_behind_the_extremes(make_run: MakeRun) -> None:
 
 def test_a_run_without_an_ended_trial_says_so(run: StoredRun) -> None:
     root = report(replace(run, trials=run.trials.iloc[:0]))
-    assert section_ids(root) == ["answer", "results", "hosts", "reproduce"]
+    assert section_ids(root) == ["answer", "results", "reproduce"]
     assert one(root, "#results").get_text().count("no trial of it ended with a rate") == 2
 
 
@@ -309,7 +270,7 @@ def test_hosts_have_facts_and_their_changes(run: StoredRun) -> None:
         {"Fact": "glibc_s", "At the start": "no number", "Changed": ""},
         {"Fact": "governor", "At the start": "\N{EN DASH}", "Changed": "block 3: \N{EN DASH}"},
     ]
-    assert "No facts of this host are stored." in one(root, "#hosts").get_text()
+    assert "No facts of this host are stored." in one(root, "#reproduce").get_text()
 
 
 def test_the_command_and_the_scenario_repeat_the_run(make_run: MakeRun) -> None:
@@ -321,26 +282,3 @@ def test_the_command_and_the_scenario_repeat_the_run(make_run: MakeRun) -> None:
     saved = unquote(str(link["href"]).partition(",")[2])
     assert YAML(typ="safe").load(saved) == run.manifest.scenario
     assert saved in section.get_text()
-
-
-def test_several_runs_share_a_page_and_no_id(make_run: MakeRun) -> None:
-    second = make_run({"stack": ["go", "node"]}, seed=2)
-    second = replace(second, manifest=second.manifest.model_copy(update={"run_id": "r20260302-synthetic"}))
-    root = parse(page(*((run, draw_figures(run)) for run in (make_run(seed=1), second))))
-    assert len(root.select("article")) == 2
-    ids = attributes(root, "[id]", "id")
-    assert len(ids) == len(set(ids))
-    assert {href[1:] for href in attributes(root, "[href^='#']", "href")} <= set(ids)
-    assert {"trials", "run2-trials", "table-trials", "run2-table-trials"} <= set(ids)
-    assert attributes(root, "nav[aria-label=Runs] a", "href") == ["#title", "#run2-title"]
-    regions = attributes(root, "[role=region]", "aria-label")
-    assert len(regions) == len(set(regions))
-
-
-@pytest.mark.parametrize(
-    ("took", "text"),
-    [(timedelta(hours=-9599), "unknown: the controller's clock was set back during the run"), (timedelta(0), "0 s")],
-)
-def test_a_clock_that_was_set_back_gives_no_duration(run: StoredRun, took: timedelta, text: str) -> None:
-    manifest = run.manifest.model_copy(update={"ended_at": run.manifest.started_at + took})
-    assert text in report(replace(run, manifest=manifest)).get_text()

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import BenchkitError
-from benchkit.report.pages.report_files import write_report
+from benchkit.report.report_files import write_report
 from benchkit.report.stored_run import StoredRun
 from tests.support.paths import TESTS
 
-NAMES = ("latency", "ratios", "rps", "throughput")
+NAMES = ("latency", "ratios", "rps")
 FILES = [*(f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")), "report.html"]
 
 DRAW = """
 import importlib.util, pathlib, sys
-from benchkit.report.pages.report_files import write_report
+from benchkit.report.report_files import write_report
 spec = importlib.util.spec_from_file_location("synthetic", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)

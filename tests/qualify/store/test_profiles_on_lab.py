@@ -24,7 +24,7 @@ from benchkit.loadtools.generators.execution import START_LEAD_S
 from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.profiles.profile_file import read_profile
-from benchkit.report.pages.page import page
+from benchkit.report.page import page
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
@@ -221,7 +221,7 @@ def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles
     assert any(note.startswith("app on sut has no profile: ") and "No such file" in note for note in notes), notes
     assert any(note.startswith("front on sut has no profile: ") and "perf is missing" in note for note in notes)
     assert table(store, "profile").empty
-    written = page((read_run(store, outcome.run), []))
+    written = page(read_run(store, outcome.run))
     assert "app on sut has no profile" in written
     with pytest.raises(InputError) as refused:
         output_of(["profile", "cells", "latest", "--store", str(store.path), "--json"])

@@ -102,7 +102,7 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     run = benchkit.find(scenario="quickstart", store=url)
     assert benchkit.history("quickstart", store=url) == benchkit.history("quickstart", store=local.path)
     drawn = [benchkit.history_figure("quickstart", store=where) for where in (url, local.path)]
-    assert drawn[0].caption == drawn[1].caption
+    assert drawn[0].chart.caption == drawn[1].chart.caption
     there, here = (benchkit_command("compare", run[:-2], "--store", where) for where in (url, str(local.path)))
     assert there == here
     assert there.code == 0

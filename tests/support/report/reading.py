@@ -1,38 +1,60 @@
-"""Readers of what a report consists of: tables, pages of HTML, and drawn figures."""
+"""Readers of what a report consists of: blocks of sections, pages of HTML, and drawn figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
 import matplotlib as mpl
+import numpy as np
 from bs4 import BeautifulSoup
 from bs4.element import Tag
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
-from benchkit.report.sections.section import ReportInput
+from benchkit.report.chart import Chart, draw
+from benchkit.report.figures.registry import get_figure
+from benchkit.report.sections.blocks import Block, Bullets, Details, ReportInput, Section, TableBlock, Text
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Table
 
-Content = TypeVar("Content")
+
+def blocks(section: Section, run: StoredRun) -> list[Block]:
+    """Return the blocks of a section of a run, without figures; folded ones in their place."""
+    return list(_unfolded(section.build(ReportInput(run))))
 
 
-def built(section: Callable[[ReportInput], Content | None], run: StoredRun) -> Content:
-    """Return the content of a section of a run, without figures."""
-    content = section(ReportInput(run, ()))
-    assert content is not None
-    return content
+def _unfolded(found: Iterable[Block]) -> Iterator[Block]:
+    for block in found:
+        if isinstance(block, Details):
+            yield from _unfolded(block.blocks)
+        else:
+            yield block
 
 
-def cells(table: Table | None) -> list[list[str]]:
+def sentences(section: Section, run: StoredRun) -> list[str]:
+    """Return the texts and the items of lists of a section."""
+    found: list[str] = []
+    for block in blocks(section, run):
+        if isinstance(block, Text):
+            found.append(block.text)
+        elif isinstance(block, Bullets):
+            found += block.items
+    return found
+
+
+def tables(section: Section, run: StoredRun) -> dict[str, Table]:
+    """Return the tables of a section by name."""
+    return {block.table.name: block.table for block in blocks(section, run) if isinstance(block, TableBlock)}
+
+
+def cells(table: Table) -> list[list[str]]:
     """Return the texts of a table, row by row."""
-    assert table is not None
     return [[entry.text for entry in row] for row in table.rows]
 
 
-def records(table: Table | None) -> list[dict[str, str]]:
+def records(table: Table) -> list[dict[str, str]]:
     """Return the texts of a table, each row by the titles of the columns."""
-    assert table is not None
     titles = [column.title for column in table.columns]
     return [dict(zip(titles, row, strict=True)) for row in cells(table)]
 
@@ -65,6 +87,35 @@ def table_records(root: Tag, name: str) -> list[dict[str, str]]:
     return [dict(zip(titles, texts(row, "th, td"), strict=True)) for row in table.select("tbody tr")]
 
 
+def chart(name: str, run: StoredRun) -> Chart:
+    """Return the chart of a figure of a run."""
+    found = get_figure(name).chart(run)
+    assert found is not None
+    return found
+
+
+def drawn(name: str, run: StoredRun) -> Figure:
+    """Return a figure of a run as matplotlib has it."""
+    return draw(chart(name, run), name, "source")
+
+
 def drawn_texts(figure: Figure) -> list[str]:
     """Return the texts in a figure."""
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def headings(figure: Figure) -> list[str]:
+    """Return the headings of the panels."""
+    return [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def points(figure: Figure) -> list[list[float]]:
+    """Return the places of all marks: [x, y]."""
+    marks = [each for axes in figure.axes for each in axes.collections if isinstance(each, PathCollection)]
+    return [place for each in marks for place in np.asarray(each.get_offsets()).tolist()]
+
+
+def segments(axes: Axes) -> list[list[list[float]]]:
+    """Return the lines of collections in a panel: [x, y] along each."""
+    collections = [each for each in axes.collections if isinstance(each, LineCollection)]
+    return [np.asarray(line).tolist() for each in collections for line in each.get_segments()]

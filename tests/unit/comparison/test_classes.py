@@ -16,14 +16,14 @@ from benchkit.comparison.compare import answer_of_run, classes_of_run, compare
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.metrics import P50, P99
 from benchkit.models.rows import ClassRow
-from benchkit.report.sections.results import build_classes
-from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.results import RESULTS
 from benchkit.report.stored_run import StoredRun
 from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
+from tests.support.report.reading import cells, tables
 
 BLOCKS = 8
 SERVERS = ("stack=go", "stack=nginx")
@@ -170,10 +170,7 @@ def test_unusable_latencies_are_shown_and_marked(capsys: pytest.CaptureFixture[s
 def test_the_report_has_a_row_for_each_class_of_each_cell() -> None:
     data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8)})
     assert data.table is not None
-    content = build_classes(
-        ReportInput(StoredRun(data.manifest, data.trials, empty_frame("hosts"), table=data.table), ())
-    )
-    assert content is not None
-    rows = [[entry.text for entry in row] for row in content.table.rows]
+    run = StoredRun(data.manifest, data.trials, empty_frame("hosts"), table=data.table)
+    rows = cells(tables(RESULTS, run)["classes"])
     assert [row[:2] for row in rows] == [[name, cell] for cell in ("go", "nginx") for name in ("GET /", "GET /search")]
     assert rows[3][-1] == "higher (worse)"

@@ -15,14 +15,14 @@ from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import GateLimits
 from benchkit.comparison.notes import CROWDED
 from benchkit.comparison.texts import junit, markdown
-from benchkit.report.sections.results import build_claims, build_ratios
-from benchkit.report.sections.section import ReportInput
+from benchkit.report.sections.comparisons import CLAIMS, RATIOS
 from benchkit.report.stored_run import read_run
 from benchkit.stats.samples import ExcludedTrial, describe_reasons
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
+from tests.support.report.reading import records, sentences, tables
 
 CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
@@ -108,14 +108,10 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
     assert document["claims"][0]["ratios"][0]["remarks"] == [NOTE]
     assert document["gate"]["lines"][0]["remarks"] == [NOTE]
     where = Store(store)
-    material = ReportInput(read_run(where, where.run("r1")), ())
-    shown = build_ratios(material)
-    assert shown is not None
-    (row,) = next(iter(shown.tables.values())).rows
-    assert (row[-1].text, shown.notes) == ("1", (NOTE,))
-    claimed = build_claims(material)
-    assert claimed is not None
-    assert claimed.notes == (NOTE,)
+    run = read_run(where, where.run("r1"))
+    assert records(tables(RATIOS, run)["ratios-rps"])[0]["Notes"] == "1"
+    assert NOTE in sentences(RATIOS, run)
+    assert NOTE in sentences(CLAIMS, run)
 
 
 def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,11 +11,7 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import P50, P99
-from benchkit.report.figures.registry import get_figure
-from benchkit.report.rendering import render
-from benchkit.report.stored_run import StoredRun
 from benchkit.stats.samples import Exclusion
-from benchkit.store.parquet_files import empty_frame
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.2)
@@ -89,19 +83,3 @@ def test_the_factor_of_the_rate(load: dict[str, object], factor: str | None) -> 
 def test_a_run_without_rates_has_no_curves() -> None:
     with pytest.raises(InputError, match="no factor sets its target rate"):
         rate_curves_of(RunData(manifest_of([{"stack": "go"}], scenario={"load": {}}), trials_of({"stack=go": [1.0]})))
-
-
-def test_the_figure_shows_excluded_trials_and_the_table_all_points(tmp_path: Path) -> None:
-    data = run_of()
-    run = StoredRun(manifest=data.manifest, trials=data.trials, hosts=empty_frame("hosts"))
-    run.__dict__["data"] = data
-    figure = get_figure("latency-against-rate")
-    assert figure.is_available(run)
-    assert figure.table is not None
-    table = figure.table(run)
-    assert table is not None
-    assert len(table.rows) == sum(len(each) for curves in rate_curves_of(data) for each in curves.points.values())
-    svg = render(figure, run).svg
-    assert svg.startswith(b"<?xml")
-    assert b"invalid: rate-held" in svg
-    (tmp_path / "figure.svg").write_bytes(svg)

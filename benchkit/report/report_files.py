@@ -8,33 +8,26 @@ from pathlib import Path
 
 from benchkit.errors import BenchkitError
 from benchkit.registry import describe_failure
+from benchkit.report.figure import Drawing, draw_figure
 from benchkit.report.figures.registry import FIGURES
-from benchkit.report.pages.page import page
-from benchkit.report.rendering import Drawing, render
+from benchkit.report.page import page
 from benchkit.report.stored_run import StoredRun
 
 logger = logging.getLogger(__name__)
 
 
-def write_report(run: StoredRun, directory: Path, *others: StoredRun) -> Path:
+def write_report(run: StoredRun, directory: Path) -> Path:
     """Write `report.html` and `figures/<name>.svg|png` into a directory, whose parent exists; return the page's path.
 
-    `others` are further runs on the same page; their figures go to `figures/<run_id>/`. The same runs give the same
-    bytes. Raises BenchkitError if a file cannot be written.
+    The same run gives the same bytes. Raises BenchkitError if a file cannot be written.
     """
     make_folder(directory)
-    parts = []
-    for each in (run, *others):
-        folder = directory / "figures" / ("" if each is run else each.manifest.run_id)
-        drawings = draw_figures(each)
-        if drawings:
-            make_folder(directory / "figures")
-        for drawing in drawings:
-            write_file(folder / f"{drawing.figure.name}.svg", drawing.svg)
-            write_file(folder / f"{drawing.figure.name}.png", drawing.png)
-        parts.append((each, drawings))
+    drawings = draw_figures(run)
+    for drawing in drawings:
+        write_file(directory / "figures" / f"{drawing.name}.svg", drawing.svg)
+        write_file(directory / "figures" / f"{drawing.name}.png", drawing.png)
     path = directory / "report.html"
-    write_file(path, page(*parts).encode())
+    write_file(path, page(run, drawings).encode())
     return path
 
 
@@ -43,13 +36,14 @@ def draw_figures(run: StoredRun) -> list[Drawing]:
     drawings = []
     for figure in FIGURES.values():
         try:
-            if figure.is_available(run):
-                drawings.append(render(figure, run))
+            drawing = draw_figure(figure, run)
         except Exception as error:
             plugin = FIGURES.plugin(figure.name)
             if plugin is None:
                 raise
             logger.warning("the figure %s of %s failed: %s", figure.name, plugin.package, describe_failure(error))
+        else:
+            drawings += [drawing] if drawing is not None else []
     return drawings
 
 
@@ -59,15 +53,15 @@ def write_file(path: Path, content: bytes) -> None:
     Its folder is created, but not the parents of that: they may belong to a run that is removed meanwhile.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    make_folder(path.parent)
     try:
-        path.parent.mkdir(exist_ok=True)
         try:
             partial.write_bytes(content)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise write_error(path, error) from error
+        raise _write_error(path, error) from error
 
 
 def make_folder(path: Path) -> None:
@@ -75,10 +69,9 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise write_error(path, error) from error
+        raise _write_error(path, error) from error
 
 
-def write_error(path: Path, error: OSError) -> BenchkitError:
-    """Return the error for a file of the report that cannot be written."""
+def _write_error(path: Path, error: OSError) -> BenchkitError:
     hint = "name another folder with --out"
     return BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint)

@@ -1,0 +1,153 @@
+"""Sections on comparisons: claims and published figures, and ratios to the baseline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchkit import units
+from benchkit.comparison.cell_labels import level_name
+from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.compare import RunComparison
+from benchkit.comparison.published_figures import PublishedComparison, published_figures
+from benchkit.comparison.ratios import Ratio
+from benchkit.comparison.texts import outcome, p_value
+from benchkit.models.metrics import metric_named
+from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section, TableBlock, Text, heading, note
+from benchkit.report.summary import cell_names
+from benchkit.report.tables import Entry, Table, named, number, prose, table
+from benchkit.safe_text import clean
+from benchkit.stats.samples import describe_exclusions
+from benchkit.units import ABSENT
+
+
+def _claims(report: ReportInput) -> Iterator[Block]:
+    run, claims = report.run, report.run.claims
+    if claims:
+        counts = Counter(claim.state for claim in claims)
+        states = ", ".join(f"{n} {state}" for state, n in counts.items())
+        yield Text(f"Of {units.counted(len(claims), 'claim')}: {states}.")
+        rows = [_claim_row(place, claim) for place, claim in enumerate(claims, start=1)]
+        yield TableBlock(table("claims", "Every claim with its expectation and result", rows))
+        notes = dict.fromkeys(clean(each) for claim in claims for ratio in claim.ratios for each in ratio.notes)
+        if notes:
+            yield Bullets([*notes])
+        yield note(
+            "A claim is a ratio of two cells. It holds if the whole interval of the ratio lies in the expected range, and "
+            "is refuted if the interval lies outside; results are adjusted for the number of claims (Holm). The study "
+            "used other hosts: a refuted claim may have been true on them."
+        )
+    published = published_figures(run.data, run.service_profiles)
+    if published:
+        yield heading("Published and measured figures")
+        if source := run.manifest.scenario.get("source"):
+            yield Text(clean(str(source)))
+        rows = [_published_row(each, run.labels) for each in published]
+        yield TableBlock(table("published", "Figures of the study and of this run", rows))
+        yield note(
+            "Measured is the median over the valid trials, or the mean over profiles. The study used other hosts and "
+            "versions: compare ratios rather than rates and times."
+        )
+
+
+CLAIMS = Section("claims", "Claims: published and measured", _claims)
+
+
+def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
+    (measured,) = [ratio.ratio for ratio in claim.ratios] if len(claim.ratios) == 1 else [None]
+    return {
+        "No.": named(str(place), float(place)),
+        "Claim": prose(clean(claim.text)),
+        "Whose": Entry(claim.whose),
+        "Figure": Entry(metric_named(claim.metric).title),
+        "Expected": Entry(claim.expectation),
+        "Published": number(claim.published, "{:g}".format),
+        "Measured": number(measured, "{:.3g}".format),
+        "Result": Entry(claim.state),
+        "Reason": prose(clean(claim.reason)),
+    }
+
+
+def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> dict[str, Entry]:
+    shown = units.share if each.share else metric_named(each.name).format
+    levels = ", ".join(level_name(factor, level) for factor, level in each.levels.items())
+    cell = labels.get(each.cell_id or "") or clean(levels)
+    return {
+        "Cell": named(f"{cell}: {clean(each.service)}" if each.service else cell),
+        "Figure": Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
+        "Published": number(each.published, shown),
+        "Measured": number(each.measured, shown, ", invalid" if each.only_invalid else ""),
+        "Verdicts on the trials": Entry(_verdicts(each)),
+        "Notes": prose("; ".join(clean(text) for text in (each.note, each.why) if text) or ABSENT),
+    }
+
+
+def _verdicts(each: PublishedComparison) -> str:
+    """Return the verdicts of the trials behind a figure: `8 valid, 2 suspect (cold)`."""
+    if each.profiles is not None:
+        return units.counted(each.profiles, "profile")
+    if not each.verdicts:
+        return ABSENT
+    checks = f" ({', '.join(each.checks)})" if each.checks else ""
+    return f"{', '.join(f'{times} {verdict}' for verdict, times in each.verdicts.items())}{checks}"
+
+
+def _ratios(report: ReportInput) -> Iterator[Block]:
+    """Yield a table for each metric; its rows name their notes by number in the list below, which all tables share."""
+    comparisons = report.run.comparisons
+    if not comparisons:
+        return
+    comparison_notes = dict.fromkeys(clean(text) for each in comparisons for text in each.notes)
+    if comparison_notes:
+        yield Bullets([*comparison_notes])
+    names = cell_names(report.run)
+    notes = list(dict.fromkeys(text for each in comparisons for ratio in each.ratios for text in _ratio_notes(ratio)))
+    for each in comparisons:
+        yield heading(metric_named(each.metrics[0]).title)
+        yield TableBlock(_ratio_table(each, names, notes))
+    if notes:
+        yield heading("Notes of these tables")
+        yield Bullets(notes, "numbered")
+    yield note(
+        "Ratios are geometric means over the blocks that have both cells. The "
+        f"{comparisons[0].ratios[0].confidence:.0%} intervals are Student's t on their logarithms, for each ratio alone. Of "
+        f"a table {comparisons[0].decides}; p is of the sign-flip test if there are enough blocks, adjusted for the number "
+        "of comparisons."
+    )
+
+
+RATIOS = Section("ratios", "Ratios to the baseline", _ratios)
+
+
+def _ratio_table(comparison: RunComparison, names: Mapping[str, str], notes: Sequence[str]) -> Table:
+    (name,) = comparison.metrics
+    metric = metric_named(name)
+    return table(
+        f"ratios-{name}",
+        f"{metric.title}: cells relative to their baseline",
+        [_ratio_row(ratio, names, notes) for ratio in comparison.ratios],
+        groups={"From": "Interval", "To": "Interval"},
+        units={"Baseline value": metric.unit, "Value": metric.unit},
+    )
+
+
+def _ratio_notes(ratio: Ratio) -> list[str]:
+    texts = [ratio.reason or describe_exclusions(ratio.exclusions), *ratio.notes]
+    return [clean(text) for text in texts if text]
+
+
+def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> dict[str, Entry]:
+    shown = metric_named(ratio.metric).format
+    return {
+        "Cell": named(names[ratio.cell_id]),
+        "Relative to": Entry(names[ratio.baseline]),
+        "Baseline value": number(ratio.baseline_value, shown),
+        "Value": number(ratio.value, shown),
+        "Ratio": number(ratio.ratio, "{:.3f}".format),
+        "From": number(ratio.low, "{:.3f}".format),
+        "To": number(ratio.high, "{:.3f}".format),
+        "p": Entry(p_value(ratio), ratio.p_holm, "number"),
+        "Blocks": number(ratio.blocks, units.count),
+        "Difference": Entry(outcome(ratio, brief=True)),
+        "Notes": Entry(", ".join(str(notes.index(text) + 1) for text in _ratio_notes(ratio))),
+    }
