@@ -119,7 +119,9 @@ def test_at_a_held_rate_cells_lead_with_cpu_per_request(run: StoredRun) -> None:
     (figure, _), (other, detail) = descriptions(held)
     assert figure.startswith("20.0 µs server CPU per request at ")
     assert other.startswith("40.0 µs server CPU per request at ")
-    assert detail == "2.00\N{MULTIPLICATION SIGN} of go (95 % CI 2.0000 to 2.0000); mean of 5 trials, 40.0 µs to 40.0 µs"
+    assert (
+        detail == "2.00\N{MULTIPLICATION SIGN} of go (95 % CI 2.0000 to 2.0000); mean of 5 trials, 40.0 µs to 40.0 µs"
+    )
 
 
 def test_a_capacity_is_told_with_its_objective_and_interval(make_run: MakeRun) -> None:
