@@ -181,7 +181,7 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
 @app.command()
 def reparse(run: RunId, store: StoreFolder = None, json: Json = False) -> None:
     """Build the tables of a run from its raw outputs, and judge its trials again."""
-    from benchkit.run.rebuild import reparse_run
+    from benchkit.run.judge import reparse_run
     from benchkit.store.store import Store, store_path
 
     where = Store(store_path(store))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
     from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import PlannedCell, RunPlan
-    from benchkit.scenario.fields import FilePart
+    from benchkit.scenario.schema import FilePart
     from benchkit.store.store import Store
 
 WIDTH = 100
@@ -81,8 +81,7 @@ def fields(
     """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
     from dataclasses import asdict
 
-    from benchkit.scenario.fields import find_part, parts
-    from benchkit.scenario.schema import SCHEMAS
+    from benchkit.scenario.schema import SCHEMAS, find_part, parts
 
     if schema:
         if (part or "scenario") not in SCHEMAS:
@@ -106,7 +105,7 @@ def fields(
 def _show_part(part: FilePart) -> None:
     from textwrap import fill
 
-    from benchkit.scenario.fields import as_text
+    from benchkit.scenario.schema import as_text
 
     print(f"{part.name}: {part.summary}\n")
     for field in part.fields:

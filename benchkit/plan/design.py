@@ -12,9 +12,8 @@ from itertools import chain
 
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.design import Design, control_of, controlled
-from benchkit.plan.cells import plan_cell
-from benchkit.plan.host_capabilities import HostCapabilities
-from benchkit.plan.model import PlannedCell, cells_with_capacity
+from benchkit.plan.cells import HostCapabilities, plan_cell
+from benchkit.plan.model import PlannedCell, cells_with_capacity, ports_of
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import (
     CELLS_OF_ABBA,
@@ -25,7 +24,7 @@ from benchkit.scenario.trial_order import (
     planned_trials,
 )
 from benchkit.services.placement import MAX_PORT
-from benchkit.services.service import PERF, Service, needs_perf
+from benchkit.services.service import PERF, needs_perf
 from benchkit.units import counted, size
 
 NOTABLE_SHARE = 0.01
@@ -147,14 +146,6 @@ def _load_reasons(cell: PlannedCell, slice_s: float) -> Iterator[str]:
     for generator in cell.generators:
         of_slice = generator.load.model_copy(update={"duration_s": slice_s, "request_count": None, "warmup_s": 0.0})
         yield from (unsupported.why for unsupported in get_tool(load.tool).unsupported_fields(of_slice))
-
-
-def ports_of(services: Iterable[Service]) -> Iterator[tuple[str, int]]:
-    """Yield host and port of every TCP socket of services."""
-    for service in services:
-        for endpoint in (service.endpoint, *([service.admin.endpoint] if service.admin else [])):
-            if endpoint.port is not None:
-                yield service.host, endpoint.port
 
 
 def next_shift(wanted: set[tuple[str, int]], used: set[tuple[str, int]]) -> int:

@@ -11,7 +11,14 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.loadtools.registry import get_tool
-from benchkit.plan.cells import missing_program_error, name_equal_builds, plan_cell, skip_equal_cells
+from benchkit.plan.cells import (
+    HostCapabilities,
+    missing_program_error,
+    name_equal_builds,
+    plan_cell,
+    skip_equal_cells,
+    with_tuning,
+)
 from benchkit.plan.design import (
     calibrations,
     cells_of_pass,
@@ -21,16 +28,13 @@ from benchkit.plan.design import (
     pass_order,
     plan_design,
 )
-from benchkit.plan.host_capabilities import HostCapabilities, with_tuning
-from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.plan.records import cell_record
-from benchkit.plan.reserved_ports import plan_reserved_ports
+from benchkit.plan.model import PlannedCell, RunPlan, cell_record, tuning_required_error
 from benchkit.plan.service_validation import (
     build_services,
     validate_configs,
     validate_engines,
 )
-from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning, tuning_required_error
+from benchkit.plan.tuning_plan import plan_cell_tuning, plan_reserved_ports, plan_tuning
 from benchkit.scenario.cells import missing_secrets, validate_generators
 from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE

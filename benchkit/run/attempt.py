@@ -16,12 +16,11 @@ from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import PlannedCell
 from benchkit.run.block import run_block
-from benchkit.run.capacity import find_capacity
 from benchkit.run.events import TrialJudged
+from benchkit.run.rates import find_capacity, with_load
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import MAX_ATTEMPTS_OF_TOOL, Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
-from benchkit.run.target_rates import with_load
 from benchkit.run.testbed import Testbed
 from benchkit.scenario.trial_order import PlannedTrial, is_of_pass
 from benchkit.store.journal import FailureCause

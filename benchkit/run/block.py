@@ -26,8 +26,14 @@ from benchkit.run.steps.load import (
 )
 from benchkit.run.steps.noise import collect_noise, start_noise, stop_noise
 from benchkit.run.steps.probe import probe_after, probe_responses
-from benchkit.run.steps.profiles import check_perf_maps, collect_profiles, expect_perf_maps, stop_captures
-from benchkit.run.steps.record import make_record
+from benchkit.run.steps.profiles import (
+    check_perf_maps,
+    collect_profiles,
+    collect_traces,
+    expect_perf_maps,
+    stop_captures,
+    stop_traces,
+)
 from benchkit.run.steps.services import (
     PORT_IN_USE,
     cause_outages,
@@ -41,9 +47,8 @@ from benchkit.run.steps.services import (
     start_services,
     stop_services,
 )
-from benchkit.run.steps.state import Block, Trial
+from benchkit.run.steps.state import Block, Trial, make_record
 from benchkit.run.steps.telemetry import collect_telemetry, unwatch_hosts, watch_hosts
-from benchkit.run.steps.traces import collect_traces, stop_traces
 from benchkit.store.run_log import log_step
 
 logger = logging.getLogger(__name__)

@@ -1,16 +1,17 @@
-"""Verdicts of a run's trials: of each when it ends, and of all together when the run ends."""
+"""Verdicts of a run's trials: of each when it ends, of all together when the run ends, and all anew from raw files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.runs.run_data import run_data_from_tables
+from benchkit.errors import ParseError
 from benchkit.judge.checks.between_trials import first_over_last
 from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
@@ -21,16 +22,19 @@ from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.judge.usage import handshakes, handshakes_per_s, server_cpu_s_per_handshake
 from benchkit.judge.verdicts import exclusions_from_findings, judge_run, judge_trial, verdict_of
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.rows import ComponentRow, Row
+from benchkit.models.rows import ComponentRow, FactorRow, HostRow, Row, TrialRow
 from benchkit.models.run import Manifest
 from benchkit.models.thresholds import thresholds_of
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Exclusion
-from benchkit.store.parquet_files import arrow_table
+from benchkit.store.journal import HostFactsRead, read_progress
+from benchkit.store.parquet_files import arrow_table, concat_rows
+from benchkit.store.row_builders import factor_rows, host_rows_of
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
-from benchkit.store.trial_tables import TrialTables
+from benchkit.store.trial_tables import TRIAL_TABLES, TrialTables, build_trial_tables, read_output
+from benchkit.store.verification import read_checksums, require_unchanged, write_checksums
 
 ContentByTable = Mapping[str, pa.Table]
 """Rows by the name of their table."""
@@ -161,3 +165,46 @@ def _replace_verdicts(trials: pa.Table, verdicts: pa.Table) -> pa.Table:
     ]
     column = trials.schema.get_field_index("verdict")
     return trials.set_column(column, trials.schema.field(column), pa.array(final, pa.string()))
+
+
+def reparse_run(store: Store, run: RunFolder) -> int:
+    """Build the tables of a run that no other process writes to; return the number of its trials.
+
+    Raises InputError, and replaces nothing, where a raw file is damaged.
+    """
+    with run.locked():
+        require_unchanged(store, run, f"runs/{run.run_id}/raw/")
+        trials = rebuild_tables(store, run)
+        if read_checksums(store, run) is not None:
+            write_checksums(store, run)
+        return trials
+
+
+def rebuild_tables(store: Store, run: RunFolder, judge: Judge | None = None) -> int:
+    """Build all tables of a run from its journal and raw files, verdicts included; return the number of its trials.
+
+    The run must be locked. Readers see the old tables until all trials are judged. A given `judge` judges all of them.
+    Raises InputError, and replaces nothing, where journal or raw files cannot be read.
+    """
+    manifest, history = run.manifest(), list(run.history())
+    judge, progress = judge or Judge(manifest), read_progress(history)
+    for event in history:
+        if isinstance(event, HostFactsRead):
+            judge.add_host_facts(event.host, event.stage, event.facts)
+    built = []
+    for record in run.records():
+        raw = partial(run.raw_file, record.trial_id)
+        try:
+            output = read_output(record, raw)
+        except ParseError as error:
+            raise ParseError(error.what, where=str(run.raw(record.trial_id)), why=error.why, hint=error.hint) from None
+        rows = build_trial_tables(record, output, raw, interrupted=record.trial_id in progress.interrupted)
+        built.append(judge.add_verdict(record, rows).by_table())
+    content = {table: concat_rows(table, *(trial[table] for trial in built)) for table in TRIAL_TABLES}
+    content[HostRow.TABLE] = concat_rows(HostRow.TABLE, host_rows_of(history))
+    content |= judge_together(manifest, content, run)
+    tables = RunTables(store, manifest.scenario_name, run.run_id)
+    tables.replace(FactorRow.TABLE, factor_rows(manifest.cells))
+    for table in sorted(content, key=lambda table: table == TrialRow.TABLE):  # verdicts of trials last
+        tables.replace(table, content[table])
+    return len(built)

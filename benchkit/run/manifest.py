@@ -14,8 +14,7 @@ from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.run import CodeState, ControllerRecord, HostRecord, Manifest
-from benchkit.plan.model import RunPlan
-from benchkit.plan.records import cell_record, inventory_facts
+from benchkit.plan.model import RunPlan, cell_record, inventory_facts
 from benchkit.services.git_source import code_state
 from benchkit.version import __version__
 

@@ -16,10 +16,9 @@ from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.judge.run_differences import FactDifference, fact_differences, setting_differences
 from benchkit.models.run import Manifest
-from benchkit.plan.model import RunPlan
-from benchkit.plan.records import inventory_facts, used_programs
+from benchkit.plan.model import RunPlan, inventory_facts, used_programs
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import make_manifest
-from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order, interrupted_blocks

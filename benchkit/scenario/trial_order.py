@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, get_args
 
 from pydantic import Field, PositiveInt
 
+from benchkit.loadtools.load_shares import Pauses
 from benchkit.models.base import Frozen, Name
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
@@ -210,3 +211,41 @@ def _pair(rng: random.Random, kind: PassKind) -> list[TrialKind]:
     kinds: list[TrialKind] = [kind, "control"]
     rng.shuffle(kinds)
     return kinds
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One slice of one cell in the timetable of a block."""
+
+    round: int
+    """From 1; also the number of the slice within its cell."""
+    place: int
+    """Place in the round, from 1."""
+    cell_id: str
+    start_s: float
+    """Start of the load tools, in seconds from their start in the first turn."""
+    window_s: tuple[float, float]
+    """Start and end of the measured window, counted alike."""
+
+
+def slice_count(duration_s: float, slice_s: float) -> int:
+    """Return the number of slices of a cell that measures for `duration_s` in a block."""
+    return max(1, round(duration_s / slice_s))
+
+
+def plan_turns(
+    counts: Mapping[str, int], pauses: Mapping[str, Pauses], slice_s: float, seed: int, block: int
+) -> Iterator[Turn]:
+    """Yield the turns of a block: in every round one slice of each cell that has any left, in random order.
+
+    `counts` is the number of slices of each cell, and `pauses` the lead and margin of each. The order of a round
+    depends on seed, block and round alone.
+    """
+    start_s = 0.0
+    for round_ in range(1, max(counts.values()) + 1):
+        order = [cell_id for cell_id, count in counts.items() if count >= round_]
+        random.Random(f"{seed}/{block}/{round_}").shuffle(order)  # noqa: S311 - an order of slices, no secret
+        for place, cell_id in enumerate(order, start=1):
+            begins_s = start_s + pauses[cell_id].lead_s
+            yield Turn(round_, place, cell_id, start_s, (begins_s, begins_s + slice_s))
+            start_s = begins_s + slice_s + pauses[cell_id].margin_s

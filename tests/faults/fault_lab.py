@@ -16,7 +16,7 @@ from benchkit.judge.verdicts import judge_run
 from benchkit.lab.lab import Lab
 from benchkit.plan.model import RunPlan
 from benchkit.run.events import Event, TrialBegun, TrialJudged, TrialRetried, TrialWithoutResult
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment
 from benchkit.scenario.trial_order import PlannedTrial

@@ -25,8 +25,8 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import new_run_id
-from benchkit.run.rebuild import rebuild_tables
 from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.state import trial_id_of
 from benchkit.scenario.trial_order import PlannedTrial

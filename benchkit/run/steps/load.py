@@ -32,13 +32,12 @@ from benchkit.loadtools.generators.outputs import Outputs, failure_of, fetch_out
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.rows import SliceRow
 from benchkit.models.trial import GeneratorRecord
-from benchkit.plan.slice_timetable import Turn, plan_turns, slice_count
 from benchkit.run.steps.probe import probe_during
-from benchkit.run.steps.profiles import start_captures
+from benchkit.run.steps.profiles import start_captures, start_traces
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial
 from benchkit.run.steps.telemetry import HostsSnapshot, schedule_samples, snapshot_hosts
-from benchkit.run.steps.traces import start_traces
+from benchkit.scenario.trial_order import Turn, plan_turns, slice_count
 from benchkit.store.trial_tables import pack_slices
 
 PROBED_AT = 0.4

@@ -8,7 +8,7 @@ from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
-from benchkit.plan.reserved_ports import PORT_RANGE, RESERVED_PORTS
+from benchkit.plan.tuning_plan import PORT_RANGE, RESERVED_PORTS
 from benchkit.scenario.read import read_experiment
 
 

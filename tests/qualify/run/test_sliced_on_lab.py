@@ -22,7 +22,7 @@ from benchkit.loadtools.load_shares import turn_s
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan
 from benchkit.run.events import Event, TrialBegun
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import ResumeOptions, execute
 from benchkit.run.steps import load as load_steps

@@ -7,7 +7,7 @@ from pathlib import Path
 import benchkit
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.experiment import Experiment

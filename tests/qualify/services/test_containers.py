@@ -18,9 +18,8 @@ from benchkit.hosts.host import Host
 from benchkit.judge.run_differences import setting_differences
 from benchkit.lab.lab import Lab, down, up
 from benchkit.lab.spec import LabSpec
-from benchkit.plan.model import RunPlan
+from benchkit.plan.model import RunPlan, cell_record
 from benchkit.plan.planner import make_plan
-from benchkit.plan.records import cell_record
 from benchkit.run.run import execute
 from benchkit.services import container_engine, deploy
 from benchkit.services.deploy import RunningService

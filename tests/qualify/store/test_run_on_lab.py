@@ -15,7 +15,7 @@ from benchkit.lab.lab import Lab
 from benchkit.loadtools.reducer_output import NO_SUMMARY
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import execute
 from benchkit.scenario.read import read_experiment

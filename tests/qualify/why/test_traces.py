@@ -22,9 +22,9 @@ TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
 def test_ten_more_system_calls_are_named_and_counted(
     tracer: Tracer, why_lab: FaultLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchkit.run.steps.traces.tracer_of", lambda _: tracer)
+    monkeypatch.setattr("benchkit.run.steps.profiles.tracer_of", lambda _: tracer)
     if tracer == "bpftrace":
-        monkeypatch.setattr("benchkit.run.steps.traces.ATTACH_S", ATTACH_S)
+        monkeypatch.setattr("benchkit.run.steps.profiles.ATTACH_S", ATTACH_S)
     (first, *_) = why_lab.run({**CALLS.scenario, **TRACED})
     run = why_lab.store.run(first.run_id)
     records = [trace for record in run.records() for trace in record.traces]
@@ -42,7 +42,7 @@ def test_ten_more_system_calls_are_named_and_counted(
 def test_versus_traces_its_servers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SERVERS)
     load = ("--connections", 8, "--blocks", 2, "--duration", 16, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
-    constants = {"benchkit.run.steps.traces:ATTACH_S": ATTACH_S}
+    constants = {"benchkit.run.steps.profiles:ATTACH_S": ATTACH_S}
     done = cli("versus", PLAIN, f"{PLAIN} 20000", "--names", "plain,slow", "--trace", *load, constants=constants)
     assert done.code == 0, done.err
     parts = cli("why", "--json").document()["components"]

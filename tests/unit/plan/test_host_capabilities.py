@@ -9,7 +9,7 @@ import pytest
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.hosts.inventory import HostSpec
 from benchkit.models.facts import HostFacts, Interface, ProgramFact
-from benchkit.plan.host_capabilities import (
+from benchkit.plan.cells import (
     HostCapabilities,
     local_ports,
     place_on,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.plan.reserved_ports import add_reserved_ports
+from benchkit.plan.tuning_plan import add_reserved_ports
 
 
 @pytest.mark.parametrize(

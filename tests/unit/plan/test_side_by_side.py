@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from benchkit.plan.cells import plan_cell
+from benchkit.plan.cells import HostCapabilities, plan_cell
 from benchkit.plan.design import PlannedDesign, next_shift, plan_design
-from benchkit.plan.host_capabilities import HostCapabilities
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import experiment, load, stack, stacks
 from tests.unit.plan.test_host_capabilities import capabilities

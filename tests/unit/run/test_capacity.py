@@ -14,7 +14,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell
-from benchkit.run.capacity import BACK_OFF, find_capacity
+from benchkit.run.rates import BACK_OFF, find_capacity
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.trial_tables import TrialTables
 from tests.unit.run.test_target_rates import planned

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from benchkit.loadtools.load_shares import Pauses
-from benchkit.plan.slice_timetable import plan_turns, slice_count
+from benchkit.scenario.trial_order import plan_turns, slice_count
 
 CELLS = {"a": 8, "b": 8, "c": 8}
 PAUSES = {"a": Pauses(0.02, 0.01), "b": Pauses(0.02, 0.01), "c": Pauses(0.07, 0.11)}

@@ -15,7 +15,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.plan.design import calibrations
 from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan
-from benchkit.run.target_rates import CALIBRATION_S, TargetRates
+from benchkit.run.rates import CALIBRATION_S, TargetRates
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.experiment import Cell
 from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials

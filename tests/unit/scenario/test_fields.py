@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from benchkit.document import parse_document
 from benchkit.errors import InputError
-from benchkit.scenario.fields import FilePart, as_text, find_part, parts
+from benchkit.scenario.schema import FilePart, as_text, find_part, parts
 
 PARTS = parts()
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchkit.agent.operations import StopSignal
 from benchkit.errors import InputError, UnsupportedError
-from benchkit.plan.records import cell_record
+from benchkit.plan.model import cell_record
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.controller_files import LocalFile
 from benchkit.services.placement import HostProgram, ServicePlacement

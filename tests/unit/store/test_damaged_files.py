@@ -11,7 +11,7 @@ import pytest
 
 import benchkit
 from benchkit.errors import InputError
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.store.durable_files import compress, decompress
 from benchkit.store.journal import read_journal
 from benchkit.store.store import Store

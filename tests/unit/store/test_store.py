@@ -16,7 +16,7 @@ from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.rows import SliceRow
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
-from benchkit.run.rebuild import rebuild_tables
+from benchkit.run.judge import rebuild_tables
 from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
 from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
 from benchkit.store.row_builders import host_rows, trial_row

@@ -13,7 +13,7 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import TABLES
-from benchkit.run.rebuild import rebuild_tables, reparse_run
+from benchkit.run.judge import rebuild_tables, reparse_run
 from benchkit.store.journal import BlockInterrupted, RunEnded
 from benchkit.store.store import Store
 from benchkit.store.verification import CheckedRun, check_store, write_checksums
