@@ -10,20 +10,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from benchkit.errors import InputError, ParseError
-from benchkit.loadtools.ab import output as ab
-from benchkit.loadtools.bombardier import output as bombardier
 from benchkit.loadtools.findings import StatedLoad, stated_load
-from benchkit.loadtools.h2load import output as h2load
-from benchkit.loadtools.hey import output as hey
-from benchkit.loadtools.k6 import output as k6
-from benchkit.loadtools.oha import output as oha
-from benchkit.loadtools.openloop import output as openloop
 from benchkit.loadtools.reader import OutputFormat
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import excerpt, line_with, prepare
-from benchkit.loadtools.vegeta import output as vegeta
-from benchkit.loadtools.wrk import output as wrk
+from benchkit.loadtools.tools import ab, bombardier, h2load, hey, k6, oha, openloop, siege, vegeta, wrk
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 

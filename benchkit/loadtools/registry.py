@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from benchkit.errors import InputError
-from benchkit.loadtools.ab import command as ab
-from benchkit.loadtools.bombardier import command as bombardier
-from benchkit.loadtools.h2load import command as h2load
-from benchkit.loadtools.hey import command as hey
-from benchkit.loadtools.k6 import command as k6
-from benchkit.loadtools.oha import command as oha
-from benchkit.loadtools.openloop import command as openloop
-from benchkit.loadtools.siege import command as siege
 from benchkit.loadtools.tool import Tool
-from benchkit.loadtools.vegeta import command as vegeta
-from benchkit.loadtools.wrk import command as wrk
+from benchkit.loadtools.tools import ab, bombardier, h2load, hey, k6, oha, openloop, siege, vegeta, wrk
 from benchkit.registry import Registry
 
 TOOLS: Registry[Tool] = Registry(

@@ -40,7 +40,7 @@ def _registry() -> Registry[Tool]:
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder on the path with the metadata of a package whose plugins cannot be used, and of a good one."""
     (tmp_path / "stray_code.py").write_text(
-        "from dataclasses import replace\nfrom benchkit.loadtools.wrk.command import TOOL as WRK\n"
+        "from dataclasses import replace\nfrom benchkit.loadtools.tools.wrk import TOOL as WRK\n"
         "OHA = replace(WRK, name='oha')\nNUMBER = 1\n"
     )
     (tmp_path / "failing_code.py").write_text("raise RuntimeError('no such luck')\n")

@@ -14,16 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.ab import output as ab
 from benchkit.loadtools.generators.generator import REDUCER
-from benchkit.loadtools.hey.command import TEMPLATE
-from benchkit.loadtools.hey.measure import read_counters
 from benchkit.loadtools.reducer_output import ReducerOutput, read
-from benchkit.loadtools.siege import output as siege
 from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ToolOutput
-from benchkit.loadtools.vegeta import measure as vegeta_measure
-from benchkit.loadtools.vegeta import output as vegeta
+from benchkit.loadtools.tools import ab, siege, vegeta
+from benchkit.loadtools.tools.hey import TEMPLATE, read_counters
 from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
 from benchkit.services.go_build import GoSource
@@ -71,7 +67,7 @@ def test_reducer_and_parser_agree_on_abs_table(reducer: Path, tmp_path: Path) ->
     assert reduction.rows == expected.requests
     assert rest == ""
     with pytest.raises(ParseError, match="rows of ab, not of vegeta"):
-        vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode()))
+        vegeta.measure(ToolOutput("", reduction=reduction.model_dump_json().encode()))
 
 
 def test_the_reducer_passes_on_sieges_summary(reducer: Path, tmp_path: Path) -> None:
@@ -106,7 +102,7 @@ def test_times_of_vegeta_at_a_rate_count_from_when_requests_were_due(reducer: Pa
 def test_the_reducer_agrees_with_vegetas_own_report(reducer: Path, tmp_path: Path, name: str) -> None:
     expected = vegeta.parse((HISTOGRAMS / f"{name}.report.json").read_text())
     reduction, _ = reduce_file(reducer, "vegeta", HISTOGRAMS / f"{name}.gob", tmp_path)
-    found = vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
+    found = vegeta.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
     for field in ("requests", "rps", "duration_s", "bytes_total", "non_2xx", "failed", "availability", "complete"):
         assert getattr(found, field) == pytest.approx(getattr(expected, field)), field
     assert found.status == expected.status
@@ -159,7 +155,7 @@ def test_a_file_without_rows_is_incomplete(reducer: Path, tmp_path: Path) -> Non
     path.touch()
     reduction, _ = reduce_file(reducer, "vegeta", path, tmp_path)
     assert measured(reduction).histograms == {}
-    result = vegeta_measure.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
+    result = vegeta.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).result
     assert not result.complete
     assert result.latency.percentiles == {}
 

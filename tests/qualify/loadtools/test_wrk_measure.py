@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.wrk import output as wrk
-from benchkit.loadtools.wrk.measure import expected_interval_us, measurement, read_block, without_additions
-from benchkit.loadtools.wrk.output import HISTOGRAM
+from benchkit.loadtools.tools import wrk
+from benchkit.loadtools.tools.wrk import HISTOGRAM
+from benchkit.loadtools.tools.wrk_histogram import expected_interval_us, measurement, read_block, without_additions
 from benchkit.models.histogram import Histogram
 from tests.support.paths import TESTS
 
@@ -27,6 +27,11 @@ RECORDED = sorted(FIXTURES.glob("wrk-*.txt"))
 
 intervals = st.integers(1, 60)
 raws = st.dictionaries(st.integers(0, 200), st.integers(1, 9), min_size=1, max_size=30)
+
+
+def measured(text: str) -> Measurement:
+    """Return what wrk measured, from its whole output."""
+    return measurement(text, wrk.parse(text))
 
 
 def add_samples(raw: Mapping[int, int], interval: int) -> dict[int, int]:
@@ -104,7 +109,7 @@ sum_us {sum(value * count for value, count in counts.items())}
 
 def test_series_and_counters() -> None:
     raw = {50: 5, 100: 3, 470: 2}  # 10 requests of 2 connections in 1000 µs: one per connection every 200 µs
-    found = measurement(wrk_output(add_samples(raw, 200), requests=10))
+    found = measured(wrk_output(add_samples(raw, 200), requests=10))
     assert set(found.histograms) == {"raw", "corrected"}
     raw_rows, corrected_rows = (
         list(zip(*found.histograms[name].columns(), strict=True)) for name in ("raw", "corrected")
@@ -123,20 +128,20 @@ def test_series_and_counters() -> None:
 
 
 def test_late_answers_are_accounted_for() -> None:
-    found = measurement(wrk_output({50: 5}, requests=7, timeout=2))
+    found = measured(wrk_output({50: 5}, requests=7, timeout=2))
     assert found.complete
     assert found.counters.errors.timeout == 2
     assert [note.code for note in found.notes] == ["timeouts"]
 
 
 def test_unaccounted_requests_are_noted() -> None:
-    found = measurement(wrk_output({50: 5}, requests=7))
+    found = measured(wrk_output({50: 5}, requests=7))
     assert not found.complete
     assert "wrk-unaccounted" in [note.code for note in found.notes]
 
 
 def test_nothing_recorded_has_no_histogram() -> None:
-    found = measurement(wrk_output({}, requests=0))
+    found = measured(wrk_output({}, requests=0))
     assert found.histograms == {}
     assert found.latency().percentiles == {}
     assert found.complete
@@ -178,7 +183,7 @@ WHOLE = wrk_output({50: 5, 51: 1, 100: 3}, requests=9)
 )
 def test_a_damaged_block_is_refused(text: str, message: str) -> None:
     with pytest.raises(ParseError) as refused:
-        measurement(text)
+        measured(text)
     assert message in str(refused.value)
 
 
@@ -200,7 +205,7 @@ def test_a_changed_digit_is_refused_or_changes_a_counter(path: Path) -> None:
 
 def check_against_summary(text: str) -> Measurement:
     """Check that the block agrees with wrk's summary, to the resolution of the summary."""
-    found, summary = measurement(text), wrk.parse(text)
+    found, summary = measured(text), wrk.parse(text)
     assert summary.complete
     assert found.complete
     counters = found.counters
@@ -237,7 +242,7 @@ def test_recorded_histograms_agree_with_the_summary(path: Path) -> None:
 
 
 def test_a_recorded_output_has_added_samples() -> None:
-    found = measurement((FIXTURES / "wrk-v410-keepalive.txt").read_text())
+    found = measured((FIXTURES / "wrk-v410-keepalive.txt").read_text())
     assert found.histograms["corrected"].total > found.histograms["raw"].total * 1.05
 
 
@@ -291,4 +296,4 @@ def test_a_wrk_whose_cells_cannot_be_read_is_an_error(url: str, tmp_path: Path) 
     text = run_wrk(url, "-d1s", "-t1", "-c4", script=script)
     assert wrk.parse(text).complete
     with pytest.raises(ParseError, match="the script failed"):
-        measurement(text)
+        measured(text)

@@ -12,14 +12,19 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.reducer_output import ReducerOutput, measurement
 from benchkit.loadtools.registry import get_tool
-from benchkit.loadtools.vegeta import measure as vegeta_measure
+from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.tools import vegeta
 
 
 def measured(reduction: ReducerOutput) -> Measurement:
     """Return what the tool of a reduction measured."""
     rows = get_tool(reduction.tool).rows
     assert rows is not None
-    return vegeta_measure.measurement(reduction) if reduction.tool == "vegeta" else measurement(reduction, rows)
+    if reduction.tool != "vegeta":
+        return measurement(reduction, rows)
+    measured = vegeta.measure(ToolOutput("", reduction=reduction.model_dump_json().encode())).measurement
+    assert measured is not None
+    return measured
 
 
 def document(**changed: object) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.bombardier.command import TEMPLATE
-from benchkit.loadtools.bombardier.measure import measure
 from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.tools.bombardier import TEMPLATE, measure
 
 REFUSED = "dial tcp 127.0.0.1:1: connect: connection refused"
 WHOLE = f"""\

@@ -11,7 +11,7 @@ import pytest
 from benchkit.errors import UnsupportedError
 from benchkit.loadtools.generators.generator import REDUCER, plan_generators
 from benchkit.loadtools.tool import Target
-from benchkit.loadtools.vegeta.command import PROGRAM
+from benchkit.loadtools.tools.vegeta import PROGRAM
 from benchkit.models.load import Load
 from benchkit.services.go_build import GoSource
 from benchkit.services.http_probe import probe_program

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.loadtools.hey.command import TEMPLATE
 from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import Target
-from benchkit.loadtools.wrk.command import SCRIPT
-from benchkit.loadtools.wrk.output import HISTOGRAM
+from benchkit.loadtools.tools.hey import TEMPLATE
+from benchkit.loadtools.tools.wrk import HISTOGRAM, SCRIPT
 from benchkit.models.load import Load
 from benchkit.models.protocol import HttpProtocol, TlsOptions
 

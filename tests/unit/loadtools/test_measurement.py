@@ -10,8 +10,9 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.loadtools.measurement import Counters, Measurement, Overload, Second, overload_of
 from benchkit.loadtools.text import errors_of
+from benchkit.loadtools.tools import wrk
+from benchkit.loadtools.tools.wrk_histogram import measurement
 from benchkit.loadtools.trial_result import merge_measurements
-from benchkit.loadtools.wrk.measure import measurement
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Note
@@ -81,7 +82,8 @@ def test_generators_of_different_tools_are_not_merged() -> None:
 
 def test_each_wrk_is_corrected_back_by_its_own_interval() -> None:
     parts = [
-        measurement((FIXTURES / f"wrk-v410-{name}.txt").read_text()) for name in ("keepalive", "close", "late-answers")
+        measurement(text := (FIXTURES / f"wrk-v410-{name}.txt").read_text(), wrk.parse(text))
+        for name in ("keepalive", "close", "late-answers")
     ]
     whole = merge_measurements(parts)
     for series in ("raw", "corrected"):

@@ -22,17 +22,11 @@ FIXTURES = TESTS / "fixtures" / "load"
 README = PACKAGE / "README.md"
 
 
-def test_every_package_of_a_tool_is_registered() -> None:
-    found = {path.name for path in PACKAGE.iterdir() if (path / "command.py").is_file()}
-    assert found == set(TOOLS)
-
-
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_has_a_parser_and_a_command_of_the_same_shape(name: str) -> None:
-    output = importlib.import_module(f"benchkit.loadtools.{name}.output")
-    command = importlib.import_module(f"benchkit.loadtools.{name}.command")
-    assert command.TOOL is TOOLS[name]
-    assert output.parse is TOOLS[name].parse
+def test_a_tool_has_a_command_and_a_format_in_one_module(name: str) -> None:
+    module = importlib.import_module(f"benchkit.loadtools.tools.{name}")
+    assert module.TOOL is TOOLS[name]
+    assert module.FORMAT.parse is TOOLS[name].parse
     assert TOOLS[name].options <= Load.model_fields.keys() - ALWAYS
 
 

@@ -11,12 +11,10 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.generators.generator import time_limit_s
-from benchkit.loadtools.hey.command import TEMPLATE
-from benchkit.loadtools.hey.measure import measure, read_counters
-from benchkit.loadtools.hey.output import MAX_RESULTS
 from benchkit.loadtools.measurement import Counters, Measurement, RequestSpan
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import ParsedOutput, RateSupport, ToolOutput
+from benchkit.loadtools.tools.hey import MAX_RESULTS, TEMPLATE, measure, read_counters
 from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator, with_achieved_rate
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load

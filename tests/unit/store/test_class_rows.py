@@ -9,8 +9,8 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the li
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Measurement
-from benchkit.loadtools.openloop.command import ROWS
 from benchkit.loadtools.reducer_output import CLASS_DIGITS, ReducerOutput, measurement
+from benchkit.loadtools.tools.openloop import ROWS
 from benchkit.loadtools.trial_result import merge_measurements
 from benchkit.store.row_builders import class_rows
 from tests.support.judge.builders import build_load, build_trial

@@ -28,10 +28,9 @@ import numpy as np
 from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Counters, LatencySeries, Measurement
 from benchkit.loadtools.text import excerpt
-from benchkit.loadtools.tool import ParsedOutput, ToolOutput
-from benchkit.loadtools.wrk.output import HISTOGRAM, parse
+from benchkit.loadtools.tool import ParsedOutput
 from benchkit.models.histogram import Histogram, Integers
-from benchkit.models.load_result import Errors, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
 DIGITS = 5
 """Exact up to 0.26 s, then steps of 2, 4, 8 µs up to 2.1 s. wrk prints coarser ones: 10 µs, then 10 ms."""
@@ -61,12 +60,12 @@ class WrkHistogram:
     counts: Integers
 
 
-def measure(output: ToolOutput) -> ParsedOutput:
+def measure(text: str, summary: LoadResult) -> ParsedOutput:
     """Return wrk's summary with the script's exact figures in place of the printed ones, and the measured latencies.
 
     Raises ParseError.
     """
-    measured, summary = measurement(output.stdout), parse(output.stdout)
+    measured = measurement(text, summary)
     notes = {note.code: note for note in (*summary.notes, *measured.notes)}
     if "wrk-corrected" not in {note.code for note in measured.notes}:
         notes.pop("wrk-corrected", None)  # the summary's note: this version corrects, but it added no samples
@@ -78,12 +77,11 @@ def measure(output: ToolOutput) -> ParsedOutput:
     )
 
 
-def measurement(text: str) -> Measurement:
+def measurement(text: str, summary: LoadResult) -> Measurement:
     """Return what wrk measured, from its output with the script's block: the series raw and corrected.
 
     Raises ParseError where the block is missing or damaged, or where block and summary are of different runs.
     """
-    summary = parse(text)
     block = read_block(text)
     requests = block.counters["requests"]
     if summary.connections is None:
@@ -146,7 +144,7 @@ def _body(text: str) -> str:
         raise ParseError(
             "more than one latency histogram" if blocks else "no complete latency histogram",
             where="wrk",
-            hint=f"was wrk called with -s {HISTOGRAM.name}, and did it end by itself?",
+            hint="was wrk called with -s histogram.lua, and did it end by itself?",
         )
     version, body, failure = blocks[0]
     if failure:

@@ -1,6 +1,17 @@
-"""Parser of the output of `vegeta report` (6 to 12): text, JSON and buckets.
+"""vegeta: its command line, and its output.
 
-Meaning of the figures, read from its source (lib/metrics.go, reporters.go, attack.go):
+Its command line, read from its source (lib/attack.go):
+
+- The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
+- All workers take their targets from one list, in turn and from its start again.
+- With a rate, request n is due n + 1 intervals after the start. It is sent as soon as possible after that, by as many
+  workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections. From the
+  request's number in the results the reducer knows how late it was sent.
+- All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
+- Certificates are verified. It has no cache of sessions, so that every handshake is full.
+- Bytes are of the bodies that it keeps (`-max-body`); all are kept.
+
+Its output, read from its source (lib/metrics.go, reporters.go, attack.go):
 
 - "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
   (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
@@ -13,15 +24,18 @@ Meaning of the figures, read from its source (lib/metrics.go, reporters.go, atta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
+from benchkit.files import BACKENDS
 from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, read_document, within
 from benchkit.loadtools.text import (
     Count,
     Figure,
+    errors_of,
     excerpt,
     has_line,
     implied_duration,
@@ -34,8 +48,28 @@ from benchkit.loadtools.text import (
     parse_number,
     several_runs,
 )
-from benchkit.loadtools.tool import RequestRows
+from benchkit.loadtools.tool import (
+    NEED_RATE,
+    GoProgram,
+    ParsedOutput,
+    RateSupport,
+    RequestRows,
+    RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
+    either_time_or_count,
+    header_lines,
+    one_http2_connection,
+    repeated_requests,
+)
+from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.request import Request
 
 ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
@@ -233,4 +267,125 @@ FORMAT = OutputFormat(
     ),
     parse,
     (line_with(r"Requests\s+\[total[,\]]", r'[^\n{"]{0,120}\{\s*"latencies"'), line_with(_BUCKETS)),
+)
+
+
+_STATUS_LINE = re.compile(r"[1-9][0-9]{2}(?: .*)?")
+"""Error message of an answer with a status below 200 or above 399; others are of requests without an answer."""
+
+
+def measure(output: ToolOutput) -> ParsedOutput:
+    """Return what vegeta measured, from the reducer's file; `duration_s` as vegeta defines it. Raises ParseError."""
+    from benchkit.loadtools import reducer_output  # noqa: PLC0415 - numpy is slow to import
+
+    rows = reducer_output.read_file(output.reduction, "vegeta")
+    measured, span, unanswered = reducer_output.measurement(rows, ROWS), rows.span, rows.status.get("0", 0)
+    transport = {text: n for text, n in rows.errors.items() if not _STATUS_LINE.fullmatch(text)}
+    errors = errors_of(transport, max(0, unanswered - sum(transport.values())))
+    message = f"the latencies include {unanswered} requests without an answer, as vegeta's own figures do"
+    included = (Note(code="vegeta-unanswered", message=message),) if unanswered else ()
+    counters = measured.counters.model_copy(update={"errors": errors})
+    measured = replace(measured, counters=counters, notes=(*included, *measured.notes))
+    duration_s = (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
+    succeeded = sum(n for code, n in rows.status.items() if code[0] in "23")
+    result = measured.result(duration_s=duration_s, failed=rows.rows - succeeded)
+    has_rows = {
+        "complete": result.complete and rows.rows > 0,
+        "availability": succeeded / rows.rows if rows.rows else None,
+        "rps": result.rps or None,
+    }
+    return ParsedOutput(result.model_copy(update=has_rows), measured)
+
+
+TARGETS = "vegeta.targets"
+PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.4", "vegeta")
+
+
+def _validate(load: Load) -> Iterable[UnsupportedField]:
+    yield from either_time_or_count(load)
+    if load.request_count is not None and load.rate is None:
+        yield UnsupportedField("request_count", "vegeta runs for a time: set a rate to reach a count")
+    if not load.histogram:
+        yield UnsupportedField("histogram", "vegeta prints no summary: it needs histogram: true")
+    if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
+        yield UnsupportedField("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
+
+
+def _validate_target(load: Load, target: Target) -> Iterable[str]:
+    yield from one_http2_connection(load, target, "vegeta")
+    at_rate = any(getattr(load, name) is not None for name in ("rate", *NEED_RATE))
+    if at_rate and load.streams > 1:
+        yield "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit"
+
+
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    targets = "\n".join(_lines(load, request, target) for request in repeated_requests(load))
+    return {TARGETS: targets.encode(), **body_files(load, "vegeta")}
+
+
+def _lines(load: Load, request: Request, target: Target) -> str:
+    """Return a request as vegeta reads it: method and URL, a line for each header, and the file of the body."""
+    body = body_file(load, "vegeta", request)
+    lines = [f"{request.method} {target.origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _argv(load: Load, target: Target) -> list[str]:
+    output = "stdout" if load.histogram else "/dev/null"
+    argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
+    argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]
+    if load.rate is None:  # as fast as possible: one worker for each connection, or each stream of one
+        argv += ["-rate=0", f"-max-workers={load.in_flight}"]
+    else:
+        argv.append(f"-rate={_rate(load.rate)}")
+    seconds = load.duration_s
+    if seconds is None and load.request_count is not None and load.rate is not None:
+        seconds = load.request_count / load.rate
+    argv.append(f"-duration={seconds:.9f}s")
+    argv += _protocol_arguments(target)
+    if not load.keepalive:
+        argv.append("-keepalive=false")
+    if load.timeout_s is not None:
+        argv.append(f"-timeout={load.timeout_s:g}s")
+    return [*argv, *load.extra_args]
+
+
+def _protocol_arguments(target: Target) -> list[str]:
+    """Return the arguments for the protocol: without them it offers HTTP/2 over TLS, and trusts the host's CAs."""
+    if target.protocol == "h2c":
+        return ["-h2c"]
+    trusted = [f"-root-certs={target.ca_file}"] if target.ca_file is not None else []
+    return [*trusted, *(["-http2=false"] if target.protocol == "https1" else [])]
+
+
+def _rate(per_s: float) -> str:
+    """Return a rate as vegeta takes it: a whole number of requests in a time."""
+    return f"{per_s:.0f}/1s" if per_s == int(per_s) else f"{per_s * 1000:.0f}/1000s"
+
+
+def _interval_ns(load: Load) -> int:
+    """Return the time between two requests of vegeta's schedule, which it rounds down (lib/pacer.go)."""
+    if load.rate is None:
+        return 0
+    hits, _, per = _rate(load.rate).partition("/")
+    return int(per.removesuffix("s")) * NS_PER_S // int(hits)
+
+
+TOOL = Tool(
+    name="vegeta",
+    binary="vegeta",
+    argv=_argv,
+    parse=parse,
+    summary=None,
+    measure=measure,
+    rows=ROWS,
+    go_program=PROGRAM,
+    rate=RateSupport(is_open=True, clocks="one", interval_ns=_interval_ns),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
+    files=_files,
+    validate=_validate,
+    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
+    tls=TlsSupport(verifies=True, sends_name=False, resumes=False),
+    validate_target=_validate_target,
 )

@@ -1,1 +1,0 @@
-"""ab: its command line and its output."""

@@ -1,1 +1,0 @@
-"""bombardier: its output."""

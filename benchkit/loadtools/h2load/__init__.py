@@ -1,1 +1,0 @@
-"""h2load: its command line and its output."""

@@ -1,1 +1,0 @@
-"""hey: its command line and its output."""

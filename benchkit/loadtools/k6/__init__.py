@@ -1,1 +1,0 @@
-"""k6: its output."""

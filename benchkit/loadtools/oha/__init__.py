@@ -1,1 +1,0 @@
-"""oha: its output."""

@@ -1,1 +1,0 @@
-"""openloop: its command line and its output."""

@@ -1,1 +1,0 @@
-"""siege: its command line and its output."""

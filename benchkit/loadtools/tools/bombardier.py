@@ -1,0 +1,445 @@
+"""bombardier: its command line, and its output.
+
+Its command line, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, completion_barriers.go):
+
+- It uses fasthttp's client, and Go's own for HTTP/2 (`--http2`), whose requests share one connection. GET, HEAD and PUT
+  are sent again by fasthttp, up to four times, where the connection is closed before the first byte of an answer.
+- At a rate a connection takes the next tick of one clock, waits for it, and then sends. Ticks that come while all wait
+  for answers are taken one after the other: times count from when a request was sent.
+- At the end of its time no connection is interrupted: every request is answered and counted.
+- Requests without an answer have a time among the others, and are counted as `others`.
+- Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
+- `-o path:FILE` takes a template (Go's text/template) over its result: `TEMPLATE` prints the number of requests at each
+  microsecond. It looks up each microsecond up to the longest time: 0.3 to 2 µs for each.
+
+Its output, read from its source (bombardier.go, templates.go, internal/test_info.go):
+
+- "Reqs/sec" is the mean of the rates of short intervals (20 ms), not requests ÷ time: in a short run they differ. The
+  text states only the time that was asked for, the JSON the time taken.
+- Every request has a status class or is in "others", which got no answer. Times are of all requests, failed ones
+  too, and include connecting. Timeouts count with the time until them.
+- "Stdev" of latencies gives each different time (in µs) the same weight, however often it occurred: a rough figure.
+- "Throughput" is of bytes received and sent, with headers. KB, MB and GB are 1024.
+- Two decimals in a unit that changes at 85 % of the next one: 0.85ms, 0.90s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from benchkit.errors import ParseError
+from benchkit.files import BACKENDS
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.text import (
+    BINARY_SIZES,
+    SECONDS,
+    Count,
+    Figure,
+    all_of_unit,
+    errors_of,
+    excerpt,
+    has_any,
+    latency_by_name,
+    line_with,
+    parse_count,
+    parse_duration,
+    parse_quantity,
+    parse_scaled,
+    parse_time,
+)
+from benchkit.loadtools.tool import (
+    GoProgram,
+    ParsedOutput,
+    RateSupport,
+    RequestPart,
+    RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
+    either_time_or_count,
+    has_body,
+    header_lines,
+    one_http2_connection,
+    reserved_arguments,
+)
+from benchkit.models.load import Load
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.request import Request
+from benchkit.units import counted
+
+if TYPE_CHECKING:
+    from benchkit.loadtools.measurement import Measurement
+
+
+_START = r"Bombarding \S+ (?:for|with) "
+_JSON = re.compile(r'\{\s*"spec":\s*\{\s*"numberOfConnections"')
+_OWN = line_with(
+    _START,
+    r"Statistics\s+Avg\s+Stdev\s+Max$",
+    r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$",
+    r"1xx - [0-9]+, 2xx - [0-9]+",
+    r"others - [0-9]+$",
+    r"Throughput:\s+[0-9.]+[KMGTP]?B?/s",
+)
+
+
+class _BombardierReader(Reader):
+    tool = "bombardier"
+    own = _OWN
+    figures: ClassVar[Figures] = {
+        "duration_s": parse_duration,
+        "bytes_per_s": lambda token: parse_quantity(token, {"": 1, **BINARY_SIZES}),
+        **dict.fromkeys(("mean", "stdev", "longest"), parse_time),
+        **dict.fromkeys(("of_1xx", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
+    }
+
+    mean: float | None = None
+    stdev: float | None = None
+    longest: float | None = None
+    has_few: bool = False
+    of_1xx: int | None = None
+    of_2xx: int | None = None
+    of_3xx: int | None = None
+    of_4xx: int | None = None
+    of_5xx: int | None = None
+
+    def lines(self) -> Mapping[str, Action | None]:
+        return {
+            r"(?:Bombarding .*)?Bombarding (?P<target>\S+) (?:for (?P<duration_s>\S+)|with \S+ request(?:s|\(s\))) "
+            r"using (?P<connections>[0-9]+) connection(?:s|\(s\))": None,
+            r"Reqs/sec\s+(?P<rps>\S+)\s+\S+\s+\S+": None,
+            r"Latency\s+(?P<mean>\S+)\s+(?P<stdev>\S+)\s+(?P<longest>\S+)": None,
+            r"([0-9]{1,2})%\s+(\S+)": self.read_percentile,
+            r"1xx - (?P<of_1xx>[0-9]+), 2xx - (?P<of_2xx>[0-9]+), 3xx - (?P<of_3xx>[0-9]+), 4xx - (?P<of_4xx>[0-9]+), "
+            r"5xx - (?P<of_5xx>[0-9]+)": None,
+            r"others - (?P<failed>[0-9]+)": None,
+            r"Throughput:\s+(?P<bytes_per_s>\S+)/s": None,
+            r"There wasn't enough data to compute statistics for (?:requests|latencies)\.": self.read_few,
+            r"(\S.*) - ([0-9]{1,18})": self.read_error,
+        }
+
+    def read_few(self, _match: re.Match[str]) -> None:
+        self.has_few = True
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        self.add(self.percentiles, match[1], parse_time(match[2]), match[0])
+
+    def read_error(self, match: re.Match[str]) -> None:
+        if "failed" in self.tokens and not self.is_cut(match[0]):
+            self.messages[match[1]] += int(match[2])
+
+    def result(self) -> LoadResult:
+        codes = (self.of_1xx, self.of_2xx, self.of_3xx, self.of_4xx, self.of_5xx)
+        known = [each for each in codes if each is not None]
+        is_counted = len(known) == len(codes) and self.failed is not None
+        is_whole = self.bytes_per_s is not None and not self.unread
+        is_measured = self.has_few or None not in (self.rps, self.mean)
+        scaled = [parse_scaled(self.tokens.get(name), SECONDS) for name in ("mean", "stdev", "longest")]
+        step = max((each[1] for each in scaled if each), default=None)
+        times = {"mean": self.mean, "stdev": self.stdev, "max": self.longest}
+        # The list of errors stands between their number and the throughput: without that, it may lack some.
+        has_errors = is_counted and (is_whole or self.messages.total() == self.failed)
+        return self.load_result(
+            requests=sum(known) + (self.failed or 0) if is_counted else None,
+            latency=latency_by_name(times | self.percentiles, "connect+request", step_s=step),
+            errors=errors_of(self.messages) if has_errors or self.messages else Errors(),
+            non_2xx=sum(known) - (self.of_2xx or 0) if len(known) == len(codes) else None,
+            complete=is_whole and is_measured and is_counted,
+            notes=_notes(has_throughput=self.bytes_per_s is not None),
+        )
+
+
+def _notes(*, has_throughput: bool) -> list[Note]:
+    notes = {
+        "bombardier-rate": "bombardier's rate is the mean over short intervals, which in short runs differs from requests ÷ time",
+        "bombardier-stdev": "bombardier's deviation gives each different time the same weight, however often it occurred",
+    }
+    if has_throughput:
+        notes["bombardier-throughput"] = "bombardier's throughput counts the bytes sent too"
+    return [Note(code=code, message=message) for code, message in notes.items()]
+
+
+class _Failure(JsonOutput):
+    description: str
+    count: Count
+
+
+class _Document(JsonOutput):
+    """JSON of `--format=json`; times are microseconds."""
+
+    connections: Count = within("spec", "numberOfConnections")
+    url: str | None = within("spec", "url", default=None)
+    bytes_read: Count = within("result", "bytesRead")
+    taken_s: Figure = within("result", "timeTakenSeconds")
+    of_1xx: Count = within("result", "req1xx")
+    of_2xx: Count = within("result", "req2xx")
+    of_3xx: Count = within("result", "req3xx")
+    of_4xx: Count = within("result", "req4xx")
+    of_5xx: Count = within("result", "req5xx")
+    others: Count = within("result", "others")
+    errors: tuple[_Failure, ...] = within("result", "errors", default=())
+    mean: Figure | None = within("result", "latency", "mean", default=None)
+    stddev: Figure | None = within("result", "latency", "stddev", default=None)
+    longest: Figure | None = within("result", "latency", "max", default=None)
+    percentiles: dict[str, Figure] = within("result", "latency", "percentiles", default={})
+    rps: Figure | None = within("result", "rps", "mean", default=None)
+
+
+def _read_json(text: str) -> LoadResult:
+    document = read_document(text, _Document, "bombardier")
+    not_2xx = document.of_1xx + document.of_3xx + document.of_4xx + document.of_5xx
+    times = {"mean": document.mean, "stdev": document.stddev, "max": document.longest, **document.percentiles}
+    return LoadResult(
+        tool="bombardier",
+        target=document.url,
+        duration_s=document.taken_s,
+        requests=not_2xx + document.of_2xx + document.others,
+        rps=document.rps,
+        connections=document.connections,
+        bytes_total=document.bytes_read,
+        latency=latency_by_name(all_of_unit(times, 1e-6), "connect+request", step_s=1e-6),
+        errors=errors_of({each.description: each.count for each in document.errors}),
+        non_2xx=not_2xx,
+        failed=document.others,
+        notes=tuple(_notes(has_throughput=False)),
+    )
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that bombardier printed. Raises ParseError for other text, and for several runs."""
+    return _read_json(text) if _JSON.search(text) else _BombardierReader().read(text)
+
+
+FORMAT = OutputFormat(
+    "bombardier",
+    has_any(_OWN, _JSON),
+    parse,
+    (
+        line_with("Bombarding "),
+        line_with(r"Statistics\s+Avg\s+Stdev\s+Max"),
+        line_with(r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$"),
+        line_with(r'\{\s*"spec":'),
+    ),
+)
+
+
+DIGITS = 5
+RESOLUTION_S = 1e-6
+CLASSES = ("1", "2", "3", "4", "5")
+"""Classes of statuses in the order in which they are printed; the last figure is of requests without an answer."""
+
+_BLOCK = re.compile(
+    r"^--- benchkit counters of bombardier 1\n"
+    r"duration_ns ([0-9]{1,18})\nbytes ([0-9]{1,18})\nstatus ([0-9]{1,18}(?: [0-9]{1,18}){5})\n"
+    r"((?:error [0-9]{1,18} [0-9a-f]*\n)*)((?:share [0-9.]{1,8} [0-9]{1,15}\n)*)((?:[0-9]{1,15} [0-9]{1,15}\n)*)"
+    r"--- end of benchkit counters of bombardier$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class BombardierCounters:
+    """The figures that the template prints; times are microseconds."""
+
+    duration_s: float
+    bytes_read: int
+    statuses: Mapping[str, int]
+    """Answers by the first digit of their status, those that occurred."""
+    unanswered: int
+    errors: Mapping[str, int]
+    shares: Mapping[float, int]
+    """Time that a share of the requests did not exceed."""
+    times: Mapping[int, int]
+    """Requests by their time; empty where the longest is beyond `LONGEST_US`."""
+
+    @property
+    def requests(self) -> int:
+        """All requests, those without an answer included: each has a time."""
+        return sum(self.statuses.values()) + self.unanswered
+
+
+def measure(output: ToolOutput) -> ParsedOutput:
+    """Return what bombardier measured. Raises ParseError where its counters are missing or contradict each other."""
+    counters = read_counters(output.stdout)
+    measured = _measurement(counters, sum(counters.statuses.values()))
+    result = measured.result(duration_s=counters.duration_s, failed=counters.unanswered)
+    if counters.requests and not counters.times:
+        return ParsedOutput(result.model_copy(update={"latency": _latency(counters)}), None)
+    return ParsedOutput(result, measured)
+
+
+def read_counters(text: str) -> BombardierCounters:
+    """Return the counters. Raises ParseError where they are missing, incomplete or contradict each other."""
+    blocks = _BLOCK.findall(text)
+    if len(blocks) != 1:
+        raise ParseError("bombardier did not print all its counters", where="bombardier", hint="did it end by itself?")
+    duration_ns, length, statuses, errors, shares, times = blocks[0]
+    numbers = [int(number) for number in statuses.split()]
+    counters = BombardierCounters(
+        duration_s=int(duration_ns) / 1e9,
+        bytes_read=int(length),
+        statuses={name: number for name, number in zip(CLASSES, numbers, strict=False) if number},
+        unanswered=numbers[-1],
+        errors=dict(_read_errors(errors)),
+        shares={float(share): int(time) for _, share, time in map(str.split, shares.splitlines())},
+        times={int(time): int(number) for time, number in map(str.split, times.splitlines())},
+    )
+    counted_times = sum(counters.times.values())
+    if counters.times and counted_times != counters.requests:
+        raise ParseError(f"{counters.requests} requests, but {counted_times} times", where="bombardier")
+    return counters
+
+
+def _read_errors(lines: str) -> Iterator[tuple[str, int]]:
+    for line in lines.splitlines():
+        _, number, message = line.split(" ")
+        yield bytes.fromhex(message).decode(errors="replace"), int(number)
+
+
+def _measurement(counters: BombardierCounters, answered: int) -> Measurement:
+    import numpy as np  # noqa: PLC0415 - numpy is slow to import
+
+    from benchkit.loadtools.measurement import Counters, Measurement  # noqa: PLC0415 - as above
+    from benchkit.models.histogram import Histogram  # noqa: PLC0415 - as above
+
+    cells = np.array(sorted(counters.times.items()), np.int64).reshape(-1, 2)
+    return Measurement(
+        tool="bombardier",
+        histograms={"raw": Histogram.from_microseconds(*cells.T, digits=DIGITS)} if counters.times else {},
+        counters=Counters(
+            requests=answered,
+            recorded=counters.requests,
+            bytes_total=counters.bytes_read,
+            non_2xx=answered - counters.statuses.get("2", 0),
+            errors=errors_of(counters.errors, max(0, counters.unanswered - sum(counters.errors.values()))),
+        ),
+        resolution_s=RESOLUTION_S,
+        covers="connect+request",
+        complete=True,
+        duration_s=counters.duration_s,
+        notes=tuple(_measured_notes(counters)),
+    )
+
+
+def _latency(counters: BombardierCounters) -> Latency:
+    """Return the latency from percentiles alone, where the template printed no number at each microsecond."""
+    return Latency(
+        max_s=counters.shares[1.0] / 1e6 if 1.0 in counters.shares else None,
+        percentiles={f"{100 * share:.10g}": time / 1e6 for share, time in counters.shares.items() if share < 1},
+        resolution_s=RESOLUTION_S,
+        covers="connect+request",
+        corrected=False,
+    )
+
+
+def _measured_notes(counters: BombardierCounters) -> Iterator[Note]:
+    if counters.requests and not counters.times:
+        message = f"a request took {counters.shares.get(1.0, 0) / 1e6:.3g} s: bombardier printed percentiles alone"
+        yield Note(code="bombardier-percentiles", message=message)
+    if counters.unanswered:
+        message = f"the latencies include {counted(counters.unanswered, 'request')} without an answer"
+        yield Note(code="bombardier-unanswered", message=message)
+    if counters.errors:
+        kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])
+        yield Note(code="bombardier-errors", message=f"errors: {kinds}")
+
+
+PROGRAM = GoProgram(BACKENDS / "bombardier", "github.com/codesenberg/bombardier", "1.2.6", "bombardier")
+
+TEMPLATE_FILE = "bombardier.template"
+LONGEST_US = 1_000_000
+"""Longest time, in microseconds, up to which the template prints the number at each; more would take too long."""
+TEMPLATE = """\
+{{with .Result -}}
+--- benchkit counters of bombardier 1
+duration_ns {{.TimeTaken.Nanoseconds}}
+bytes {{.BytesRead}}
+status {{.Req1XX}} {{.Req2XX}} {{.Req3XX}} {{.Req4XX}} {{.Req5XX}} {{.Others}}
+{{range .Errors}}error {{.Count}} {{printf "%x" .Error}}
+{{end}}
+{{- $times := .Latencies}}
+{{- with .LatenciesStats (FloatsToArray 0.5 0.75 0.9 0.95 0.99 0.999 0.9999 1.0)}}
+{{- range $share, $time := .Percentiles}}share {{printf "%g" $share}} {{$time}}
+{{end}}
+{{- $longest := index .Percentiles 1.0}}
+{{- if le $longest LONGEST_US}}
+{{- range $time := $longest}}{{with $times.Get $time}}{{$time}} {{.}}
+{{end}}{{end}}{{$longest}} {{$times.Get $longest}}
+{{end}}{{end -}}
+--- end of benchkit counters of bombardier
+{{end}}""".replace("LONGEST_US", str(LONGEST_US))
+
+_SENDS_AGAIN = (
+    "bombardier sends a request again, up to four times, if its connection closes without an answer. It prints no count "
+    "of these: its failures are a lower limit."
+)
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
+
+
+def _validate(load: Load) -> Iterable[UnsupportedField]:
+    yield from either_time_or_count(load)
+    yield from reserved_arguments(load, "bombardier", "-o", "--format")
+    if load.duration_s is not None and load.duration_s < 1:
+        yield UnsupportedField("duration_s", f"bombardier runs for a second at least, not {load.duration_s:g} s")
+    if load.rate is not None and load.rate != int(load.rate):
+        yield UnsupportedField("rate", f"bombardier takes whole requests per second, not {load.rate:g}")
+
+
+def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
+    if request.method not in METHODS:
+        yield "method", f"bombardier does not know {request.method}"
+    if request.method == "HEAD" and has_body(request):
+        yield "body", "bombardier sends no body with HEAD: set another method"
+
+
+def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
+    return {**({TEMPLATE_FILE: TEMPLATE.encode()} if load.histogram else {}), **body_files(load, "bombardier")}
+
+
+def _argv(load: Load, target: Target) -> list[str]:
+    (request,) = load.request_mix
+    argv = [PROGRAM.name, f"--connections={load.in_flight}", "--latencies", "--print=result"]
+    argv.append(f"--format=path:{TEMPLATE_FILE}" if load.histogram else "--format=json")
+    argv.append(f"--requests={load.request_count}" if load.duration_s is None else f"--duration={load.duration_s:g}s")
+    if target.protocol == "h2":
+        argv.append("--http2")
+    if target.tls is not None:
+        argv.append("--insecure")
+    if load.rate is not None:
+        argv.append(f"--rate={load.rate:.0f}")
+    if load.timeout_s is not None:
+        argv.append(f"--timeout={load.timeout_s:g}s")
+    if request.method != "GET":
+        argv.append(f"--method={request.method}")
+    headers = [*header_lines(request), *([] if load.keepalive else ["Connection: close"])]
+    argv += [f"--header={line}" for line in headers]
+    if body := body_file(load, "bombardier", request):
+        argv.append(f"--body-file={body}")
+    return [*argv, *load.extra_args, target.origin + request.path]
+
+
+TOOL = Tool(
+    name="bombardier",
+    binary="bombardier",
+    argv=_argv,
+    parse=parse,
+    measure=measure,
+    go_program=PROGRAM,
+    rate=RateSupport(is_open=False, clocks="one"),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(validate=_validate_request),
+    files=_files,
+    validate=_validate,
+    protocols=frozenset({"http1", "https1", "h2"}),
+    tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
+    validate_target=lambda load, target: one_http2_connection(load, target, "bombardier"),
+    load_notes=lambda _load: (_SENDS_AGAIN,),
+    own_s=5.0,
+)

@@ -1,0 +1,380 @@
+"""hey: its command line, and its output.
+
+Its command line, read from its source (requester/requester.go, print.go):
+
+- Requests ÷ connections is rounded down; `-q` is a rate for each connection; redirects are followed by default.
+- At a rate each connection waits for a tick of its own clock, and all clocks start together: requests come in bursts. A
+  tick that finds the connection waiting for an answer is dropped, and the request is never made up for.
+- At most 500 idle connections are kept open (`maxIdleConn`).
+- All workers share one connection of HTTP/2 (`-h2`); where the server does not offer it, hey uses HTTP/1.1.
+- Certificates are never verified (`InsecureSkipVerify`), and no session is resumed.
+- It keeps the times of 1,000,000 answers in a process.
+- `-o` takes any text as a template (Go's text/template) over its report, in all versions from 0.1.0 to 0.1.4; boom, its
+  ancestor, does not. `TEMPLATE` prints every answer's time to the nanosecond, and exact counts.
+
+Its output, read from its source (requester/report.go, print.go):
+
+- It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
+  million. "Average" is then the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
+  request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
+  printed; below the limit it is the sum of statuses and errors.
+- A time runs from before connecting to the end of the body, and is rounded to 0.1 ms.
+- Percentiles that need more requests are printed as "0% in 0.0000 secs". Where every request failed, average is
+  "NaN" and slowest and fastest are 0.0000, which are no measured times.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic_core import from_json
+
+from benchkit.errors import ParseError
+from benchkit.loadtools.reader import Action, Figures, OutputFormat, SectionReader
+from benchkit.loadtools.text import (
+    count_non_2xx,
+    errors_of,
+    excerpt,
+    has_line,
+    latency_by_name,
+    line_with,
+    not_output_of,
+    parse_number,
+    without_times,
+)
+from benchkit.loadtools.tool import (
+    ParsedOutput,
+    RateSupport,
+    RequestRows,
+    RequestSupport,
+    Target,
+    TlsSupport,
+    Tool,
+    ToolOutput,
+    UnsupportedField,
+    body_file,
+    body_files,
+    either_time_or_count,
+    header_lines,
+    one_http2_connection,
+    reserved_arguments,
+    whole_seconds,
+)
+from benchkit.models.base import Frozen
+from benchkit.models.load import Load
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.units import counted
+
+if TYPE_CHECKING:
+    from benchkit.loadtools.measurement import Measurement
+
+
+MAX_RESULTS = 1_000_000
+"""`maxRes` in requester/report.go."""
+ROWS = RequestRows("hey")
+"""The first million answers, printed by the template; failed requests have no row."""
+_SECS = r"secs?\.?"
+
+_is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ")
+"""True for a text with lines of oha, whose output resembles hey's."""
+
+
+class _HeyReader(SectionReader):
+    tool = "hey"
+    figures: ClassVar[Figures] = dict.fromkeys(("slowest", "fastest", "average"), parse_number)
+    heading = re.compile(
+        r"(Summary|Response time histogram|Latency distribution|Details \(.*\)|Detailed Report|HTTP Trace|HttpTrace"
+        r"|Status code distr[iu]bution|Error distribution):"
+    )
+
+    def lines(self) -> Mapping[str, Action | None]:
+        summary = {
+            rf"Total:\s*(?P<duration_s>\S+) {_SECS}": None,
+            rf"Slowest:\s*(?P<slowest>\S+) {_SECS}": None,
+            rf"Fastest:\s*(?P<fastest>\S+) {_SECS}": None,
+            rf"Average:\s*(?P<average>\S+) {_SECS}": None,
+            r"Requests/sec:\s*(?P<rps>\S+)": None,
+            r"Total data:\s*(?P<bytes_total>\S+) bytes\.?": None,
+            r"Total Data (?:Rece?ie?ved|Transferred):\s*(?P<bytes_total>\S+) bytes\.?": None,
+        }
+        return {
+            **{pattern: self.within(self.set_figures, "Summary") for pattern in summary},
+            rf"([0-9]{{1,3}})%{{1,2}}(?: in)?\s+(\S+) {_SECS}": self.within(
+                self.read_percentile, "Latency distribution"
+            ),
+            r"\[([0-9]{1,3})\]\s+(\S+) responses": self.within(self.add_status, "Status code distribution"),
+            r"\[([0-9]{1,18})\]\s+(\S.*)": self.within(self.add_message, "Error distribution"),
+        }
+
+    def has_figures(self) -> bool:
+        return bool(
+            self.tokens.keys() & {"duration_s", "average"} or self.percentiles or self.statuses or self.messages
+        )
+
+    def read_percentile(self, match: re.Match[str]) -> None:
+        time = parse_number(match[2])
+        if match[1] != "0" or time != 0:  # printed for percentiles that need more requests
+            self.add(self.percentiles, match[1], time, match[0])
+
+    def result(self) -> LoadResult:
+        is_counted, is_capped = self._is_counted(), self._is_capped()
+        # Before 2016 a run without an answer printed its errors alone.
+        is_known = is_counted or is_capped or (self.duration_s is None and "Error distribution" in self.sections)
+        has_times = None not in (self.average, self.slowest, self.fastest) or not self.statuses
+        return self.load_result(
+            requests=self.counted if is_counted else None,
+            latency=self._latency(is_capped=is_capped),
+            errors=errors_of(self.messages) if is_known and not self.unread else Errors(),
+            status=self.statuses,
+            non_2xx=count_non_2xx(self.statuses) if is_counted else None,
+            failed=self.messages.total() if is_known else None,
+            complete=has_times and not self.unread and (is_counted or is_capped),
+            notes=self._notes(is_capped=is_capped),
+        )
+
+    def _by_rate(self) -> tuple[float, float] | None:
+        """Return (rate x time, its largest rounding error); None where one of them is missing."""
+        if self.rps is None or self.duration_s is None:
+            return None
+        return self.rps * self.duration_s, 5e-5 * (self.rps + self.duration_s) + 1e-3
+
+    def _is_counted(self) -> bool:
+        """Return whether statuses and errors account for every request: in truncated text they do not."""
+        expected = self._by_rate()
+        if "Status code distribution" not in self.sections or expected is None:
+            return False
+        answered = sum(self.statuses.values())
+        totals = (self.counted, answered if self.messages else math.nan)  # early versions rated answers alone
+        return any(abs(total - expected[0]) <= expected[1] for total in totals)
+
+    def _is_capped(self) -> bool:
+        """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
+        expected = self._by_rate()
+        is_more = expected is None or expected[0] - self.counted > expected[1]
+        return sum(self.statuses.values()) == MAX_RESULTS and is_more
+
+    def _is_unmeasured(self) -> bool:
+        """Return whether no request was answered: the average is then "NaN" and the extremes are zero."""
+        return self.average is None and 0 in (self.slowest, self.fastest)
+
+    def _latency(self, *, is_capped: bool) -> Latency:
+        times = {"min": self.fastest, "mean": None if is_capped else self.average, "max": self.slowest}
+        latency = latency_by_name(times | self.percentiles, "connect+request", step_s=1e-4)
+        return without_times(latency) if self._is_unmeasured() else latency
+
+    def _notes(self, *, is_capped: bool) -> Iterator[Note]:
+        if is_capped:
+            message = (
+                f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts "
+                "are of the first million; the average it prints is wrong and is not stated"
+            )
+            yield Note(code="hey-cap", message=message)
+        if self._is_unmeasured():
+            message = "no request was answered: hey's times of 0.0000 secs are not measured"
+            yield Note(code="no-samples", message=message)
+        if self.average is not None and self.average < 1e-3:  # noqa: PLR2004 - a step of 0.1 ms is more than a tenth
+            yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
+
+
+def parse(text: str) -> LoadResult:
+    """Return the result that hey or boom printed. Raises ParseError for other text, and for several runs."""
+    if _is_of_oha(text):
+        raise not_output_of("hey", text.split("\n"))
+    return _HeyReader().read(text)
+
+
+_has_own = has_line(
+    r"(?:req write|resp wait|resp read):[ \t]",
+    r"(?:Total data|Total Data (?:Rece?ie?ved|Transferred)|Size/request|Response Size per [Rr]equest):[ \t]+[0-9]+ bytes",
+    r"\[[0-9]+\][ \t]+(?:Get|Head|Post|Put|Patch|Delete) \"?https?://",
+)
+_begins = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t]*Total:[ \t]")
+FORMAT = OutputFormat(
+    "hey",
+    lambda text: _has_own(text) or (_begins(text) and not _is_of_oha(text)),
+    parse,
+    (line_with("Summary:"),),
+)
+
+
+_BLOCK = re.compile(
+    r"^--- benchkit counters of hey 1\n"
+    r"requests ([0-9]{1,18})\nduration_ns ([0-9]{1,18})\nbytes ([0-9]{1,18})\ntime_s ([0-9]{1,18}\.[0-9]{9})\n"
+    r"errors ([0-9a-f]*)\n--- end of benchkit counters of hey$",
+    re.MULTILINE,
+)
+
+
+class HeyCounters(Frozen):
+    """Counters that the template prints after the rows."""
+
+    requests: int
+    """All requests, failed ones too."""
+    duration_s: float
+    bytes_total: int
+    """Total length of the bodies whose length was declared."""
+    time_s: float
+    """Sum of the times of all answers."""
+    errors: Mapping[str, int]
+    """Failed requests by message."""
+
+    @property
+    def failed(self) -> int:
+        """Number of requests without an answer."""
+        return sum(self.errors.values())
+
+
+def measure(output: ToolOutput) -> ParsedOutput:
+    """Return what hey measured, from the reducer's file and the counters. Raises ParseError."""
+    from benchkit.loadtools import reducer_output  # noqa: PLC0415 - numpy is slow to import
+
+    rows = reducer_output.read_file(output.reduction, "hey")
+    counters, of_rows = read_counters(output.stdout), reducer_output.measurement(rows, ROWS)
+    answers = counters.requests - counters.failed
+    if rows.rows != min(answers, MAX_RESULTS):
+        raise ParseError(f"{rows.rows} rows of hey, but {answers} answers in its counters", where="hey")
+    capped = answers > rows.rows
+    exact = of_rows.counters.model_copy(
+        update={
+            "requests": counters.requests,
+            "bytes_total": counters.bytes_total,
+            "errors": errors_of(counters.errors),
+            "non_2xx": None if capped else of_rows.counters.non_2xx,
+        }
+    )
+    measurement = replace(
+        of_rows,
+        counters=exact,
+        complete=of_rows.complete and not capped,
+        duration_s=counters.duration_s,
+        notes=tuple(_notes(of_rows, counters, capped=capped)),
+    )
+    result = measurement.result(duration_s=counters.duration_s, failed=counters.failed)
+    latency = result.latency
+    if capped:  # the mean of all answers is known; the histogram has the first million
+        latency = latency.model_copy(update={"mean_s": counters.time_s / answers})
+    result = result.model_copy(update={"latency": latency, "complete": of_rows.complete})
+    return ParsedOutput(result, measurement)
+
+
+def read_counters(text: str) -> HeyCounters:
+    """Return the counters after the rows. Raises ParseError where they are missing or incomplete."""
+    blocks = _BLOCK.findall(text)
+    if len(blocks) != 1:
+        raise ParseError(
+            "hey did not print all its counters",
+            where="hey",
+            hint="did it end by itself, and is it version 0.1.0 or newer?",
+        )
+    requests, duration_ns, length, time_s, errors = blocks[0]
+    return HeyCounters(
+        requests=int(requests),
+        duration_s=int(duration_ns) / 1e9,
+        bytes_total=int(length),
+        time_s=float(time_s),
+        errors=_read_errors(errors),
+    )
+
+
+def _read_errors(encoded: str) -> dict[str, int]:
+    """Return the number of times of each error, by message, from JSON in hex."""
+    try:
+        counts = from_json(bytes.fromhex(encoded))
+    except ValueError:
+        counts = None
+    if not isinstance(counts, dict) or not all(type(n) is int and n > 0 for n in counts.values()):
+        raise ParseError("the errors that hey counted cannot be read", where="hey", why=excerpt(encoded))
+    return counts
+
+
+def _notes(of_rows: Measurement, counters: HeyCounters, *, capped: bool) -> Iterator[Note]:
+    yield from of_rows.notes
+    if capped:
+        yield Note(
+            code="hey-cap",
+            message=f"hey keeps the times of {MAX_RESULTS:,} answers in a process: use more processes. Percentiles, extremes "
+            "and statuses are of the first million; counts, rate and mean are of all",
+        )
+    if counters.errors:
+        kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])
+        yield Note(code="hey-errors", message=f"{counted(counters.failed, 'request')} failed: {kinds}")
+
+
+TEMPLATE = """\
+benchkit rows of hey: time_s,status,offset_s
+{{range $i, $time := .Lats}}{{printf "%.9f,%d,%.6f" $time (index $.StatusCodes $i) (index $.Offsets $i)}}
+{{end}}--- benchkit counters of hey 1
+requests {{.NumRes}}
+duration_ns {{.Total.Nanoseconds}}
+bytes {{.SizeTotal}}
+time_s {{printf "%.9f" .AvgTotal}}
+errors {{printf "%x" (jsonify .ErrorDist)}}
+--- end of benchkit counters of hey
+"""
+"""Output template. hey passes the text to fmt.Fprintf as a format, so error messages, which may have a `%`, are in
+hex."""
+
+
+def _validate(load: Load) -> Iterable[UnsupportedField]:
+    yield from either_time_or_count(load)
+    yield from whole_seconds(load.timeout_s, "timeout_s", "hey")
+    yield from reserved_arguments(load, "hey", "-o")
+    if load.request_count is None:
+        return
+    if load.request_count % load.in_flight:
+        sender = "stream" if load.streams > 1 else "connection"
+        yield UnsupportedField(
+            "request_count",
+            f"hey gives every {sender} the same number: not divisible by {load.in_flight} {sender}s",
+        )
+    if load.request_count > MAX_RESULTS:
+        yield UnsupportedField(
+            "request_count", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
+        )
+
+
+def _argv(load: Load, target: Target) -> list[str]:
+    (request,) = load.request_mix
+    argv = ["hey", "-c", str(load.in_flight), "-disable-redirects"]
+    if target.protocol == "h2":
+        argv.append("-h2")
+    argv += ["-n", str(load.request_count)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
+    if load.histogram:
+        argv += ["-o", TEMPLATE]
+    if not load.keepalive:
+        argv.append("-disable-keepalive")
+    if request.method != "GET":
+        argv += ["-m", request.method]
+    if load.rate is not None:
+        argv += ["-q", f"{load.rate / load.in_flight:.6g}"]
+    if load.timeout_s is not None:
+        argv += ["-t", f"{load.timeout_s:.0f}"]
+    for line in header_lines(request):
+        argv += ["-H", line]
+    if body := body_file(load, "hey", request):
+        argv += ["-D", body]
+    if target.server_name is not None:
+        argv += ["-host", target.server_name]  # of the header and of the handshake
+    return [*argv, *load.extra_args, target.origin + request.path]
+
+
+TOOL = Tool(
+    name="hey",
+    binary="hey",
+    argv=_argv,
+    parse=parse,
+    rows=ROWS,
+    measure=measure,
+    rate=RateSupport(is_open=False, clocks="per stream"),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    requests=RequestSupport(own_headers=("host", "user-agent")),
+    files=lambda load, _target: body_files(load, "hey"),
+    validate=_validate,
+    protocols=frozenset({"http1", "https1", "h2"}),
+    tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
+    validate_target=lambda load, target: one_http2_connection(load, target, "hey"),
+)

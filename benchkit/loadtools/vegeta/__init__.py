@@ -1,1 +1,0 @@
-"""vegeta: its command line and its output."""

@@ -1,1 +1,0 @@
-"""wrk: its command line and its output."""
