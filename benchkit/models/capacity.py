@@ -82,19 +82,12 @@ class CapacityProbe(Frozen):
 class CapacityEstimate(Frozen):
     """The result of a search, with a 95 % interval."""
 
-    rps: float = Field(
-        description="median of the likely capacities; without `high`, the highest rate of a probe that held the "
-        "objective"
-    )
+    rps: float = Field(description="median of the likely capacities; without `high`, the highest rate that held")
     low: float | None = Field(description="None: no probe held the objective, and none failed by the server")
-    high: float | None = Field(
-        description="None: no probe failed by the server, so that the capacity is at least `low`"
-    )
+    high: float | None = Field(description="None: no probe failed by the server: the capacity is at least `low`")
     reason: str = Field(description="clause that says why the search ended")
     ceiling_rps: float = Field(description="rate at full speed, in a closed loop")
-    violations: int = Field(
-        default=0, description="probes that missed the objective at a lower rate than another one that held it"
-    )
+    violations: int = Field(default=0, description="probes that missed the objective below a rate that held it")
     probes: tuple[CapacityProbe, ...] = ()
 
     @property

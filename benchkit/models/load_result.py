@@ -44,7 +44,7 @@ class Latency(Frozen):
     stdev_s: float | None = None
     max_s: float | None = None
     percentiles: Mapping[str, float] = Field(
-        default_factory=dict, description='seconds by percentile; keys as written: "50", "99.9"'
+        default_factory=dict, description='seconds by percentile as written: "99.9"'
     )
     resolution_s: float | None = Field(default=None, description="step in which the tool states times")
     covers: Covers | None = Field(default=None, description="part of a request that a time covers")
@@ -87,40 +87,29 @@ class LoadResult(Frozen):
     connections: Annotated[int | None, Merge.TOGETHER] = None
     threads: Annotated[int | None, Merge.TOGETHER] = None
     users: Annotated[int | None, Merge.TOGETHER] = Field(
-        default=None, description="virtual users, which may wait between requests and are no connections"
+        default=None, description="virtual users, which may pause between requests"
     )
     bytes_total: Annotated[float | None, Merge.SUM] = None
     bytes_per_s: Annotated[float | None, Merge.RATE] = None
     latency: Latency = Latency()
-    connect_mean_s: Annotated[float | None, Merge.MEAN] = Field(
-        default=None, description="mean time to open a connection"
-    )
+    connect_mean_s: Annotated[float | None, Merge.MEAN] = Field(default=None, description="mean time to connect")
     first_byte_mean_s: Annotated[float | None, Merge.MEAN] = Field(
-        default=None, description="mean time to the first byte of an answer; its start depends on the tool"
+        default=None, description="mean time to the first byte of an answer"
     )
     errors: Annotated[Errors, Merge.SUM] = Errors()
     status: Annotated[Mapping[str, int], Merge.SUM] = Field(
-        default_factory=dict, description='responses by status code: {"200": 12}'
+        default_factory=dict, description="responses by status code"
     )
     non_2xx: Annotated[int | None, Merge.SUM] = None
-    failed: Annotated[int | None, Merge.SUM] = Field(
-        default=None, description="failed requests as the tool counts them"
-    )
+    failed: Annotated[int | None, Merge.SUM] = Field(default=None, description="as the tool counts them")
     failed_length: Annotated[int | None, Merge.SUM] = Field(
-        default=None, description="requests among `failed` whose answers only differ in their length"
+        default=None, description="of `failed`, those that only differ in length"
     )
-    aborted: Annotated[int | None, Merge.SUM] = Field(
-        default=None,
-        description="requests in flight that the end of the run aborted: neither in `requests` nor in `failed`",
-    )
-    dropped: Annotated[int | None, Merge.SUM] = Field(
-        default=None, description="requests or iterations of an open model that were due and never sent"
-    )
+    aborted: Annotated[int | None, Merge.SUM] = Field(default=None, description="in flight when the run ended")
+    dropped: Annotated[int | None, Merge.SUM] = Field(default=None, description="due in an open model and never sent")
     availability: float | None = Field(default=None, ge=0, le=1)
     complete: Annotated[bool, Merge.EVERY] = Field(
-        default=True, description="false if the run did not finish, or a part of its output is missing"
+        default=True, description="false: the run did not finish, or output is missing"
     )
-    negotiated: Annotated[Negotiated | None, Merge.COMMON] = Field(
-        default=None, description="protocol and cipher of its connections; None where the tool does not state them"
-    )
+    negotiated: Annotated[Negotiated | None, Merge.COMMON] = Field(default=None, description="protocol and cipher")
     notes: tuple[Note, ...] = ()

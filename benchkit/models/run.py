@@ -83,9 +83,7 @@ class CellRecord(Stored):
     builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
     files: Mapping[str, str] = Field(default_factory=dict, description="SHA-256 of the controller's files that it uses")
     same_as: str | None = Field(default=None, description="earlier cell that is equal in every byte built and all else")
-    external: Mapping[str, str] = Field(
-        default_factory=dict, description="URLs of services that others deploy, by name"
-    )
+    external: Mapping[str, str] = Field(default_factory=dict, description="URLs of its services that others deploy")
     deployed: tuple[str, ...] = Field(default=(), description="external ones that the scenario's command deploys")
     watched: tuple[str, ...] = Field(default=(), description="external ones whose processes the run watches")
     sysctls: Mapping[str, Mapping[str, str]] = Field(

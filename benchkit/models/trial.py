@@ -56,9 +56,7 @@ class GeneratorRecord(Stored):
     late_s: float = Field(default=0.0, description="delay of its start after the planned instant")
     cpu_s: float = Field(description="CPU time of its process")
     cpus: tuple[int, ...] = Field(default=(), description="CPUs that it may run on (affinity); empty: not recorded")
-    threads: int | None = Field(
-        default=None, description="maximum number of threads that generate load; None: the tool does not limit them"
-    )
+    threads: int | None = Field(default=None, description="threads that generate load; None: the tool sets no limit")
     result: LoadResult | None = Field(default=None, description="its own result; None: its output could not be parsed")
 
     @property
@@ -84,9 +82,7 @@ class ProbeRecord(Stored):
     """The response to one probed request: what the server sends for it."""
 
     status: int
-    header_bytes: int = Field(
-        description="from the status line to the blank line; of HTTP/2 as it would be in HTTP/1.1"
-    )
+    header_bytes: int = Field(description="up to the blank line; of HTTP/2 as it would be in HTTP/1.1")
     headers: ResponseHeaders = Field(description="in their order; values of secret ones are not stored")
     body_bytes: int
     body_sha256: str
@@ -105,7 +101,7 @@ class ProbeRound(Stored):
 
     moment: ProbeMoment
     responses: tuple[ProbeRecord, ...] = Field(
-        default=(), description="in the order of `request_mix`; empty: some failed"
+        default=(), description="in the order of `request_mix`; empty: incomplete"
     )
     faults: tuple[str, ...] = Field(default=(), description="what differs from the expected responses, as clauses")
     failure: str | None = Field(default=None, description="reason why not all came")
@@ -122,9 +118,7 @@ class WatchRecord(Stored):
     clock_uncertainty_s: float = Field(description="maximum error of `window_ns`")
     cpu_quota: float | None = Field(default=None, description="CPU quota of the host by control groups, in CPUs")
     unseen: tuple[str, ...] = Field(default=(), description="metrics that could not be sampled, with the reason")
-    machine: str | None = Field(
-        default=None, description="boot id of its machine, which hosts of a lab share; None: not recorded"
-    )
+    machine: str | None = Field(default=None, description="boot id of its machine, which hosts of a lab share")
 
     @property
     def window_s(self) -> float:
@@ -201,9 +195,7 @@ class TrialRecord(Stored):
     clock_uncertainty_s: float = Field(default=0, description="largest error of it, between hosts")
     probe: ProbeRecord | None = Field(default=None, description="response to the first request of the load")
     other_probes: tuple[ProbeRecord, ...] = Field(default=(), description="responses to the others, in their order")
-    probe_rounds: tuple[ProbeRound, ...] = Field(
-        default=(), description="further probes: before, during, after the load"
-    )
+    probe_rounds: tuple[ProbeRound, ...] = Field(default=(), description="further probes, before, during and after")
     watched: tuple[WatchRecord, ...] = Field(default=(), description="hosts with telemetry; empty: telemetry was off")
     profiles: tuple[ProfileRecord, ...] = Field(default=(), description="profiles of services, in a profile trial")
     traces: tuple[TraceRecord, ...] = Field(default=(), description="traces of services, in a trace trial")

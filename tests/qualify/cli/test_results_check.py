@@ -41,16 +41,6 @@ def test_damage_is_named_and_reparse_builds_the_tables(cli: Cli, tmp_path: Path)
     assert cli("results", "trials", "r1", *options).code == 0
 
 
-def test_calibrations_are_listed_with_all_alone(cli: Cli, tmp_path: Path) -> None:
-    for run_id, scenario in (("r1", "versus-calibration"), ("r2", "versus")):
-        stored(Store(tmp_path), run_id, scenario, [{"stack": "go"}])
-    listed = cli("results", "list", "--store", str(tmp_path), "--json")
-    assert [run["run_id"] for run in listed.document()] == ["r2"]
-    assert "1 calibration not listed: --all" in cli("results", "list", "--store", str(tmp_path)).err
-    every = cli("results", "list", "--all", "--store", str(tmp_path), "--json")
-    assert {run["run_id"] for run in every.document()} == {"r1", "r2"}
-
-
 @pytest.mark.parametrize("command", [("report", "r1"), ("results", "export", "r1")])
 def test_an_output_creates_no_folder_above_its_own(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
     stored(Store(tmp_path / "store"), "r1", "small", [{"stack": "go"}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import subprocess
@@ -17,7 +16,6 @@ import benchkit
 from benchkit.cli.results import app as results_app
 from benchkit.models.run import CellRecord
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import Journal, OtherEvent, read_journal
 from benchkit.store.row_builders import factor_rows
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -49,22 +47,6 @@ def fill(folder: Path, free_bytes: int) -> Path:
         room = os.statvfs(folder)
         file.write(bytes(max(0, room.f_bavail * room.f_frsize - free_bytes)))
     return path
-
-
-def test_a_journal_on_a_full_disk_has_complete_lines_and_can_be_continued(small_disk: Path) -> None:
-    path = small_disk / "journal"
-    with Journal(path) as journal:
-        journal.append(OtherEvent(event="first"))
-        filler = fill(small_disk, 4096)
-        with pytest.raises(OSError, match="No space left") as caught:  # noqa: PT012 - it is the disk that ends it
-            while True:
-                journal.record("clocks-set", text="x" * 1000)
-        assert caught.value.errno == errno.ENOSPC
-        assert {event.event for event in read_journal(path)} == {"first", "clocks-set"}
-        assert path.read_bytes().endswith(b"\n")
-        filler.unlink()
-        journal.append(OtherEvent(event="again"))
-    assert [event.event for event in read_journal(path)][-1] == "again"
 
 
 def test_on_a_full_disk_no_file_is_incomplete(small_disk: Path) -> None:

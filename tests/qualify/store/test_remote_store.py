@@ -216,14 +216,6 @@ def test_damaged_files_are_neither_pushed_nor_pulled_nor_read(s3: S3, url: str, 
         open_store(url).run("r1").raw_file("r1.t1", "wrk.txt")
 
 
-def test_links_are_not_published(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "key.txt").write_text("private")
-    (store.run("r1").raw("r1.t0") / "secret.txt").symlink_to(tmp_path / "key.txt")
-    write_checksums(store, store.run("r1"))
-    push(store, store.run("r1"), RemoteStore(f"file://{tmp_path}/shared"))
-    assert not list((tmp_path / "shared").rglob("secret.txt"))
-
-
 @pytest.mark.parametrize(
     "place",
     [

@@ -99,16 +99,6 @@ def test_counters_only_grow_and_all_metrics_are_known(ran: tuple[Store, dict[str
             assert each["value"].is_monotonic_increasing, key
 
 
-def test_processes_of_services_are_recorded_before_and_after_the_window(
-    ran: tuple[Store, dict[str, TrialRecord]],
-) -> None:
-    for service in ran[1]["nginx-go"].services:
-        assert service.pids_before == service.pids_after
-        assert service.pid in [pid for pid, _ in service.pids_before]
-        assert len(service.pids_before) == (1 if service.name == "app" else 1 + (service.parallelism or 0))
-        assert service.cpus
-
-
 def test_a_scenario_can_turn_telemetry_off(ran: tuple[Store, dict[str, TrialRecord]]) -> None:
     store, records = ran
     assert records["unwatched"].watched == ()

@@ -8,9 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.models.claims import Claim, Published, published_of
+from benchkit.models.claims import Claim, published_of
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import SCALES, read_experiment, scales_of
 from tests.support.builders import read_scenario, stacks
 
 RATIO = {"of": {"stack": "nginx"}, "to": {"stack": "go"}}
@@ -57,9 +56,6 @@ def test_what_is_no_claim_is_refused(fields: dict[str, object]) -> None:
         claim(**fields)
 
 
-STUDIES = ("nginx-vs-go", "static-files", "reuseport", "nethttp-vs-fasthttp", "node-vs-go", "scheduler-overhead")
-
-
 def read(folder: Path, **published: object) -> Experiment:
     return read_scenario(
         folder,
@@ -98,19 +94,3 @@ def test_figures_that_no_run_can_measure_are_refused(
     with pytest.raises(InputError) as caught:
         read(tmp_path, **published)
     assert f"small.yaml:9: published.0.{message}" in str(caught.value)
-
-
-def test_an_entry_needs_a_cell_and_a_figure() -> None:
-    for data in ({"cell": {"procs": 1}}, {"cell": {}, "figures": {"rps": 1}}):
-        with pytest.raises(ValidationError):
-            Published.model_validate(data)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_study_has_a_control_cell(name: str) -> None:
-    """Smoke runs, which last seconds, need none."""
-    for scale in SCALES:
-        assert scale in scales_of(name)
-        experiment = read_experiment(name, scale)
-        controlled = [cell for cell in experiment.cells if experiment.scenario.has_control(cell.levels)]
-        assert len(controlled) == (scale != "smoke")

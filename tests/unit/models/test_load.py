@@ -37,15 +37,3 @@ def test_each_second_has_its_share_of_the_target_rate(form: str, expected: list[
     load = Load(tool="vegeta", connections=1, duration_s=6, rate=RATE, shape=shape)
     assert load.stages == stages
     assert load.mean_rate == sum(expected) / 6
-
-
-def test_a_shape_may_begin_and_end_with_the_window() -> None:
-    (stage,) = Shape(form="step", start_s=0, length_s=2).stages(RATE, 2)
-    assert stage.text == "2000x1000000ns"
-    assert Load(tool="vegeta", connections=1, duration_s=2, rate=RATE).mean_rate == RATE
-
-
-def test_pieces_without_a_request_are_left_out() -> None:
-    stages = Shape(form="ramp", base=0.1, start_s=1, length_s=2).stages(1.0, 10)
-    assert 1 <= sum(stage.requests for stage in stages) <= 3
-    assert all(stage.interval_ns > 0 for stage in stages)

@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchkit.models.load import Load
-from benchkit.models.protocol import TlsOptions
-from benchkit.models.request import NOT_STORED, SecretValue, is_secret, without_secrets
+from benchkit.models.request import NOT_STORED, is_secret, without_secrets
 from benchkit.models.trial import ProbeRecord
 
 VALUE = "Bearer 7d41-very-secret"
@@ -51,12 +50,6 @@ def test_an_impossible_value_is_refused_without_quoting_it(value: object) -> Non
     assert not value or repr(value) not in detail["msg"]
 
 
-@pytest.mark.parametrize("source", [{}, {"env": "A", "file": "b"}, {"env": "not a name"}, {"file": ""}])
-def test_a_secret_value_has_one_source(source: dict[str, str]) -> None:
-    with pytest.raises(ValidationError):
-        SecretValue.model_validate(source)
-
-
 def test_values_of_secret_headers_of_responses_are_not_stored() -> None:
     probe = ProbeRecord(
         status=200,
@@ -79,8 +72,3 @@ def test_scenario_without_secrets_names_their_sources() -> None:
         "load": {"headers": shown, "requests": [{"headers": shown}]},
         "tools": {"wrk": {"headers": shown}},
     }
-
-
-def test_options_of_a_stored_trial_with_a_certificate_of_the_user_are_read_back() -> None:
-    options = TlsOptions(certificate="server.pem")
-    assert TlsOptions.model_validate_json(options.model_dump_json()) == options

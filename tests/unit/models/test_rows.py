@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from benchkit import units
-from benchkit.models.metrics import FAILURES, LATENCIES, METRICS, P50, P99, PERCENTILES, metric_named, percentile_column
+from benchkit.models.metrics import FAILURES, LATENCIES, METRICS, P99, PERCENTILES, metric_named
 from benchkit.models.rows import (
     TABLES,
     Row,
@@ -88,16 +88,6 @@ def test_a_row_is_read_as_it_was_written(row: Row) -> None:
     assert rows_from_arrow(type(row), arrow_table(row.TABLE, [row, row])) == [row, row]
 
 
-def test_a_row_without_a_column_in_its_annotation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Undescribed(TrialRow):
-        pass
-
-    Undescribed.__annotations__ = {"cell_id": str}
-    monkeypatch.setattr("benchkit.models.rows.TABLES", {"undescribed": Undescribed})
-    with pytest.raises(TypeError, match=r"Undescribed\.cell_id needs one Column"):
-        columns_of("undescribed")
-
-
 def test_metrics_are_the_described_numbers_of_a_trial() -> None:
     assert METRICS["rps"].title == "RPS"
     assert METRICS[P99].title == "p99 latency"
@@ -114,16 +104,3 @@ def test_metrics_are_the_described_numbers_of_a_trial() -> None:
     assert {"errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"} == FAILURES
     assert ("latency_mean_s", *PERCENTILES, "latency_max_s") == LATENCIES
     assert metric_named("mine").better is None
-
-
-def test_percentiles_derive_from_their_rank() -> None:
-    assert {name: (metric.label, metric.share) for name, metric in PERCENTILES.items()} == {
-        "latency_p50_s": ("p50", 0.5),
-        "latency_p90_s": ("p90", 0.9),
-        "latency_p99_s": ("p99", 0.99),
-        "latency_p999_s": ("p99.9", 0.999),
-        "latency_p9999_s": ("p99.99", 0.9999),
-    }
-    assert (P50, percentile_column(99.9)) == ("latency_p50_s", "latency_p999_s")
-    with pytest.raises(KeyError, match="no p42"):
-        percentile_column(42)

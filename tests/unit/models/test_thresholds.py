@@ -15,11 +15,6 @@ def test_a_scenario_overrides_some_thresholds() -> None:
     assert thresholds.generator_cpu == 0.9
 
 
-def test_settings_override_thresholds_of_the_scenario(tmp_path: Path) -> None:
-    found = read_scenario(tmp_path, settings=["thresholds.server_cpu=0.5"], thresholds={"server_cpu": 0.3})
-    assert found.scenario.thresholds.server_cpu == 0.5
-
-
 @pytest.mark.parametrize(
     ("thresholds", "field"),
     [({"server_cpu": 1.5}, "thresholds.server_cpu"), ({"no_such": 1}, "thresholds.no_such")],

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
 
-from benchkit.errors import ParseError
 from benchkit.loadtools.measurement import Measurement
 from benchkit.loadtools.reducer_output import CLASS_DIGITS, ReducerOutput, measurement
 from benchkit.loadtools.tools.openloop import ROWS
@@ -76,22 +75,3 @@ def test_classes_of_all_generators_are_one_row_each() -> None:
     assert shop.latency_mean_s == pytest.approx((99 * 300 + 900 + 100 * 500) / 200 * 1e-6)
     assert (other.requests, other.errors, other.latency_p50_s, other.other_sizes) == (0, 3, None, None)
     assert (never.weight, never.requests, never.errors) == (0.2, 0, 0)
-
-
-def test_few_requests_have_no_p99() -> None:
-    (row, *_) = class_rows(RECORD, measured(page(300, 400, status={"200": 2})))
-    assert row.latency_p50_s == pytest.approx(300e-6, rel=1e-3)
-    assert row.latency_p99_s is None
-
-
-def test_a_load_without_classes_has_no_rows() -> None:
-    assert class_rows(RECORD, None) == ()
-    assert class_rows(RECORD, measured()) == ()
-
-
-@pytest.mark.parametrize(
-    "classes", [page(300, status={"200": 2}), page(300, status={"200": 1}, latency=times(300, digits=4))]
-)
-def test_a_histogram_of_other_counts_or_digits_is_refused(classes: dict[str, Any]) -> None:
-    with pytest.raises(ParseError):
-        measured(classes)

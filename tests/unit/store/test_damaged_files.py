@@ -13,7 +13,6 @@ import benchkit
 from benchkit.errors import InputError
 from benchkit.run.judge import rebuild_tables
 from benchkit.store.durable_files import compress, decompress
-from benchkit.store.journal import read_journal
 from benchkit.store.store import Store
 from tests.unit.store.test_store import stored
 
@@ -96,14 +95,6 @@ def test_a_manifest_with_another_run_id_is_refused(store: Store, name: str) -> N
         store.run("r1").manifest()
 
 
-def test_a_folder_with_a_pattern_as_name_is_no_run(store: Store) -> None:
-    store.run("r1").path.rename(store.path / "runs" / "[a-z]*")
-    with pytest.raises(InputError, match="is no run id"):
-        store.run("[a-z]*")
-    assert [run.run_id for run in store.runs()] == ["r2"]
-    assert [*store.survey()[1]] == ["[a-z]*"]
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -118,23 +109,6 @@ def test_names_in_a_record_are_those_that_benchkit_gives(store: Store, old: str,
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(InputError, match=r"r1\.b01\.p01/trial\.json: a file of the run is damaged"):
         store.run("r1").record("r1.b01.p01")
-
-
-@pytest.mark.parametrize(
-    "line", ['{"event": "trial-ended"}', '{"event": "trial-ended", "trial_id": "../../x"}', "[]", "{"]
-)
-def test_a_damaged_line_of_the_journal_is_named(store: Store, line: str) -> None:
-    path = store.run("r1").path / "journal.jsonl"
-    path.write_text(f"{path.read_text()}{line}\n")
-    with pytest.raises(InputError, match=r"journal\.jsonl:4: the journal is damaged"):
-        list(read_journal(path))
-
-
-def test_a_partition_with_a_name_that_benchkit_gives_to_none_is_named(store: Store) -> None:
-    folder = store.table("trials") / "scenario=small"
-    (folder / "run_id=r1").rename(folder / "run_id=1 2")
-    with pytest.raises(InputError, match="run_id=1 2"):
-        benchkit.load("trials", store=store.path)
 
 
 @pytest.mark.parametrize("run_id", ["r2099", "../../x", "", "r"])

@@ -16,7 +16,7 @@ from benchkit.store.durable_files import make_folders
 from benchkit.store.journal import Journal, OtherEvent, read_journal
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
-from tests.unit.store.test_store import manifest, stored
+from tests.unit.store.test_store import stored
 
 if TYPE_CHECKING:
     from benchkit.store.run_folder import RunFolder
@@ -98,16 +98,6 @@ def test_an_unreadable_manifest_does_not_hide_other_runs(tmp_path: Path) -> None
     assert store.run("latest").run_id == "r2"
     store.remove(store.run("r3"))
     assert set(benchkit.load("trials", store=tmp_path)["run_id"]) == {"r1", "r2"}
-
-
-def test_a_reader_of_the_lock_writes_nothing(tmp_path: Path) -> None:
-    run = Store(tmp_path).create(manifest("r1"))
-    before = sorted(tmp_path.rglob("*"))
-    assert not run.is_locked()
-    assert sorted(tmp_path.rglob("*")) == before
-    with run.locked():
-        assert run.is_locked()
-    assert not run.is_locked()
 
 
 def test_no_new_folder_is_writable_by_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

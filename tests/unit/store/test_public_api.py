@@ -86,10 +86,6 @@ def test_trials_valid_for_a_metric_are_those_that_ratios_use(store: Path) -> Non
     assert len(loaded(store, run="r1")) == 7
 
 
-def test_rows_of_other_tables_are_those_of_the_valid_trials(store: Path) -> None:
-    assert loaded(store, "latency", run="r1", valid_for="rps") == ["r1.b1", "r1.b6", "r1.b7"]
-
-
 @pytest.mark.parametrize(
     ("selection", "runs"),
     [

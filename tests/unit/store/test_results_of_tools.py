@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from benchkit.cli.results import app
-from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow, TrialRow
 from benchkit.store.row_builders import factor_rows
 from benchkit.store.store import Store
@@ -77,9 +76,3 @@ def test_agreement_as_text_and_as_json(store: Path) -> None:
     assert [each["tool"] for each in rps["tools"]] == ["wrk", "ab", "hey"]
     assert rps["text"] in text
     assert latency["metric"] == "latency_mean_s"
-
-
-def test_a_run_of_one_tool_has_nothing_to_compare(store: Path) -> None:
-    RunTables(Store(store), "tools", "r1").replace("trials", [_row("wrk", block) for block in range(1, 5)])
-    with pytest.raises(InputError, match=r"no two cells differ in their load tool only"):
-        _output("agreement", "r1", "--store", store)

@@ -7,23 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.store.run_log import ROOT, log_step, run_log
+from benchkit.store.run_log import log_step, run_log
 
 logger = logging.getLogger("benchkit.tests.run_log")
-
-
-def test_a_log_has_every_level_and_is_appended_to(tmp_path: Path) -> None:
-    path, level = tmp_path / "run.log", ROOT.level
-    with run_log(path):
-        logger.debug("first")
-    logger.warning("between two runs")
-    with run_log(path):
-        logger.info("second")
-    lines = path.read_text().splitlines()
-    assert [line.split(": ", 1)[1] for line in lines] == ["first", "second"]
-    assert all(line.split()[0].endswith("Z") for line in lines)
-    assert [line.split()[1] for line in lines] == ["DEBUG", "INFO"]
-    assert ROOT.level == level
 
 
 def test_a_step_is_logged_with_its_host_and_its_duration_also_where_it_fails(

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import benchkit
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import InputError
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult
@@ -17,11 +17,11 @@ from benchkit.models.rows import SliceRow
 from benchkit.models.run import SCHEMA_VERSION, CellRecord, Manifest
 from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord
 from benchkit.run.judge import rebuild_tables
-from benchkit.store.journal import HostFactsRead, Journal, OtherEvent, RunStarted, TrialEnded, read_journal
-from benchkit.store.parquet_files import VERSION_KEY, arrow_schema
+from benchkit.store.journal import HostFactsRead, TrialEnded
+from benchkit.store.parquet_files import VERSION_KEY
 from benchkit.store.row_builders import host_rows, trial_row
 from benchkit.store.run_folder import LARGE_BYTES, RunFolder
-from benchkit.store.store import Store, store_path
+from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from tests.support import builders
 
@@ -242,18 +242,6 @@ def test_large_raw_files_are_compressed_and_read_back(tmp_path: Path) -> None:
         run.raw_file("r1.b01.p01", "c.txt")
 
 
-def test_an_incomplete_last_line_of_the_journal_is_ignored(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    with Journal(path) as journal:
-        journal.append(RunStarted(seed=1))
-        journal.record("clocks-set", text="Grüße\n<script>")
-    with path.open("ab") as file:
-        file.write(b'{"event": "trial-en')
-    events = list(read_journal(path))
-    assert [type(event) for event in events] == [RunStarted, OtherEvent]
-    assert events[1].model_dump()["text"] == "Grüße\n<script>"
-
-
 def test_runs_are_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create(manifest("r20260101-aa"))
@@ -278,13 +266,6 @@ def test_a_removed_run_leaves_no_rows(tmp_path: Path) -> None:
     store.remove(run)
     assert benchkit.load("trials", store=tmp_path)["run_id"].tolist() == ["r2"]
     assert [r.run_id for r in store.runs()] == ["r2"]
-
-
-def test_an_empty_store_gives_empty_tables_with_their_columns(tmp_path: Path) -> None:
-    frame = benchkit.load("trials", store=tmp_path)
-    assert list(frame.columns) == [*arrow_schema("trials").names, "scenario", "run_id"]
-    with pytest.raises(InputError, match="no table 'trails'"):
-        benchkit.load("trails", store=tmp_path)
 
 
 def test_host_facts_are_flat_rows() -> None:
@@ -312,19 +293,3 @@ def test_host_facts_are_flat_rows() -> None:
         "governor": None,
         "of_a_later_version.wrk.version": "4.1",
     }
-
-
-def test_the_store_comes_from_the_option_then_the_environment_then_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BENCHKIT_STORE", str(tmp_path))
-    assert store_path(Path("x")) == Path("x")
-    assert store_path() == tmp_path
-    monkeypatch.delenv("BENCHKIT_STORE")
-    assert store_path() == Path("results")
-
-
-def test_a_run_that_cannot_be_created_names_the_file_and_the_machine(tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("no folder")
-    with pytest.raises(BenchkitError, match=rf"this machine: cannot write {tmp_path}/runs"):
-        Store(tmp_path).create(manifest("r1"))

@@ -47,10 +47,6 @@ def test_other_files_are_refused(content: bytes) -> None:
         read_telemetry(content)
 
 
-def test_an_empty_file_has_no_series() -> None:
-    assert read_telemetry(b"") == {}
-
-
 SECOND = 1_000_000_000
 WRITTEN = """\
 {"format":1,"interval_s":1.0}
@@ -152,16 +148,6 @@ def test_missing_metrics_and_damaged_files_are_notes() -> None:
         "h: line 1 of the telemetry is not JSON: expected value at line 1 column 1",
     ]
     assert samples.table().num_rows == 0
-
-
-def test_a_trial_without_telemetry_has_no_rows() -> None:
-    assert rows(record()) == []
-
-
-def test_the_window_is_from_the_first_start_to_the_last_end() -> None:
-    made = record()
-    late = made.generators[0].model_copy(update={"started_s": 0.5})
-    assert made.model_copy(update={"generators": (*made.generators, late)}).window_s == pytest.approx(3.0)
 
 
 MEMORY = """\

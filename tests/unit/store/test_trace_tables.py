@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.errors import ParseError
 from benchkit.hosts.tracers import bpftrace_program
 from benchkit.models.trial import Tracer, TraceRecord
 from benchkit.store.profile_tables import (
@@ -13,9 +12,7 @@ from benchkit.store.profile_tables import (
     CPU_CLOCK,
     CYCLES,
     FOR_CPU,
-    FOR_QUOTA,
     INSTRUCTIONS,
-    NO_COUNTERS,
     NO_TRACE,
     WAITING,
     read_calls,
@@ -67,11 +64,6 @@ def test_stacks_say_what_a_thread_waits_for(stack: str, level: str) -> None:
     assert read_sums(text, "x86_64") == {(1, WAITING, level): 2.0}
 
 
-def test_a_throttled_thread_waits_for_its_quota() -> None:
-    text = '{"type": "map", "data": {"@runnable_ns": {"1,\\n schedule+1\\n throttle_cfs_rq_work+9\\n": 1000000000}}}'
-    assert read_sums(text, "x86_64") == {(1, WAITING, FOR_QUOTA): 1.0}
-
-
 def test_perf_counts_calls_of_all_requests() -> None:
     text = (FIXTURES / "perf-stat-calls.txt").read_text()
     calls = read_calls(text)
@@ -96,26 +88,12 @@ def test_hardware_counters_are_those_of_all_kinds_of_cores(
     assert (notes, {row.level for row in rows}) == ((), {COUNTERS})
 
 
-def test_missing_counters_are_noted_once_for_a_host() -> None:
-    text = (FIXTURES / "perf-stat-without-pmu.txt").read_bytes()
-    rows, (note,) = trace_rows("t", [record_of("pmu")], lambda _: text)
-    assert (rows, note.code) == ((), NO_COUNTERS)
-    assert note.message == "Instructions and cycles per request are not known on sut: perf did not count instructions."
-
-
 def test_a_missing_trace_is_noted_with_its_reason() -> None:
     failed = record_of("bpftrace", file=None, why_not="bpftrace is missing")
     rows, (note,) = trace_rows("t", [failed], lambda _: b"")
     assert (rows, note.code) == ((), NO_TRACE)
     assert "app, front on sut" in note.message
     assert "bpftrace is missing" in note.message
-
-
-def test_what_is_no_trace_is_refused() -> None:
-    with pytest.raises(ParseError, match="incomplete"):
-        read_sums('{"type": "map", "data": {"@calls": {"1,0', "x86_64")
-    with pytest.raises(ParseError, match="vax"):
-        read_sums(SUMS, "vax")
 
 
 def test_the_program_takes_ids_of_a_namespace_only_where_there_is_one() -> None:
