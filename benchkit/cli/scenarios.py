@@ -227,9 +227,7 @@ def _show(plan: RunPlan) -> None:
     rows = []
     for cell in plan.cells:
         services = [f"{service.name} ({service.backend} on {service.host})" for service in cell.services]
-        for server in cell.spec.external:
-            watched = "watched" if server.watch else "unwatched"
-            services.append(f"{server.name} (external, {watched}: {server.url})")
+        services += [f"{server.name} (external: {server.url})" for server in cell.spec.external]
         rows.append(
             (
                 cell.cell_id,

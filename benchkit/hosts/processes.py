@@ -117,15 +117,6 @@ class Processes:
             raise HostError("processes could not be stopped", where=self._host, why=", ".join(names))
         return tuple(f"{each.name} ({each.pid})" for each in stopped.killed)
 
-    def watch(self, *, cgroup: str | None = None, unit: str | None = None, pattern: str | None = None) -> HostProcess:
-        """Watch processes of other programs together, like one process, and never signal them.
-
-        Name them by a control group, a systemd unit, or a regular expression for their command lines. Raises HostError
-        where there are none.
-        """
-        report = self._link.call(ProcessTable.watch, cgroup, unit, pattern)
-        return self._process((unit or cgroup or pattern or "",), report)
-
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
         pids = self.running_members(process)

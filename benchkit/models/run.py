@@ -83,9 +83,9 @@ class CellRecord(Stored):
     builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
     files: Mapping[str, str] = Field(default_factory=dict, description="SHA-256 of the controller's files that it uses")
     same_as: str | None = Field(default=None, description="earlier cell that is equal in every byte built and all else")
-    external: Mapping[str, str] = Field(default_factory=dict, description="URLs of its services that others deploy")
-    deployed: tuple[str, ...] = Field(default=(), description="external ones that the scenario's command deploys")
-    watched: tuple[str, ...] = Field(default=(), description="external ones whose processes the run watches")
+    external: Mapping[str, str] = Field(
+        default_factory=dict, description="URLs of services that others deploy, by name"
+    )
     sysctls: Mapping[str, Mapping[str, str]] = Field(
         default_factory=dict, description="kernel settings for its trials alone, by host and name"
     )
@@ -98,27 +98,16 @@ class CellRecord(Stored):
             "difference is noise."
         )
         unknown = (
-            f"{self.cell_id}: {name} ({url}) is external: {limits}."
+            f"{self.cell_id}: {name} ({url}) is external: neither started afresh nor watched, and what needs its host is "
+            "not checked."
             for name, url in self.external.items()
-            if (limits := self._limits_of(name)) is not None
         )
         return (*([equal] if self.same_as is not None else []), *unknown)
 
     @property
     def is_unwatched(self) -> bool:
-        """True if the processes of one of its services are not watched."""
-        return not self.external.keys() <= set(self.watched)
-
-    def _limits_of(self, name: str) -> str | None:
-        """Return what is not known of an external service, as a clause; None: nothing."""
-        if name in self.watched:
-            return None if name in self.deployed else "watched, and not started afresh"
-        fresh = (
-            "deployed by its command, and not watched"
-            if name in self.deployed
-            else "neither started afresh nor watched"
-        )
-        return f"{fresh}, and what needs its host is not checked"
+        """True if one of its services is external, so that its processes are not watched."""
+        return bool(self.external)
 
 
 class HostRecord(Stored):

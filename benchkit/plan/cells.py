@@ -89,7 +89,6 @@ def plan_cell(
         return replace(place_on(host, folder, role, wanted.cpus, wanted.quota), port_shift=port_shift)
 
     try:
-        cell = replace(cell, external=tuple(service.on_hosts(roles) for service in cell.external))
         cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
         services = render_services(cell.services, place, cell.external)
         for service in services:
@@ -190,9 +189,7 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
     """
     first: dict[str, PlannedCell] = {}
     for cell in cells:
-        # A command that deploys a server finds all levels in its environment: another level is another server.
-        seen = repr(cell.spec.levels) if any(server.hooks for server in cell.spec.external) else ""
-        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell) + seen, cell)
+        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell), cell)
         if earlier is cell:
             yield cell
         elif _is_written_as(cell.spec, earlier.spec):

@@ -128,9 +128,6 @@ def _reasons_not_sliced(cells: Sequence[PlannedCell], slice_s: float) -> Iterato
                 yield f"{service.name} of {cell.cell_id} has an outage in its window"
             if service.is_verifier:
                 yield f"{service.name} of {cell.cell_id} verifies a stack of its own"
-        for server in cell.spec.external:
-            if "deploy" in server.hooks:
-                yield f"{server.name} of {cell.cell_id} is deployed by a command, at one address"
 
 
 def _load_reasons(cell: PlannedCell, slice_s: float) -> Iterator[str]:

@@ -243,8 +243,6 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         files=dict(_files(cell)) if cell.unsupported is None else {},
         same_as=cell.same_as,
         external={service.name: service.url for service in cell.spec.external},
-        deployed=tuple(service.name for service in cell.spec.external if "deploy" in service.hooks),
-        watched=tuple(service.name for service in cell.spec.external if service.watch),
         sysctls=cell.sysctls if cell.unsupported is None else {},
     )
 

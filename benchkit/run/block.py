@@ -15,7 +15,6 @@ from functools import partial
 
 from benchkit.errors import BenchkitError, HostError, HostStateError, InputError, LostError, collect_errors, raise_first
 from benchkit.models.trial import TrialRecord
-from benchkit.run.steps.external import clean_up_external, deploy_external, watch_external
 from benchkit.run.steps.load import (
     collect_load,
     make_shared_folder,
@@ -66,8 +65,7 @@ class TrialSteps:
 
 
 STEPS: tuple[BlockStep | TrialSteps, ...] = (
-    TrialSteps((require_free_ports, make_folders, expect_perf_maps, deploy_external, start_services, check_perf_maps)),
-    TrialSteps((watch_external,)),
+    TrialSteps((require_free_ports, make_folders, expect_perf_maps, start_services, check_perf_maps)),
     make_shared_folder,
     watch_hosts,
     TrialSteps((probe_responses, start_noise, warm_up, cause_outages)),
@@ -86,7 +84,6 @@ TRIAL_CLEANUP: tuple[TrialStep, ...] = (
     stop_services,
     stop_captures,
     stop_traces,
-    clean_up_external,
     remove_folders,
 )
 """The steps at the end of every trial, also of one that failed at an earlier step."""

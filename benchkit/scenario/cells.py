@@ -77,10 +77,9 @@ def typed(levels: Levels, entry: str, roles: Mapping[str, object], services: Doc
     own = tuple(each for each in every if isinstance(each, ServiceSpec))
     external = tuple(each for each in every if isinstance(each, ExternalService))
     raise_faults(
-        service.source.fault(field, f"no role {role!r}; {suggestion(role, roles)}")
-        for service in every
-        for field, role in service.roles()
-        if role not in roles
+        service.source.fault(("role",), f"no role {service.options.role!r}; {suggestion(service.options.role, roles)}")
+        for service in own
+        if service.options.role not in roles
     )
     raise_faults(source.fault(*fault) for source, fault in _service_faults(own, [each.name for each in every], entry))
     return Cell(cell_id(levels), levels, entry, own, _typed_load(load), load.source, external)
@@ -102,9 +101,7 @@ def _typed_service(name: str, document: Document) -> ServiceSpec | ExternalServi
         external = document.validated(ExternalOptions)
         protocol = external.effective_protocol
         tls = resolve_trust(external.tls, source.at("tls")) if is_tls(protocol) else None
-        hooks = {"deploy": external.deploy, "ready": external.ready, "cleanup": external.cleanup}
-        given = {name: hook for name, hook in hooks.items() if hook is not None}
-        return ExternalService(name, external.url, protocol, tls, source, given, external.watch)
+        return ExternalService(name, external.url, protocol, tls, source)
     if wanted not in BACKENDS:
         why = BACKENDS.why_unknown(str(wanted), service_options())
         raise InputError(source.fault(("backend",), f"no backend {wanted!r}; {why}"))

@@ -18,7 +18,6 @@ from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
 from benchkit.models.request import is_secret
 from benchkit.scenario.model import LOAD_ROLE, REFERENCE, Scenario
 from benchkit.scenario.trial_order import CELLS_OF_ABBA
-from benchkit.services.external import EXTERNAL
 from benchkit.validation import Location
 
 Fault = tuple[Location, str]
@@ -74,9 +73,6 @@ def _stack_faults(scenario: Scenario) -> Iterator[Fault]:
 
 def _reference_faults(scenario: Scenario) -> Iterator[Fault]:
     used = {STACK}
-    services = [service for stack in scenario.stacks.values() for service in stack.services.values()]
-    if any(each.get("backend") == EXTERNAL and each.get("deploy") is not None for each in services):
-        used |= set(scenario.factors)  # a command that deploys a server finds all levels in its environment
     written = scenario.model_dump(include={"stacks", "load", "tools", "tuning"})
     for location, value in _scalars(written):
         if not isinstance(value, str) or (match := REFERENCE.match(value)) is None:

@@ -1,21 +1,18 @@
-"""A server that others deploy: benchkit sends load to its URL, runs their commands, and watches named processes."""
+"""A server that others deploy: benchkit sends load to its URL, and knows nothing of its host."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from benchkit.document import SourceMap
-from benchkit.models.base import Frozen, Name
 from benchkit.models.protocol import HttpProtocol, TlsOptions, is_tls
 from benchkit.services.backend import BackendOptions
 from benchkit.services.placement import MAX_PORT, Endpoint
-from benchkit.services.templates import CommandLine
 
 EXTERNAL = "external"
 """The value of `backend` in scenarios."""
@@ -46,48 +43,8 @@ def _validate_url(url: str) -> str:
     return url
 
 
-HERE = "controller"
-"""Place of a hook that runs on benchkit's own machine; any other place is the name of a role."""
-
-PlainText = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00\n]+$")]
-
-
-class HookOptions(Frozen):
-    """A command by which others deploy the server; levels are in its environment as `BENCHKIT_LEVEL_<FACTOR>`."""
-
-    run: CommandLine = Field(
-        description="its command line: a list of arguments, or text that is split as a shell splits it; no shell runs it",
-        examples=[["kubectl", "set", "image", "deployment/app", "app=$image"]],
-    )
-    on: Name = Field(
-        default=HERE, description="where it runs: `controller` (here), or a role, on its first host", examples=["sut"]
-    )
-    within_s: Annotated[float, Field(gt=0, le=3600)] = Field(
-        default=300.0, description="time after which it is killed, and has failed"
-    )
-
-
-class WatchOptions(Frozen):
-    """Processes of the server on the hosts of a role, by one of control group, systemd unit and command line."""
-
-    role: Name = Field(default="sut", description="role of the hosts that they run on")
-    cgroup: PlainText | None = Field(
-        default=None, description="path of their control group", examples=["/system.slice/app.service"]
-    )
-    unit: PlainText | None = Field(default=None, description="name of their systemd unit", examples=["app.service"])
-    pattern: PlainText | None = Field(
-        default=None, description="regular expression that their command lines contain", examples=["java .*app[.]jar"]
-    )
-
-    @model_validator(mode="after")
-    def _name_one(self) -> Self:
-        if [self.cgroup, self.unit, self.pattern].count(None) != 2:  # noqa: PLR2004 - one of three is given
-            raise ValueError("give one of cgroup, unit and pattern")
-        return self
-
-
 class ExternalOptions(BackendOptions):
-    """Options of a server that others deploy; every check that needs a host which is not watched is skipped."""
+    """Options of a server that others deploy; checks that need its host are skipped."""
 
     url: Annotated[
         str, AfterValidator(_validate_url), WithJsonSchema({"type": "string", "pattern": f"^{_URL.pattern}$"})
@@ -105,27 +62,6 @@ class ExternalOptions(BackendOptions):
         description="its TLS, as it is set up there, which every trial checks; `certificate` is the file that verifies "
         "it, its own or its authority's",
         examples=[{"certificate": "authority.pem", "version": "1.2"}],
-    )
-
-    deploy: HookOptions | None = Field(
-        default=None,
-        description="command that deploys it, once for each cell in each block; absent: it is deployed already",
-        examples=[{"run": ["systemctl", "restart", "app"], "on": "sut", "within_s": 60}],
-    )
-    ready: HookOptions | None = Field(
-        default=None,
-        description="command that is repeated until it exits with 0; absent: it is ready when `deploy` has ended",
-        examples=[{"run": ["kubectl", "rollout", "status", "deployment/app"]}],
-    )
-    cleanup: HookOptions | None = Field(
-        default=None,
-        description="command after each trial, however it ended; on a host, it runs even if the controller is lost",
-        examples=[{"run": ["kubectl", "rollout", "undo", "deployment/app"]}],
-    )
-    watch: tuple[WatchOptions, ...] = Field(
-        default=(),
-        description="its processes on hosts of the run, whose CPU time and memory are then measured",
-        examples=[[{"role": "sut", "unit": "app.service"}]],
     )
 
     @property
@@ -153,21 +89,6 @@ class ExternalService:
     """Options of its TLS, with the file that verifies it as `certificate`; None without TLS."""
     source: SourceMap = field(compare=False, repr=False)
     """Lines of its options in the scenario, for messages."""
-    hooks: Mapping[str, HookOptions] = field(default_factory=dict)
-    """Commands by which others deploy it: deploy, ready, cleanup, as far as there are any."""
-    watch: tuple[WatchOptions, ...] = ()
-    """Its processes that are watched; empty: it is not watched."""
-    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Hosts of the roles of its hooks and processes, by role; empty before it is planned."""
-
-    def roles(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield the roles that its options name, each with the field."""
-        yield from (((name, "on"), hook.on) for name, hook in self.hooks.items() if hook.on != HERE)
-        yield from ((("watch", i, "role"), each.role) for i, each in enumerate(self.watch))
-
-    def on_hosts(self, roles: Mapping[str, tuple[str, ...]]) -> ExternalService:
-        """Return the same server with the hosts of its roles."""
-        return replace(self, hosts={role: roles[role] for _, role in self.roles()})
 
     def at_controller(self, address: str) -> ExternalService:
         """Return the same server with the address of the machine that runs benchkit in its URL."""

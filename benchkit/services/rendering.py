@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -15,7 +15,6 @@ from benchkit.services.external import ExternalService
 from benchkit.services.http_probe import probe_program
 from benchkit.services.placement import CpuQuota, Endpoint, ServicePlacement
 from benchkit.services.service import Service
-from benchkit.validation import Location
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,6 @@ class ServiceSpec:
     def protocol(self) -> Protocol:
         """The protocol that the service speaks."""
         return self.backend.protocol(self.options)
-
-    def roles(self) -> Iterator[tuple[Location, str]]:
-        """Yield the role that its options name, with the field."""
-        yield ("role",), self.options.role
 
     @property
     def programs(self) -> tuple[str, ...]:

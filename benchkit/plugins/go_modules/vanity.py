@@ -32,7 +32,9 @@ class ImportedRepository(Frozen):
     repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")] = Field(
         description="URL of the repository, or one of the stack's git server", examples=["vcs:module1"]
     )
-    vcs: str | None = Field(default=None, description="absent: git where the URL names a known server")
+    vcs: str | None = Field(
+        default=None, description="absent: git where the URL names a known server", examples=["git"]
+    )
 
 
 class VanityFile(Frozen):

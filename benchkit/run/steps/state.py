@@ -36,7 +36,6 @@ from benchkit.run.steps.slice_telemetry import block_service
 from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, TracePass, Turn
 from benchkit.services.deploy import RunningService
-from benchkit.services.external import ExternalService
 from benchkit.services.service import with_perf_map
 
 
@@ -80,8 +79,6 @@ class Trial:
     """Options of telemetry; None where there is none."""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     running_services: list[RunningService] = field(default_factory=list)
-    deployed: list[ExternalService] = field(default_factory=list)
-    """Servers that others deploy, whose hooks have begun."""
     probes: tuple[ProbeRecord, ...] = ()
     probe_rounds: tuple[ProbeRound, ...] = ()
     """Further probes, in their order."""
@@ -137,9 +134,8 @@ class Trial:
 
     @property
     def used_hosts(self) -> tuple[Host, ...]:
-        """Hosts of its services, of servers that others deploy, and of its generators."""
+        """Hosts of its services and of its generators."""
         names = [*(service.host for service in self.cell.services), *(each.host for each in self.cell.generators)]
-        names += [name for server in self.cell.spec.external for hosts in server.hosts.values() for name in hosts]
         return tuple(self.hosts[name] for name in dict.fromkeys(names))
 
     def services_by_host(self) -> Iterable[tuple[Host, list[RunningService]]]:
@@ -296,7 +292,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         watched=trial.watch_records,
         profiles=trial.profiles,
         traces=trial.traces,
-        external=tuple(service.name for service in trial.cell.spec.external if not service.watch),
+        external=tuple(service.name for service in trial.cell.spec.external),
         other_programs=trial.other_programs,
         killed=tuple(trial.killed),
         noise=trial.noise_record,

@@ -19,7 +19,6 @@ from benchkit.models.trial import ProcessId, WatchRecord
 from benchkit.run.steps.slice_telemetry import BlockTelemetry, Reals, block_service, telemetry_of_trial
 from benchkit.run.steps.state import Block, Trial
 from benchkit.services.deploy import RunningService, socket_of
-from benchkit.services.external import EXTERNAL
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 
 
@@ -175,7 +174,7 @@ def watched_service(running: RunningService, name: str) -> SampledService:
         name=name,
         process=running.process.id,
         # Its port may belong to a proxy in front. A UDP socket has neither an accept queue nor a table of connections.
-        listeners=[] if service.backend == EXTERNAL or isinstance(at, Udp) else [socket_address(at)],
+        listeners=[] if isinstance(at, Udp) else [socket_address(at)],
         counters=counters,
     )
 
@@ -194,7 +193,7 @@ Windows = Sequence[tuple[int, int]]
 def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: Mapping[str, BlockTelemetry]) -> None:
     """Add what the hosts counted to the slices of a trial, and the CPU time of its services and generators.
 
-    The CPU time of an external server without `watch` is unknown, and with it the CPU time of other programs.
+    The CPU time of an external server is unknown, and with it the CPU time of other programs.
     """
     windows = {host.name: block.windows_ns(trial, host) for host in hosts}
 
@@ -215,7 +214,7 @@ def add_slice_counts(block: Block, trial: Trial, hosts: Sequence[Host], blocks: 
     )
     count = len(trial.slices)
     unknown = [None] * count
-    unwatched = {each.trial_id for each in block.trials if any(not server.watch for server in each.cell.spec.external)}
+    unwatched = {each.trial_id for each in block.trials if each.cell.spec.external}
     run_by_benchkit = _known([*own.values(), *others, *of_generators, *of_agents])
     columns: dict[str, Sequence[Any]] = {
         "server_cpu_s": unknown if trial.trial_id in unwatched else _sums([*own.values()], count),

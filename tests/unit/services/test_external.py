@@ -86,37 +86,3 @@ def test_faults_name_file_line_and_field(tmp_path: Path, options: dict[str, obje
         read_cell(tmp_path, app={"backend": "external", **options})
     assert message in str(caught.value)
     assert "small.yaml:4: stacks.one.services.app" in str(caught.value)
-
-
-HOOKS = {
-    "deploy": {"run": "kubectl set image deployment/app app=v2"},
-    "cleanup": {"run": ["systemctl", "stop", "app"], "on": "sut", "within_s": 5},
-    "watch": [{"unit": "app.service"}, {"role": "load", "pattern": "app[.]jar"}],
-}
-
-
-def test_hooks_and_watched_processes_are_placed_on_the_hosts_of_their_roles(tmp_path: Path) -> None:
-    app = {"backend": "external", "url": "http://192.0.2.10", **HOOKS}
-    stacks = {"one": {"entry": "app", "services": {"app": app}}}
-    roles: dict[str, object] = {"sut": {}, "load": {}}
-    experiment = read_scenario(tmp_path, stacks=stacks, factors={"work": [1, 2]}, roles=roles)
-    first, second = (cell.external[0] for cell in experiment.cells)
-    assert first == second, "a level that only the hooks find is a factor all the same"
-    assert first.hooks["deploy"].run == ("kubectl", "set", "image", "deployment/app", "app=v2")
-    placed = first.on_hosts({"sut": ("a",), "load": ("b", "c")})
-    assert placed.hosts == {"sut": ("a",), "load": ("b", "c")}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"deploy": {"run": "x", "on": "nowhere"}}, "no role 'nowhere'"),
-        ({"watch": [{"role": "nowhere", "unit": "x"}]}, "no role 'nowhere'"),
-        ({"watch": [{"unit": "x", "pattern": "y"}]}, "give one of cgroup, unit and pattern"),
-        ({"watch": [{}]}, "give one of cgroup, unit and pattern"),
-        ({"deploy": {"run": "x", "within_s": 0}}, "within_s"),
-    ],
-)
-def test_faults_of_hooks_are_named(tmp_path: Path, options: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_cell(tmp_path, app={"backend": "external", "url": "http://192.0.2.10", **options})
