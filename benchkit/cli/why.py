@@ -21,7 +21,6 @@ TITLES = {
     "service": "CPU time per request by service",
     "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category: profiles, scaled to the unprofiled trials beside them",
-    "function": "CPU time per request by the functions that differ most, scaled likewise",
     "system calls": "system calls per request, from traces",
     "waiting": "time that threads are off the CPU per request by what they wait for, from traces",
     "activity": "what else happens per request",
@@ -96,14 +95,14 @@ def why(
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
     """Yield notes on undivided CPU time, the cost of tracing, missing traces and counters, and useful passes."""
     from benchkit.comparison.component_costs import TrialCosts
-    from benchkit.comparison.cpu_profiles import profiler_costs
+    from benchkit.comparison.cpu_profiles import profiler_cost
     from benchkit.models.metrics import RPS
     from benchkit.store.profile_tables import TRACE_NOTES
 
     if data.table is not None:
         if TrialCosts(data).has_undivided:
             yield "Some CPU time is not divided by service: cells have several services, and no telemetry of each."
-        for cost in profiler_costs(data.trials, RPS, data.pass_exclusions, "trace")[:1]:
+        if (cost := profiler_cost(data.trials, RPS, data.pass_exclusions, "trace")) is not None:
             yield cost.sentence
         notes = data.table("notes")
         for message in dict.fromkeys(notes["message"][notes["code"].isin(TRACE_NOTES)]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -150,22 +149,6 @@ class TrialCosts:
         return counts.assign(**dict(zip(PER_CYCLE, factors, strict=True))).reset_index()
 
     @cached_property
-    def functions(self) -> pd.DataFrame:
-        """Parts by function, of the services and blocks of `categories`; time in no function is `not attributed`."""
-        if self.categories.empty:
-            return pd.DataFrame(columns=COLUMNS)
-        keys = ["cell_id", "block", "service"]
-        costs = self.categories.groupby(["trial_id", *keys])["value"].sum().reset_index()
-        profiled = self._of_kind("profile")[["trial_id", "cell_id", "block"]]
-        flat = self.run.rows("profile").merge(profiled, on="trial_id")
-        flat = flat.groupby([*keys, "function"])["flat_share"].sum().reset_index()
-        joined = flat.merge(costs, on=keys)
-        named = joined.assign(component=joined["function"], value=joined["value"] * joined["flat_share"])
-        left = costs.set_index(keys)["value"].sub(named.groupby(keys)["value"].sum(), fill_value=0.0)
-        rest = costs.assign(component=REST, value=left.reindex(pd.MultiIndex.from_frame(costs[keys])).to_numpy())
-        return pd.concat([named[COLUMNS], rest[COLUMNS]], ignore_index=True)
-
-    @cached_property
     def cores_allowed(self) -> Mapping[str, float]:
         """CPU cores that the services of a trial may use, by trial_id, for trials whose stored record states them."""
         records = self.run.records(self.trials["trial_id"])
@@ -190,8 +173,7 @@ class TrialCosts:
             value=self.trials["bytes_total"].astype("float64") / self.trials["requests"].astype("float64"),
         ).dropna(subset=["value"])
         columns = [*COLUMNS, "unit"]
-        tables = (rows, sizes, self._hops)
-        return pd.concat([each[columns] for each in tables if len(each)] or [rows[columns]], ignore_index=True)
+        return pd.concat([each[columns] for each in (rows, sizes) if len(each)] or [rows[columns]], ignore_index=True)
 
     def cells_without(self, service: str) -> set[str]:
         """Return the cells whose stacks lack a service that others have; none if no stack has it."""
@@ -204,36 +186,6 @@ class TrialCosts:
         rows = self.increases[self.increases["elapsed_s"] > 0]
         rows = rows.merge(self.trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
         return rows.assign(value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"))
-
-    @cached_property
-    def _hops(self) -> pd.DataFrame:
-        """Connections opened per request from the load to the entry of a stack, and from there to the servers behind.
-
-        The entry counts the first hop, else the kernels of the servers' hosts. These accept the connections of both
-        hops, and open only the second hop's, unless the load is on one of them. A hop that only other cells have is 0.
-        """
-        hops = {cell_id: _hops_of(stack) for cell_id, stack in self._stacks.items() if stack.get("entry")}
-        load_hosts = {host.name for host in self.run.manifest.hosts if "load" in host.roles}
-        found = []
-        for (trial_id, cell_id, block), rows in self._rates.groupby(["trial_id", "cell_id", "block"]):
-            if cell_id not in hops:
-                continue
-            sums = rows.groupby("metric")["value"].sum()
-            of_entry = rows[(rows["metric"] == ACCEPTED) & (rows["service"] == self._stacks[cell_id]["entry"])]["value"]
-            arrived, opened = sums.get(ARRIVED), sums.get(OPENED)
-            to_entry = float(of_entry.sum()) if len(of_entry) else None
-            if arrived is None:
-                continue
-            if to_entry is None and len(hops[cell_id]) == 1:
-                to_entry = arrived
-            if to_entry is None and opened is not None and load_hosts.isdisjoint(rows["host"]):
-                to_entry = max(0.0, arrived - opened)
-            if to_entry is None:
-                continue
-            values = dict.fromkeys(chain.from_iterable(hops.values()), 0.0)
-            values |= dict(zip(hops[cell_id], (to_entry, max(0.0, arrived - to_entry)), strict=False))
-            found += [(trial_id, cell_id, block, "", name, value, "1/req") for name, value in values.items()]
-        return pd.DataFrame(found, columns=[*COLUMNS, "unit"])
 
     @cached_property
     def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
@@ -267,13 +219,6 @@ class TrialCosts:
         names = unwatched["cell_id"].map(lambda cell_id: services[cell_id][0])
         alone = unwatched.assign(service=names, component=SUM, value=unwatched[CPU].astype("float64"))
         return pd.concat([each[COLUMNS] for each in (rows, alone) if len(each)] or [rows[COLUMNS]], ignore_index=True)
-
-
-def _hops_of(stack: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the hops of a stack: to its entry, and from there to the services behind."""
-    entry, behind = stack["entry"], [name for name in stack["services"] if name != stack["entry"]]
-    first = f"connections opened, load \N{RIGHTWARDS ARROW} {entry}"
-    return (first, f"connections opened, {entry} \N{RIGHTWARDS ARROW} {' and '.join(behind)}") if behind else (first,)
 
 
 def component_trials(run: RunData, metric: ComponentMetric, column: str) -> pd.DataFrame:

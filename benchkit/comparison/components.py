@@ -3,8 +3,8 @@
 In a closed loop, requests per second are the CPU cores that the servers use, divided by their CPU time per request.
 This is the utilisation law (Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978). The
 logarithm of a ratio of rates is a sum of two terms. The cores used are those allowed, times their utilisation. The CPU
-time per request is a sum over services, and over user code and kernel. With profiles it is a sum over the categories
-and functions of each service. Every level adds up: what no part accounts for is a row of its own.
+time per request is a sum over services, and over user code and kernel. With profiles it is a sum over the categories of
+each service. Every level adds up: what no part accounts for is a row of its own.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, 
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals
 
-Level = Literal[
-    "rate", "cores", "counters", "service", "mode", "category", "function", "system calls", "waiting", "activity"
-]
+Level = Literal["rate", "cores", "counters", "service", "mode", "category", "system calls", "waiting", "activity"]
 """`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`, `counters`: the same for the cores
-used, and for the CPU time per request of each service by hardware counters. `service`, `mode`, `category`, `function`:
-parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the CPU, per
-request of traced trials. `activity`: other counters per request, which have no sum."""
+used, and for the CPU time per request of each service by hardware counters. `service`, `mode`, `category`: parts of the
+CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the CPU, per request of traced
+trials. `activity`: other counters per request, which have no sum."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores", "counters"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
@@ -40,9 +38,6 @@ FINEST: tuple[Level, ...] = ("category", "mode", "service")
 """Levels by which sentences and figures divide the CPU time: the first that the run has."""
 
 CORES, COST, ALLOWED, USED = "CPU cores used", "CPU time per request", "CPU cores allowed", "utilisation"
-TOP_FUNCTIONS = 10
-"""Functions that level `function` names, those that differ most; all others are one row."""
-OTHER_FUNCTIONS = "all other functions"
 
 
 class CellPart(Frozen):
@@ -103,7 +98,6 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         found += _additive("service", costs.services, compared)
         found += _additive("mode", costs.modes, compared)
         found += _additive("category", costs.categories, compared)
-        found += _functions(costs.functions, compared)
         for level in TRACED:
             found += _additive(level, costs.traces[costs.traces["level"] == level], compared)
         found += _activities(costs.activities, costs.cells_without, compared)
@@ -243,24 +237,6 @@ def _logarithmic(
         yield compared.component(sign * own, sign * other, level=level, **what).model_copy(
             update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())}
         )
-
-
-def _functions(rows: pd.DataFrame, compared: _Compared) -> list[Component]:
-    """Return the functions that differ most, all others as one row, and the sum."""
-    pair = compared.pair
-    of_pair = compared.rows(rows)
-    if of_pair.empty:
-        return []
-    keys = ["service", "component"]
-    sums = of_pair.pivot_table(index=keys, columns="cell_id", values="value", aggfunc="sum", fill_value=0.0)
-    means = sums / of_pair.groupby("cell_id")["block"].nunique()
-    if len(means.columns) < len((pair.cell_id, pair.baseline)):
-        return []
-    named = means[pair.cell_id].sub(means[pair.baseline]).abs().nlargest(TOP_FUNCTIONS).index
-    is_named = pd.MultiIndex.from_frame(of_pair[keys]).isin(named)
-    others = of_pair[~is_named].groupby(["cell_id", "block"])["value"].sum().reset_index()
-    others = others.assign(service="", component=OTHER_FUNCTIONS)
-    return _additive("function", pd.concat([of_pair[is_named], others], ignore_index=True), compared)
 
 
 def _activities(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from benchkit.models.design import controlled
 from benchkit.models.metrics import GOROUTINES, metric_named
 from benchkit.models.profile import CATEGORIES, WAITING
 from benchkit.models.run import PassKind
-from benchkit.stats.inference import ALPHA, t_quantile
+from benchkit.stats.inference import ALPHA, mean_interval
 from benchkit.stats.samples import Exclusion, excluded_ids, usable_rows
 from benchkit.units import counted
 
@@ -154,14 +154,13 @@ def _median(column: pd.Series) -> float | None:
 
 
 class ProfilerCost(Frozen):
-    """Ratio of observed trials to their partners in one metric, of a cell or (`cell_id` None) of all cells together.
+    """Ratio of observed trials to their unobserved partners in one metric, over all cells.
 
     Below 1 in RPS means that profiling or tracing (`kind`) slowed the server. Figures that need more pairs are absent,
     with the `reason`.
     """
 
     metric: str
-    cell_id: str | None
     pairs: int
     kind: PassKind = "profile"
     ratio: float | None = None
@@ -173,43 +172,44 @@ class ProfilerCost(Frozen):
     @property
     def sentence(self) -> str:
         """Ratio with its interval, or the reason why it has none, as a sentence."""
-        title, pairs = metric_named(self.metric).title, counted(self.pairs, "pair")
-        of = "" if self.cell_id is None else f" of {self.cell_id}"
         observed = "traced" if self.kind == "trace" else "profiled"
-        subject = f"{title}{of} of {observed} trials relative to their partners"
+        subject = f"{metric_named(self.metric).title} of {observed} trials relative to their partners"
         if self.ratio is None:
             return f"{subject} is unknown: {self.reason}."
+        over = f"over {counted(self.pairs, 'pair')}"
         if self.low is None or self.high is None:
-            return f"{subject}: {self.ratio:.3f} over {pairs}, without an interval: {self.reason}."
-        return f"{subject}: {self.ratio:.3f}, {self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, over {pairs}."
+            return f"{subject}: {self.ratio:.3f} {over}, without an interval: {self.reason}."
+        return (
+            f"{subject}: {self.ratio:.3f} ({self.confidence:.0%} interval {self.low:.3f} to {self.high:.3f}, {over})."
+        )
 
 
-def profiler_costs(
+def profiler_cost(
     trials: pd.DataFrame, metric: str = "rps", exclusions: Iterable[Exclusion] = (), kind: PassKind = "profile"
-) -> tuple[ProfilerCost, ...]:
-    """Return the cost over all cells, then the cost of each cell, from the pairs of a pass; empty without a pass.
+) -> ProfilerCost | None:
+    """Return the cost of a pass over all cells, by Student's t about the mean log-ratio of pairs; None without a pass.
 
     `trials` has rows of one run as `benchkit.load("trials")` gives them, `exclusions` the excluded ones. A pair is both
-    trials of a cell in a block. A cell's interval is Student's t about the mean of its log-ratios. The variance within
-    cells is pooled over all cells (one-way layout; Montgomery, Design and Analysis of Experiments, 3.5). A pass has few
-    blocks, and its cells have the same noise. The interval over all cells uses every pair as a sample, so that
-    differences between cells widen it.
+    trials of a cell in a block. Differences between cells widen the interval.
     """
     rows = trials[in_profile_pass(trials, kind)]
     if rows.empty:
-        return ()
-    excluded = excluded_ids(exclusions, metric)
-    pairs = _log_ratios(rows, metric, excluded, kind)
-    if pairs.empty:
-        lost = int(rows["trial_id"].isin(list(excluded)).sum())
-        why = f"{lost} of its {len(rows)} trials are invalid" if lost else f"no pair has {metric} of both trials"
-        return (ProfilerCost(metric=metric, cell_id=None, pairs=0, kind=kind, reason=f"no usable pair: {why}"),)
-    groups = {str(cell_id): found.to_numpy(dtype=float) for cell_id, found in pairs.groupby("cell_id")["log"]}
-    everything = np.concatenate(list(groups.values()))
-    over_all = _cost(metric, None, everything, _pooled_deviation([everything]))
-    spread = _pooled_deviation(list(groups.values()))
-    costs = (over_all, *(_cost(metric, cell_id, logs, spread) for cell_id, logs in groups.items()))
-    return tuple(each.model_copy(update={"kind": kind}) for each in costs)
+        return None
+    excluded = rows["trial_id"].isin(list(excluded_ids(exclusions, metric)))
+    values = pd.to_numeric(rows[metric]).astype("float64")
+    usable = rows[~excluded & (values > 0)].assign(log=np.log(values.where(values > 0)))
+    wide = usable.pivot_table(index=["cell_id", "block"], columns="kind", values="log", sort=False)
+    logs = (wide[kind] - wide["control"]).dropna().to_numpy() if {kind, "control"} <= set(wide.columns) else np.empty(0)
+    cost = ProfilerCost(metric=metric, pairs=len(logs), kind=kind)
+    if not len(logs):
+        lost = f"{excluded.sum()} of its {len(rows)} trials are invalid"
+        why = lost if excluded.any() else f"no pair has {metric} of both trials"
+        return cost.model_copy(update={"reason": f"no usable pair: {why}"})
+    cost = cost.model_copy(update={"ratio": math.exp(logs.mean())})
+    if len(logs) == 1:
+        return cost.model_copy(update={"reason": "an interval needs two pairs"})
+    mean, reach = mean_interval(logs, ALPHA)
+    return cost.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})
 
 
 def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Series[bool]:
@@ -217,31 +217,3 @@ def in_profile_pass(trials: pd.DataFrame, kind: PassKind = "profile") -> pd.Seri
     own = trials["cell_id"].map(lambda cell_id: controlled(str(cell_id)) is None).astype(bool)
     observed = trials["kind"] == kind
     return observed | ((trials["kind"] == "control") & own & trials["block"].isin(trials["block"][observed]))
-
-
-def _log_ratios(rows: pd.DataFrame, metric: str, excluded: set[str], kind: PassKind) -> pd.DataFrame:
-    """Return a row for each pair: its cell, and the log-ratio of observed to not observed; `rows` are the pass's."""
-    rows = rows[~rows["trial_id"].isin(excluded)]
-    values = pd.to_numeric(rows[metric]).astype("float64")
-    rows = rows[values > 0].assign(log=np.log(values[values > 0]))
-    wide = rows.pivot_table(index=["cell_id", "block"], columns="kind", values="log", sort=False)
-    if not {kind, "control"} <= set(wide.columns):
-        return pd.DataFrame({"cell_id": [], "log": []})
-    return (wide[kind] - wide["control"]).dropna().rename("log").reset_index()
-
-
-def _pooled_deviation(groups: Sequence[np.ndarray]) -> tuple[float, int]:
-    """Return the standard deviation within groups, and its degrees of freedom."""
-    df = sum(len(logs) - 1 for logs in groups)
-    squares = sum(float(((logs - logs.mean()) ** 2).sum()) for logs in groups)
-    return (math.sqrt(squares / df) if df else math.nan), df
-
-
-def _cost(metric: str, cell_id: str | None, logs: np.ndarray, spread: tuple[float, int]) -> ProfilerCost:
-    deviation, df = spread
-    mean = float(logs.mean())
-    cost = ProfilerCost(metric=metric, cell_id=cell_id, pairs=len(logs), ratio=math.exp(mean))
-    if not df:
-        return cost.model_copy(update={"reason": "an interval needs a cell with two pairs"})
-    reach = t_quantile(1 - ALPHA, df) * deviation / math.sqrt(len(logs))
-    return cost.model_copy(update={"low": math.exp(mean - reach), "high": math.exp(mean + reach)})

@@ -10,8 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from benchkit.comparison.adaptive import StopRule, stop_rule
-from benchkit.comparison.lost_blocks import SpareBlocks
+from benchkit.comparison.adaptive import SpareBlocks, StopRule, stop_rule
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.judge.run_differences import FactDifference, fact_differences, setting_differences

@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from benchkit.comparison.adaptive import StopDecision, StopRule
-from benchkit.comparison.lost_blocks import SpareBlocks
+from benchkit.comparison.adaptive import SpareBlocks, StopDecision, StopRule
 from benchkit.models.rows import TrialRow
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from benchkit import units
-from benchkit.comparison.cpu_profiles import COST_METRICS, ProfilerCost, ServiceProfile, profiler_costs
+from benchkit.comparison.cpu_profiles import COST_METRICS, ServiceProfile, profiler_cost
 from benchkit.comparison.runs.worker_balance import worker_balances
 from benchkit.models.metrics import metric_named
 from benchkit.models.profile import STUDIED
@@ -91,26 +91,12 @@ def _costs(run: StoredRun) -> Iterator[Block]:
         cost
         for kind in kinds
         for metric in COST_METRICS
-        for cost in profiler_costs(run.trials, metric, run.data.pass_exclusions, kind)
+        if (cost := profiler_cost(run.trials, metric, run.data.pass_exclusions, kind)) is not None
     ]
     if costs:
         yield heading("Cost of profiling and tracing")
-        yield Bullets([clean(cost.sentence) for cost in costs if cost.cell_id is None])
-        rows = [_cost_row(cost, run) for cost in costs]
-        caption = "Cost of profiling and tracing: observed trials relative to adjacent ones that are not"
-        yield TableBlock(table("profiler-costs", caption, rows))
+        yield Bullets([clean(cost.sentence) for cost in costs])
 
-
-def _cost_row(cost: ProfilerCost, run: StoredRun) -> dict[str, Entry]:
-    return {
-        "Pass": Entry(cost.kind),
-        "Cell": named("all cells" if cost.cell_id is None else run.labels.get(cost.cell_id, cost.cell_id)),
-        "Figure": Entry(metric_named(cost.metric).title),
-        "Pairs": number(cost.pairs, units.count),
-        "Ratio": number(cost.ratio, "{:.3f}".format),
-        "From": number(cost.low, "{:.3f}".format),
-        "To": number(cost.high, "{:.3f}".format),
-    }
 
 
 def _worker_table(run: StoredRun) -> Table | None:

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchkit.comparison.cpu_profiles import (
+    ProfilerCost,
     in_profile_pass,
-    profiler_costs,
+    profiler_cost,
     sample_count,
     service_profiles,
     share_interval,
@@ -171,59 +173,33 @@ def make_pass(pairs: Pairs) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def test_the_cost_is_the_geometric_mean_of_pairs_over_all_cells_and_of_each() -> None:
+def cost_of(trials: pd.DataFrame, **options: Any) -> ProfilerCost:  # noqa: ANN401 - arguments of profiler_cost
+    found = profiler_cost(trials, **options)
+    assert found is not None
+    return found
+
+
+def test_the_cost_is_the_mean_log_ratio_of_pairs_with_students_interval() -> None:
     trials = make_pass({"a": [(90, 100), (99, 100)], "b": [(50, 50), (48, 50)]})
-    over_all, a, b = profiler_costs(trials)
-    assert (over_all.cell_id, a.cell_id, b.cell_id) == (None, "a", "b")
-    assert (over_all.pairs, a.pairs, b.pairs) == (4, 2, 2)
-    assert a.ratio == pytest.approx(math.sqrt(0.9 * 0.99))
-    assert b.ratio == pytest.approx(math.sqrt(0.96))
-    assert over_all.ratio == pytest.approx((0.9 * 0.99 * 0.96) ** 0.25)
-
-
-def test_intervals_are_students_about_log_ratios_with_the_spread_within_cells_pooled() -> None:
-    pairs = {"a": [(90.0, 100.0), (99.0, 100.0)], "b": [(50.0, 50.0), (48.0, 50.0)]}
-    over_all, a, b = profiler_costs(make_pass(pairs))
-    logs = {cell: np.log([one / other for one, other in each]) for cell, each in pairs.items()}
-    within = math.sqrt(sum(((each - each.mean()) ** 2).sum() for each in logs.values()) / 2)
-    for cost, each in ((a, logs["a"]), (b, logs["b"])):
-        reach = 4.302653 * within / math.sqrt(2)  # t, two degrees of freedom, 97.5 %
-        assert cost.low == pytest.approx(math.exp(each.mean() - reach))
-        assert cost.high == pytest.approx(math.exp(each.mean() + reach))
-    everything = np.concatenate(list(logs.values()))
-    reach = 3.182446 * everything.std(ddof=1) / 2  # three degrees
-    assert over_all.low == pytest.approx(math.exp(everything.mean() - reach))
-    assert "95% interval" in over_all.sentence
-    assert "over 4 pairs" in over_all.sentence
-
-
-def test_single_pairs_give_an_interval_only_over_all_cells() -> None:
-    over_all, a, b = profiler_costs(make_pass({"a": [(90, 100)], "b": [(99, 100)]}))
-    assert over_all.low is not None
-    assert (a.low, a.high, b.low) == (None, None, None)
-    assert a.ratio == pytest.approx(0.9)
-    assert "without an interval: an interval needs a cell with two pairs" in a.sentence
-
-
-def test_half_a_pair_and_excluded_trials_do_not_count() -> None:
-    trials = make_pass({"a": [(90, 100), (80, 100)], "b": [(99, 100), (98, 100)]})
+    cost, logs = cost_of(trials), np.log([0.9, 0.99, 1.0, 0.96])
+    assert cost.pairs == 4
+    assert cost.ratio == pytest.approx(math.exp(logs.mean()))
+    assert cost.low == pytest.approx(math.exp(logs.mean() - 3.182446 * logs.std(ddof=1) / 2))  # t of three degrees
     lost = trials[(trials["cell_id"] == "a") & (trials["block"] == 4) & (trials["kind"] == "profile")]
-    out = [Exclusion(str(lost["trial_id"].item()), "the host was noisy", frozenset({"rps"}))]
-    for costs in (profiler_costs(trials, exclusions=out), profiler_costs(trials.drop(lost.index))):
-        assert [cost.pairs for cost in costs] == [3, 1, 2]
-        assert costs[1].ratio == pytest.approx(0.9)
-    other = [Exclusion(str(lost["trial_id"].item()), "…", frozenset({"latency_p50_s"}))]
-    assert [cost.pairs for cost in profiler_costs(trials, exclusions=other)] == [4, 2, 2]
+    excluded = [Exclusion(str(lost["trial_id"].item()), "the host was noisy", frozenset({"rps"}))]
+    assert cost_of(trials, exclusions=excluded).pairs == cost_of(trials.drop(lost.index)).pairs == 3
+    alone = cost_of(make_pass({"a": [(90, 100)]}))
+    assert alone.ratio == pytest.approx(0.9)
+    assert "without an interval: an interval needs two pairs" in alone.sentence
 
 
 def test_reason_is_stated_without_a_usable_pair() -> None:
     trials = make_pass({"a": [(90, 100)]})
     excluded = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
-    (cost,) = profiler_costs(trials, exclusions=excluded)
-    assert (cost.cell_id, cost.pairs, cost.ratio) == (None, 0, None)
+    cost = cost_of(trials, exclusions=excluded)
+    assert (cost.pairs, cost.ratio) == (0, None)
     assert cost.sentence.endswith("is unknown: no usable pair: 2 of its 2 trials are invalid.")
-    (cost,) = profiler_costs(trials, "latency_p50_s")
-    assert "no pair has latency_p50_s of both trials" in cost.sentence
+    assert "no pair has latency_p50_s of both trials" in cost_of(trials, metric="latency_p50_s").sentence
 
 
 def test_findings_caused_by_profiling_exclude_no_pair() -> None:
@@ -249,13 +225,13 @@ def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
     reasons = [{"trial_id": each, "check": "cold", "severity": "invalid", "metrics": ["rps"]} for each in cold]
     excluded = profile_pass_exclusions(trials, pd.DataFrame(reasons), manifest_of([{"only": "a"}]))
     assert [each.trial_id for each in excluded] == cold[1:]
-    over_all, _ = profiler_costs(trials, "rps", excluded)
-    assert over_all.pairs == 2
-    assert over_all.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
+    cost = cost_of(trials, exclusions=excluded)
+    assert cost.pairs == 2
+    assert cost.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
 
 
 def test_a_run_without_a_pass_has_no_costs() -> None:
-    assert profiler_costs(trials_of({"a": [1, 2, 3], "a~control": [1, 2, 3]})) == ()
+    assert profiler_cost(trials_of({"a": [1, 2, 3], "a~control": [1, 2, 3]})) is None
 
 
 def test_traced_trials_have_a_cost_of_their_own() -> None:
@@ -264,7 +240,7 @@ def test_traced_trials_have_a_cost_of_their_own() -> None:
     is_traced = traced["kind"] == "trace"
     traced["rps"] = traced["rps"].where(~is_traced, traced["rps"] / 2)
     both = pd.concat([profiled, traced], ignore_index=True)
-    (of_profiles, *_), (of_traces, *_) = profiler_costs(both), profiler_costs(both, kind="trace")
+    of_profiles, of_traces = cost_of(both), cost_of(both, kind="trace")
     assert (of_profiles.pairs, of_traces.pairs) == (2, 2)
     assert of_profiles.ratio is not None
     assert of_traces.ratio == pytest.approx(of_profiles.ratio / 2)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
-from benchkit.comparison.lost_blocks import SpareBlocks
+from benchkit.comparison.adaptive import SpareBlocks, StopDecision, StopRule, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
