@@ -8,7 +8,6 @@ from typing import get_args
 from benchkit import units
 from benchkit.comparison.cpu_profiles import COST_METRICS, ServiceProfile, profiler_cost
 from benchkit.comparison.runs.worker_balance import worker_balances
-from benchkit.models.metrics import metric_named
 from benchkit.models.profile import STUDIED
 from benchkit.models.run import PassKind
 from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section, TableBlock, heading, note
@@ -96,7 +95,6 @@ def _costs(run: StoredRun) -> Iterator[Block]:
     if costs:
         yield heading("Cost of profiling and tracing")
         yield Bullets([clean(cost.sentence) for cost in costs])
-
 
 
 def _worker_table(run: StoredRun) -> Table | None:
