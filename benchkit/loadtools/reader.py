@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.text import (
@@ -233,37 +232,17 @@ Document = TypeVar("Document", bound=BaseModel)
 
 
 def read_document(text: str, model: type[Document], tool: str) -> Document:
-    """Return the JSON in `text`, from the first line with a brace to the last brace, or the one document within it.
+    """Return the JSON in `text`, from the first line with a brace to the last brace.
 
-    Raises ParseError where it is no document of the tool, is truncated, or has several of them.
+    Raises ParseError where it is no document of the tool, is truncated, or is several of them.
     """
     start = _DOCUMENT.search(text)
     document = text[start.end() - 1 : text.rfind("}") + 1] if start else text
     try:
         return model.model_validate_json(document)
     except ValidationError as error:
-        found = list(_documents_within(document, model))
-        if len(found) > 1:
-            raise several_runs(tool, "a document of JSON") from None
-        if found:
-            return found[0]
         raise ParseError(
             f"this JSON is not a complete output of {tool}",
             why=first_fault(error, model),
             hint="is it truncated, or does it have several runs?",
         ) from None
-
-
-def _documents_within(document: str, model: type[Document]) -> Iterator[Document]:
-    """Yield the documents of the tool within larger ones: harnesses wrap them, and add figures of their own."""
-    try:
-        values: list[JsonValue] = [json.loads(document)]
-    except ValueError:
-        return
-    while values:
-        value = values.pop()
-        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            try:
-                yield model.model_validate_json(json.dumps(inner))
-            except ValidationError:
-                values.append(inner)

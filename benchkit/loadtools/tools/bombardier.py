@@ -9,8 +9,7 @@ Its command line, read from its source (1.2.6: bombardier.go, clients.go, limite
 - At the end of its time no connection is interrupted: every request is answered and counted.
 - Requests without an answer have a time among the others, and are counted as `others`.
 - Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
-- `-o path:FILE` takes a template (Go's text/template) over its result: `TEMPLATE` prints the number of requests at each
-  microsecond. It looks up each microsecond up to the longest time: 0.3 to 2 µs for each.
+- Its JSON has percentiles, and no time of single requests.
 
 Its output, read from its source (bombardier.go, templates.go, internal/test_info.go):
 
@@ -27,10 +26,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from benchkit.errors import ParseError
 from benchkit.files import BACKENDS
 from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
 from benchkit.loadtools.text import (
@@ -40,7 +37,6 @@ from benchkit.loadtools.text import (
     Figure,
     all_of_unit,
     errors_of,
-    excerpt,
     has_any,
     latency_by_name,
     line_with,
@@ -70,12 +66,11 @@ from benchkit.loadtools.tool import (
     reserved_arguments,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.models.request import Request
-from benchkit.units import counted
 
 if TYPE_CHECKING:
-    from benchkit.loadtools.measurement import Measurement
+    pass
 
 
 _START = r"Bombarding \S+ (?:for|with) "
@@ -230,155 +225,19 @@ FORMAT = OutputFormat(
 )
 
 
-DIGITS = 5
-RESOLUTION_S = 1e-6
-CLASSES = ("1", "2", "3", "4", "5")
-"""Classes of statuses in the order in which they are printed; the last figure is of requests without an answer."""
-
-_BLOCK = re.compile(
-    r"^--- benchkit counters of bombardier 1\n"
-    r"duration_ns ([0-9]{1,18})\nbytes ([0-9]{1,18})\nstatus ([0-9]{1,18}(?: [0-9]{1,18}){5})\n"
-    r"((?:error [0-9]{1,18} [0-9a-f]*\n)*)((?:share [0-9.]{1,8} [0-9]{1,15}\n)*)((?:[0-9]{1,15} [0-9]{1,15}\n)*)"
-    r"--- end of benchkit counters of bombardier$",
-    re.MULTILINE,
-)
-
-
-@dataclass(frozen=True)
-class BombardierCounters:
-    """The figures that the template prints; times are microseconds."""
-
-    duration_s: float
-    bytes_read: int
-    statuses: Mapping[str, int]
-    """Answers by the first digit of their status, those that occurred."""
-    unanswered: int
-    errors: Mapping[str, int]
-    shares: Mapping[float, int]
-    """Time that a share of the requests did not exceed."""
-    times: Mapping[int, int]
-    """Requests by their time; empty where the longest is beyond `LONGEST_US`."""
-
-    @property
-    def requests(self) -> int:
-        """All requests, those without an answer included: each has a time."""
-        return sum(self.statuses.values()) + self.unanswered
-
-
 def measure(output: ToolOutput) -> ParsedOutput:
-    """Return what bombardier measured. Raises ParseError where its counters are missing or contradict each other."""
-    counters = read_counters(output.stdout)
-    measured = _measurement(counters, sum(counters.statuses.values()))
-    result = measured.result(duration_s=counters.duration_s, failed=counters.unanswered)
-    if counters.requests and not counters.times:
-        return ParsedOutput(result.model_copy(update={"latency": _latency(counters)}), None)
-    return ParsedOutput(result, measured)
-
-
-def read_counters(text: str) -> BombardierCounters:
-    """Return the counters. Raises ParseError where they are missing, incomplete or contradict each other."""
-    blocks = _BLOCK.findall(text)
-    if len(blocks) != 1:
-        raise ParseError("bombardier did not print all its counters", where="bombardier", hint="did it end by itself?")
-    duration_ns, length, statuses, errors, shares, times = blocks[0]
-    numbers = [int(number) for number in statuses.split()]
-    counters = BombardierCounters(
-        duration_s=int(duration_ns) / 1e9,
-        bytes_read=int(length),
-        statuses={name: number for name, number in zip(CLASSES, numbers, strict=False) if number},
-        unanswered=numbers[-1],
-        errors=dict(_read_errors(errors)),
-        shares={float(share): int(time) for _, share, time in map(str.split, shares.splitlines())},
-        times={int(time): int(number) for time, number in map(str.split, times.splitlines())},
-    )
-    counted_times = sum(counters.times.values())
-    if counters.times and counted_times != counters.requests:
-        raise ParseError(f"{counters.requests} requests, but {counted_times} times", where="bombardier")
-    return counters
-
-
-def _read_errors(lines: str) -> Iterator[tuple[str, int]]:
-    for line in lines.splitlines():
-        _, number, message = line.split(" ")
-        yield bytes.fromhex(message).decode(errors="replace"), int(number)
-
-
-def _measurement(counters: BombardierCounters, answered: int) -> Measurement:
-    import numpy as np  # noqa: PLC0415 - numpy is slow to import
-
-    from benchkit.loadtools.measurement import Counters, Measurement  # noqa: PLC0415 - as above
-    from benchkit.models.histogram import Histogram  # noqa: PLC0415 - as above
-
-    cells = np.array(sorted(counters.times.items()), np.int64).reshape(-1, 2)
-    return Measurement(
-        tool="bombardier",
-        histograms={"raw": Histogram.from_microseconds(*cells.T, digits=DIGITS)} if counters.times else {},
-        counters=Counters(
-            requests=answered,
-            recorded=counters.requests,
-            bytes_total=counters.bytes_read,
-            non_2xx=answered - counters.statuses.get("2", 0),
-            errors=errors_of(counters.errors, max(0, counters.unanswered - sum(counters.errors.values()))),
-        ),
-        resolution_s=RESOLUTION_S,
-        covers="connect+request",
-        complete=True,
-        duration_s=counters.duration_s,
-        notes=tuple(_measured_notes(counters)),
-    )
-
-
-def _latency(counters: BombardierCounters) -> Latency:
-    """Return the latency from percentiles alone, where the template printed no number at each microsecond."""
-    return Latency(
-        max_s=counters.shares[1.0] / 1e6 if 1.0 in counters.shares else None,
-        percentiles={f"{100 * share:.10g}": time / 1e6 for share, time in counters.shares.items() if share < 1},
-        resolution_s=RESOLUTION_S,
-        covers="connect+request",
-        corrected=False,
-    )
-
-
-def _measured_notes(counters: BombardierCounters) -> Iterator[Note]:
-    if counters.requests and not counters.times:
-        message = f"a request took {counters.shares.get(1.0, 0) / 1e6:.3g} s: bombardier printed percentiles alone"
-        yield Note(code="bombardier-percentiles", message=message)
-    if counters.unanswered:
-        message = f"the latencies include {counted(counters.unanswered, 'request')} without an answer"
-        yield Note(code="bombardier-unanswered", message=message)
-    if counters.errors:
-        kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])
-        yield Note(code="bombardier-errors", message=f"errors: {kinds}")
+    """Return what bombardier measured: its own count of requests includes those without an answer."""
+    result = parse(output.stdout)
+    answered = None if result.requests is None else result.requests - (result.failed or 0)
+    rate = answered / result.duration_s if answered is not None and result.duration_s else None
+    return ParsedOutput(result.model_copy(update={"requests": answered, "rps": rate}), None)
 
 
 PROGRAM = GoProgram(BACKENDS / "bombardier", "github.com/codesenberg/bombardier", "1.2.6", "bombardier")
 
-TEMPLATE_FILE = "bombardier.template"
-LONGEST_US = 1_000_000
-"""Longest time, in microseconds, up to which the template prints the number at each; more would take too long."""
-TEMPLATE = """\
-{{with .Result -}}
---- benchkit counters of bombardier 1
-duration_ns {{.TimeTaken.Nanoseconds}}
-bytes {{.BytesRead}}
-status {{.Req1XX}} {{.Req2XX}} {{.Req3XX}} {{.Req4XX}} {{.Req5XX}} {{.Others}}
-{{range .Errors}}error {{.Count}} {{printf "%x" .Error}}
-{{end}}
-{{- $times := .Latencies}}
-{{- with .LatenciesStats (FloatsToArray 0.5 0.75 0.9 0.95 0.99 0.999 0.9999 1.0)}}
-{{- range $share, $time := .Percentiles}}share {{printf "%g" $share}} {{$time}}
-{{end}}
-{{- $longest := index .Percentiles 1.0}}
-{{- if le $longest LONGEST_US}}
-{{- range $time := $longest}}{{with $times.Get $time}}{{$time}} {{.}}
-{{end}}{{end}}{{$longest}} {{$times.Get $longest}}
-{{end}}{{end -}}
---- end of benchkit counters of bombardier
-{{end}}""".replace("LONGEST_US", str(LONGEST_US))
-
-_SENDS_AGAIN = (
-    "bombardier sends a request again, up to four times, if its connection closes without an answer. It prints no count "
-    "of these: its failures are a lower limit."
+_NOTES = (
+    "bombardier sends a request again, up to four times, if its connection closes without an answer, and prints no count.",
+    "bombardier prints percentiles, not every time: several generators' or slices' cannot be merged.",
 )
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
@@ -399,14 +258,10 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
         yield "body", "bombardier sends no body with HEAD: set another method"
 
 
-def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
-    return {**({TEMPLATE_FILE: TEMPLATE.encode()} if load.histogram else {}), **body_files(load, "bombardier")}
-
-
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
     argv = [PROGRAM.name, f"--connections={load.in_flight}", "--latencies", "--print=result"]
-    argv.append(f"--format=path:{TEMPLATE_FILE}" if load.histogram else "--format=json")
+    argv.append("--format=json")
     argv.append(f"--requests={load.request_count}" if load.duration_s is None else f"--duration={load.duration_s:g}s")
     if target.protocol == "h2":
         argv.append("--http2")
@@ -435,11 +290,11 @@ TOOL = Tool(
     rate=RateSupport(is_open=False, clocks="one"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(validate=_validate_request),
-    files=_files,
+    files=lambda load, _target: body_files(load, "bombardier"),
     validate=_validate,
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
     validate_target=lambda load, target: one_http2_connection(load, target, "bombardier"),
-    load_notes=lambda _load: (_SENDS_AGAIN,),
+    load_notes=lambda _load: _NOTES,
     own_s=5.0,
 )

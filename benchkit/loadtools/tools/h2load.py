@@ -31,7 +31,7 @@ Its output, read from its source (src/h2load.cc):
 - "time to 1st byte" (TTFB) runs from opening a connection to the first byte of its first answer.
 - With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
 - Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
-- Times in JSON are seconds, with all samples. Protocol and cipher are of the first client only.
+- Protocol and cipher are of the first client only.
 - Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
 """
 
@@ -41,12 +41,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     SECONDS,
-    Count,
-    Figure,
     has_any,
     latency_by_name,
     line_with,
@@ -81,7 +79,6 @@ from benchkit.models.protocol import HttpProtocol, Negotiated, has_streams
 from benchkit.models.request import Request
 
 _WARM_UP = re.compile(r"Timing-based test with ([0-9.]+)s of warm-up time and ([0-9.]+)s of main duration")
-_JSON = re.compile(r'"generator"\s*:\s*"h2load ')
 _ROWS: Mapping[str, str] = {"1st byte": "first_byte", "TTFB": "first_byte"}
 
 
@@ -218,58 +215,9 @@ def _mean(row: Latency | None) -> float | None:
     return row.mean_s if row is not None and row.max_s else None
 
 
-class _Times(JsonOutput):
-    min: Figure
-    max: Figure
-    median: Figure
-    p95: Figure
-    p99: Figure
-    mean: Figure
-    sd: Figure
-
-    @property
-    def latency(self) -> Latency:
-        times = {"min": self.min, "mean": self.mean, "stdev": self.sd, "max": self.max}
-        return latency_by_name({**times, "50": self.median, "95": self.p95, "99": self.p99}, "request")
-
-
-class _Document(JsonOutput):
-    """JSON of --output-file (`write_result` in src/h2load.cc), by the names of the reader; times are seconds."""
-
-    generator: str = within("metadata", "generator")
-    finished_in: Figure = within("measurements", "duration")
-    rps: Figure = within("measurements", "request_per_second")
-    bytes_per_s: Figure = within("measurements", "bytes_per_second")
-    bytes_total: Count = within("measurements", "traffic", "total")
-    requests: Count = within("measurements", "requests", "total")
-    done: Count = within("measurements", "requests", "done")
-    failed: Count = within("measurements", "requests", "failed")
-    errored: Count = within("measurements", "requests", "errored")
-    timeout: Count = within("measurements", "requests", "timeout")
-    of_2xx: Count = within("measurements", "status_codes", "2xx")
-    of_3xx: Count = within("measurements", "status_codes", "3xx")
-    of_4xx: Count = within("measurements", "status_codes", "4xx")
-    of_5xx: Count = within("measurements", "status_codes", "5xx")
-    request: _Times = within("measurements", "performance", "request")
-    connect: _Times = within("measurements", "performance", "connect")
-    first_byte: _Times = within("measurements", "performance", "ttfb")
-
-
-def _read_json(text: str) -> LoadResult:
-    """Return the result of the JSON, by the rules of the text."""
-    document, reader = read_document(text, _Document, "h2load"), _H2loadReader()
-    for name, figure in document:
-        if isinstance(figure, _Times):
-            reader.rows[name] = figure.latency
-        else:
-            setattr(reader, name, figure)
-    reader.tool_version = document.generator.rpartition("/")[2].split()[-1]
-    return reader.result()
-
-
 def parse(text: str) -> LoadResult:
-    """Return the result that h2load printed or wrote. Raises ParseError for other text, and for several runs."""
-    return _read_json(text) if _JSON.search(text) else _H2loadReader().read(text)
+    """Return the result that h2load printed. Raises ParseError for other text, and for several runs."""
+    return _H2loadReader().read(text)
 
 
 _OWN = line_with(
@@ -283,9 +231,9 @@ _OWN = line_with(
 )
 FORMAT = OutputFormat(
     "h2load",
-    has_any(_OWN, _JSON),
+    has_any(_OWN),
     parse,
-    (line_with("starting benchmark"), line_with("finished in "), line_with(r'\{"version":"v1","metadata":')),
+    (line_with("starting benchmark"), line_with("finished in ")),
 )
 
 

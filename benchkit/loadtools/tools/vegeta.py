@@ -24,7 +24,7 @@ Its output, read from its source (lib/metrics.go, reporters.go, attack.go):
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -38,10 +38,8 @@ from benchkit.loadtools.text import (
     errors_of,
     excerpt,
     has_line,
-    implied_duration,
     latency_by_name,
     line_with,
-    no_end_mark,
     of_unit,
     parse_count,
     parse_duration,
@@ -75,8 +73,6 @@ ROWS = RequestRows("vegeta")
 """Every request; those without an answer (status 0) have the time until they failed, as in vegeta's own figures. Error
 messages are counted by text; an answer below 200 or above 399 has its status line there."""
 
-_BUCKETS = r"Bucket\s+#\s+%\s+Histogram"
-
 
 def _share(cell: str) -> float | None:
     percent = parse_number(cell.removesuffix("%"))
@@ -103,23 +99,20 @@ class _VegetaReader(Reader):
         self.stated: dict[str, float | None] = {}
         self.times: dict[str, float | None] = {}
         """Times by the report's own names: min, mean, max, and percentiles as "50"."""
-        self.buckets: list[int] | None = None
         self.errors: list[str] | None = None
         """Kinds of error; None before their heading."""
-        self.has_codes = False
+        self.step_s: float | None = None
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
             r"(Requests|Duration|Latencies|Bytes In|Bytes Out|Success)\s+\[([^\]]{1,80})\]\s+(\S.*)": self.read_row,
             r"Status Codes\s+\[code:count\]\s*(.*)": self.read_codes,
-            _BUCKETS: self.read_buckets,
-            r"\[(\S+),\s+(\S+)\]\s+([0-9]{1,18})\s+[0-9.]+%.*": self.read_bucket,
             r"Error Set:": self.read_error_set,
             r"(.+)": self.read_error,
         }
 
     def has_figures(self) -> bool:
-        return bool(self.stated or self.times or self.buckets or self.has_codes)
+        return bool(self.stated or self.times or self.statuses)
 
     def read_row(self, match: re.Match[str]) -> None:
         """Read a row that has the names of its figures in brackets."""
@@ -139,7 +132,6 @@ class _VegetaReader(Reader):
                 self.unread.append(match[0])
 
     def read_codes(self, match: re.Match[str]) -> None:
-        self.has_codes = True
         codes = dict(pair.split(":", 1) for pair in match[1].split() if pair.count(":") == 1)
         for code, number in codes.items():
             self.add(self.statuses, code, parse_count(number), match[0])
@@ -151,66 +143,36 @@ class _VegetaReader(Reader):
         if self.errors is not None:
             self.errors.append(excerpt(match[1]))
 
-    def read_buckets(self, match: re.Match[str]) -> None:
-        if self.buckets is not None:
-            raise several_runs("vegeta", match[0])
-        self.buckets = []
-
-    def read_bucket(self, match: re.Match[str]) -> None:
-        if self.buckets is not None:
-            self.buckets.append(int(match[3]))
-
     def result(self) -> LoadResult:
-        stated = self.stated
-        requests, rate = stated.get("Requests total"), stated.get("Requests rate")
-        attack_s, total_s = stated.get("Duration attack"), stated.get("Duration total")
-        if is_histogram := self.buckets is not None and requests is None:
-            requests = sum(self.buckets or ())
-        elif self.buckets is not None and sum(self.buckets) != requests:
-            raise several_runs("vegeta", "a report")
+        stated, codes = self.stated, self.statuses
+        requests, attack_s, total_s = (
+            stated.get(name) for name in ("Requests total", "Duration attack", "Duration total")
+        )
         if total_s is None and attack_s is not None:
             total_s = attack_s + (stated.get("Duration wait") or 0)
-        figures = {
-            "requests": requests,
-            "rps": rate,
-            "duration_s": total_s if attack_s is None else attack_s,
-            "answered_rps": requests / total_s if requests and total_s and attack_s else None,
-            "bytes_total": stated.get("Bytes In total"),
-            "availability": stated.get("Success ratio"),
-        }
+        required = (requests, stated.get("Success ratio") if self.errors is None else 1, codes or None)
         latency = latency_by_name(self.times if requests != 0 else {}, "connect+request")
-        required = (requests, stated.get("Success ratio") if self.errors is None else 1, self.statuses or None)
-        is_whole = (
-            bool(requests) if is_histogram else None not in required and bool(self.times or self.errors is not None)
-        )
         return self.load_result(
-            **figures,
-            **_by_status(self.statuses if self.has_codes else None),
-            latency=latency,
-            complete=is_whole and not self.unread,
-            notes=_notes(self.statuses, self.errors or (), is_histogram=is_histogram),
+            requests=requests,
+            rps=stated.get("Requests rate"),
+            duration_s=total_s if attack_s is None else attack_s,
+            answered_rps=requests / total_s if requests and total_s and attack_s else None,
+            bytes_total=stated.get("Bytes In total"),
+            availability=stated.get("Success ratio"),
+            latency=latency.model_copy(update={"resolution_s": self.step_s if requests else None}),
+            status=codes,
+            errors=Errors(other=codes.get("0", 0) if codes else None),  # 0 is a request without an answer
+            non_2xx=sum(n for code, n in codes.items() if code[0] not in "02") if codes else None,
+            failed=sum(n for code, n in codes.items() if code[0] not in "23") if codes else None,
+            complete=None not in required and bool(self.times or self.errors is not None) and not self.unread,
+            notes=self._notes(),
         )
 
-
-def _by_status(codes: Mapping[str, int] | None) -> dict[str, object]:
-    """Return the counts by status; "0" is a request without an answer."""
-    if not codes:
-        return {}
-    return {
-        "status": codes,
-        "errors": Errors(other=codes.get("0", 0)),
-        "non_2xx": sum(n for code, n in codes.items() if code[0] not in "02"),
-        "failed": sum(n for code, n in codes.items() if code[0] not in "23"),
-    }
-
-
-def _notes(codes: Mapping[str, int], errors: Sequence[str], *, is_histogram: bool) -> Iterator[Note]:
-    if is_histogram:
-        yield Note(code="vegeta-hist", message="a histogram report states only the number of requests, by bucket")
-        yield no_end_mark("a histogram report")
-    if errors and any(code[0] not in "23" for code in codes):
-        message = f"{len(errors)} kinds of error, without a count in vegeta's report: {'; '.join(errors[:3])}"
-        yield Note(code="vegeta-errors", message=message)
+    def _notes(self) -> Iterator[Note]:
+        if self.errors and any(code[0] not in "23" for code in self.statuses):
+            kinds = "; ".join(self.errors[:3])
+            message = f"{len(self.errors)} kinds of error, without a count in vegeta's report: {kinds}"
+            yield Note(code="vegeta-errors", message=message)
 
 
 class _Document(JsonOutput):
@@ -228,23 +190,19 @@ class _Document(JsonOutput):
 
 
 def _read_json(text: str) -> LoadResult:
-    document = read_document(text, _Document, "vegeta")
+    document, reader = read_document(text, _Document, "vegeta"), _VegetaReader()
+    reader.stated = {
+        "Requests total": document.requests,
+        "Requests rate": document.rate,
+        "Duration attack": of_unit(document.duration, 1e-9),
+        "Duration wait": of_unit(document.wait, 1e-9),
+        "Bytes In total": document.bytes_in,
+        "Success ratio": document.success,
+    }
     times = {name.removesuffix("th"): of_unit(ns, 1e-9) for name, ns in document.latencies.items() if name != "total"}
-    codes, requests, duration_s = document.status_codes, document.requests, of_unit(document.duration, 1e-9)
-    total_s = (duration_s or 0) + document.wait * 1e-9
-    return LoadResult(
-        tool="vegeta",
-        duration_s=duration_s or implied_duration(requests, document.rate),
-        requests=requests,
-        rps=document.rate,
-        answered_rps=requests / total_s if requests and total_s and duration_s else None,
-        bytes_total=document.bytes_in,
-        latency=latency_by_name(times if requests else {}, "connect+request", step_s=1e-9 if requests else None),
-        availability=document.success,
-        complete=None not in (codes, document.success) and bool(times),
-        notes=tuple(_notes(codes or {}, [excerpt(each) for each in document.errors or ()], is_histogram=False)),
-        **_by_status(codes),
-    )
+    reader.times, reader.step_s, reader.statuses = dict(times), 1e-9, dict(document.status_codes or {})
+    reader.errors = [excerpt(each) for each in document.errors or ()]
+    return reader.result()
 
 
 def parse(text: str) -> LoadResult:
@@ -261,12 +219,11 @@ FORMAT = OutputFormat(
         r"Bytes (?:In|Out)\s+\[total, mean\]",
         r"Success\s+\[ratio\]",
         r"Status Codes\s+\[code:count\]",
-        _BUCKETS,
         r'\{?"latencies":\s*\{\s*"(?:total|mean|50th)":',
         r'[^\n{"]{0,120}\{.*"latencies":\s*\{"(?:total|mean)":',
     ),
     parse,
-    (line_with(r"Requests\s+\[total[,\]]", r'[^\n{"]{0,120}\{\s*"latencies"'), line_with(_BUCKETS)),
+    (line_with(r"Requests\s+\[total[,\]]", r'[^\n{"]{0,120}\{\s*"latencies"'),),
 )
 
 

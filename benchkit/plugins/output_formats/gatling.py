@@ -1,10 +1,8 @@
-"""Parser of Gatling's figures (2 to 3.15): what it prints, `js/stats.json` and `js/global_stats.json`.
+"""Parser of Gatling's figures (2 to 3.15), as it prints them.
 
 - Figures are of all requests, failed ones (KO) included. A request also fails by a check of the script. Times are whole
   milliseconds, and include connecting.
 - The rate is requests ÷ time, which is rounded up to whole seconds. "3s elapsed" is rounded down.
-- JSON names its percentiles 1 to 4: 50, 75, 95 and 99 unless `gatling.conf` says otherwise. Since 3.10 Gatling writes
-  no JSON.
 - Users arrive at rates (open) or are kept at a number (closed): the figures do not say which.
 """
 
@@ -13,13 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.reader import Action, OutputFormat, Reader
 from benchkit.loadtools.text import (
-    Figure,
     all_of_unit,
     errors_of,
     has_any,
-    implied_duration,
     latency_by_name,
     line_with,
     parse_count,
@@ -27,7 +23,6 @@ from benchkit.loadtools.text import (
 )
 from benchkit.models.load_result import Errors, LoadResult, Note
 
-_JSON = re.compile(r'"numberOfRequests"\s*:\s*\{\s*"total"')
 _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,3})?|[0-9]{1,15}(?:\.[0-9]{1,3})?|-"
 _PERCENTILE = re.compile(r"response time ([0-9]{1,3}(?:\.[0-9]{1,4})?)(?:st|nd|rd|th) percentile")
 _NAMES: Mapping[str, str] = {
@@ -142,49 +137,14 @@ class _GatlingReader(Reader):
             yield Note(code="progress", message="the text has only what Gatling prints during a run")
 
 
-class _Document(JsonOutput):
-    """Figures of all requests; times are milliseconds."""
-
-    requests: Figure = within("numberOfRequests", "total")
-    failed: Figure = within("numberOfRequests", "ko", default=0)
-    min: Figure = within("minResponseTime", "total")
-    max: Figure = within("maxResponseTime", "total")
-    mean: Figure = within("meanResponseTime", "total")
-    stdev: Figure = within("standardDeviation", "total")
-    p50: Figure | None = within("percentiles1", "total", default=None)
-    p75: Figure | None = within("percentiles2", "total", default=None)
-    p95: Figure | None = within("percentiles3", "total", default=None)
-    p99: Figure | None = within("percentiles4", "total", default=None)
-    rate: Figure | None = within("meanNumberOfRequestsPerSecond", "total", default=None)
-
-
-class _Tree(JsonOutput):
-    stats: _Document
-
-
-def _read_json(text: str) -> LoadResult:
-    is_tree = re.match(r'\s*\{\s*"type"\s*:\s*"GROUP"', text) is not None
-    document = read_document(text, _Tree, "gatling").stats if is_tree else read_document(text, _Document, "gatling")
-    reader = _GatlingReader()
-    has_ranks = document.p99 is not None  # early versions have two percentiles, of ranks that they do not state
-    reader.rows = {name.removeprefix("p"): each for name, each in document if has_ranks or name[0] != "p"}
-    reader.failed = int(reader.rows.pop("failed") or 0)
-    result = reader.result()
-    message = "Gatling's JSON does not say which percentiles it has: 50, 75, 95 and 99 are its defaults"
-    notes = (*([Note(code="ranks-assumed", message=message)] if has_ranks else []), *result.notes)
-    return result.model_copy(
-        update={"duration_s": implied_duration(result.requests, document.rate), "complete": True, "notes": notes}
-    )
-
-
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, and for several runs."""
-    return _read_json(text) if _JSON.search(text) else _GatlingReader().read(text)
+    return _GatlingReader().read(text)
 
 
 FORMAT = OutputFormat(
     "gatling",
-    has_any(_MARK, _JSON),
+    has_any(_MARK),
     parse,
     (line_with(r"Simulation \S+ started\.\.\."), line_with(r"-{4} Global Information -")),
 )

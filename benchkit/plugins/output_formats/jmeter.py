@@ -1,4 +1,4 @@
-"""Parser of JMeter's results (2 to 5): JTL as CSV with its heading, the lines of its summariser, `statistics.json`.
+"""Parser of JMeter's results (2 to 5): JTL as CSV with its heading, and the lines of its summariser.
 
 - A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer. `timeStamp` is
   its start. `Latency` runs to the first byte. `bytes` are headers and body. A transaction controller adds a row for its
@@ -6,29 +6,22 @@
   HTTP response code" (no answer). Duration is from the first start to the last end.
 - The summariser's lines `+` are of the last interval, those with `=` of the run so far; the last `=` is stated.
   Times are whole milliseconds, the duration whole seconds; decimals have the locale's comma.
-- `statistics.json` names its percentiles 1 to 3: 90, 95 and 99 unless `aggregate_rpt_pct1` and so on say otherwise.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-
-from pydantic import RootModel
+from collections.abc import Sequence
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.reader import JsonOutput, OutputFormat, read_document, within
+from benchkit.loadtools.reader import OutputFormat
 from benchkit.loadtools.text import (
     PART_OF_RUN,
-    Count,
-    Figure,
-    all_of_unit,
     count_non_2xx,
     csv_rows,
     errors_of,
     has_any,
-    implied_duration,
     latency_by_name,
     latency_of,
     line_with,
@@ -43,7 +36,6 @@ from benchkit.models.load_result import LoadResult, Note
 
 _HEADING = line_with(r'"?timeStamp"?([,;\t])"?elapsed"?\1')
 _TRANSACTION = "Number of samples in transaction"
-_STATISTICS = re.compile(r'"pct1ResTime"\s*:')
 _SUMMARY = re.compile(
     r"([+=])\s+([0-9]{1,12}) in\s+(?:([0-9]{1,6}):([0-9]{2}):([0-9]{2})|([0-9]{1,9}(?:[.,][0-9])?)s)"
     r" =\s+([0-9]{1,12}(?:[.,][0-9])?)/s Avg:\s+([0-9]{1,12}) Min:\s+([0-9]{1,12}) Max:\s+([0-9]{1,12})"
@@ -139,52 +131,10 @@ def _read_summary(text: str) -> LoadResult | None:
     )
 
 
-class _Statistics(JsonOutput):
-    """Figures of a label or of the total; times are milliseconds."""
-
-    requests: Count = within("sampleCount")
-    failed: Count = within("errorCount")
-    mean: Figure = within("meanResTime")
-    p50: Figure | None = within("medianResTime", default=None)
-    min: Figure = within("minResTime")
-    max: Figure = within("maxResTime")
-    p90: Figure | None = within("pct1ResTime", default=None)
-    p95: Figure | None = within("pct2ResTime", default=None)
-    p99: Figure | None = within("pct3ResTime", default=None)
-    rate: Figure = within("throughput")
-    received: Figure | None = within("receivedKBytesPerSec", default=None)
-
-
-class _Labels(RootModel[dict[str, _Statistics]]):
-    """The whole document: figures by label."""
-
-
-def _read_statistics(text: str) -> LoadResult:
-    labels: Mapping[str, _Statistics] = read_document(text, _Labels, "jmeter").root
-    total = labels.get("Total") or (next(iter(labels.values())) if len(labels) == 1 else None)
-    if total is None:
-        raise ParseError("this statistics.json of jmeter has no total", hint="was it cut?")
-    names = {"mean", "min", "max", "p50", "p90", "p95", "p99"}
-    times = all_of_unit({name.removeprefix("p"): ms for name, ms in total if name in names}, 1e-3)
-    message = "statistics.json does not say which percentiles it has: 90, 95 and 99 are JMeter's defaults"
-    return LoadResult(
-        tool="jmeter",
-        duration_s=implied_duration(total.requests, total.rate),
-        requests=total.requests,
-        rps=total.rate,
-        bytes_per_s=None if total.received is None else total.received * 1024,
-        latency=latency_by_name(times if total.requests else {}, "connect+request"),
-        failed=total.failed,
-        notes=(Note(code="ranks-assumed", message=message),),
-    )
-
-
 def parse(text: str) -> LoadResult:
-    """Return the result of a JTL, of the summariser's lines, or of `statistics.json`. Raises ParseError."""
+    """Return the result of a JTL, or of the summariser's lines. Raises ParseError."""
     if heading := _HEADING.search(text):
         return _read_csv([line for line in text[heading.start() :].split("\n") if line.strip()], heading[1])
-    if _STATISTICS.search(text):
-        return _read_statistics(text)
     result = _read_summary(text)
     if result is None:
         raise not_output_of("jmeter", text.split("\n"))
@@ -193,7 +143,7 @@ def parse(text: str) -> LoadResult:
 
 FORMAT = OutputFormat(
     "jmeter",
-    has_any(_HEADING, _STATISTICS, _SUMMARY, line_with("Creating summariser <")),
+    has_any(_HEADING, _SUMMARY, line_with("Creating summariser <")),
     parse,
     (line_with("Creating summariser <"), line_with(r"Starting (?:the|standalone|remote) ")),
 )

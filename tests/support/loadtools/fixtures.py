@@ -85,7 +85,7 @@ def place(host: str, **fields: Any) -> ServicePlacement:  # noqa: ANN401 - field
     return replace(default, **fields)
 
 
-PERCENTILES_ONLY = frozenset({"oha"})
+PERCENTILES_ONLY = frozenset({"bombardier", "oha"})
 """Tools that print percentiles, and not the time of each request."""
 
 PRINTED = "printed"

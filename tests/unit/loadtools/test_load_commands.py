@@ -141,7 +141,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         {"script": "scripts/shop.js", **PLAIN},
         "K6 --config=k6.config.json --env=BENCHKIT_URL=http://10.0.0.2:8080 shop.js",
     ),
-    "bombardier": ({}, "BOMB --format=path:bombardier.template --duration=5s"),
+    "bombardier": ({}, "BOMB --format=json --duration=5s"),
     "bombardier-all": (
         {
             "duration_s": None,

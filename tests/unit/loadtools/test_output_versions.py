@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -120,29 +119,6 @@ def test_h2load_renamed_its_rows_and_may_lack_its_threads() -> None:
     harness = "\n".join(line for line in new.splitlines() if "spawning" not in line)
     assert _read(harness).complete
     assert (_read(harness).connections, _read(harness).first_byte_mean_s) == (None, _read(old).first_byte_mean_s)
-
-
-def test_h2load_writes_json_with_times_in_seconds() -> None:
-    times = {"min": 0.1, "max": 0.5, "median": 0.2, "p95": 0.4, "p99": 0.45, "mean": 0.25, "sd": 0.05, "samples": [0.1]}
-    document = {
-        "version": "v1",
-        "metadata": {"generator": "h2load nghttp2/1.69.0"},
-        "measurements": {
-            "duration": 2.5,
-            "request_per_second": 400,
-            "bytes_per_second": 5000,
-            "requests": dict.fromkeys(("started", "done", "succeeded"), 1000)
-            | {"total": 1000, "failed": 3, "errored": 2, "timeout": 1},
-            "status_codes": {"2xx": 990, "3xx": 4, "4xx": 5, "5xx": 1},
-            "traffic": {"total": 12500, "headers": 1, "data": 1},
-            "performance": {"request": times, "connect": times | {"mean": 0.01}, "ttfb": times | {"mean": 0.02}},
-        },
-    }
-    result = _read(json.dumps(document))
-    assert (result.tool, result.tool_version, result.complete) == ("h2load", "1.69.0", True)
-    assert (result.requests, result.rps, result.failed, result.non_2xx) == (1000, 400, 3, 10)
-    assert (result.latency.mean_s, result.latency.percentiles["99"]) == (0.25, 0.45)
-    assert (result.connect_mean_s, result.first_byte_mean_s) == (0.01, 0.02)
 
 
 def test_a_row_that_tools_share_decides_nothing() -> None:
