@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -20,8 +19,10 @@ from benchkit.units import size
 
 if TYPE_CHECKING:
     from benchkit.agent.operations import HostTraces
-    from benchkit.hosts.install import PackageState, Privilege, Runner
+    from benchkit.hosts.host import Host
+    from benchkit.hosts.install import Privilege
     from benchkit.hosts.inventory import HostSpec, Inventory
+    from benchkit.hosts.packages import Manager
     from benchkit.models.facts import RecordedFacts
 
 HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
@@ -150,7 +151,6 @@ def prepare(
 ) -> None:
     """Install what a scenario needs on its hosts where benchkit may, else print the line to run there."""
     from benchkit.hosts.connections import connect_all
-    from benchkit.hosts.install import HostRunner
     from benchkit.plan.planner import require_roles
     from benchkit.scenario.experiment import needed_programs
     from benchkit.scenario.read import read_experiment
@@ -161,9 +161,7 @@ def prepare(
     require_roles(experiment, chosen)
     with connect_all(chosen) as hosts:
         outcomes = [
-            _prepare(host.spec, host.facts, HostRunner(host), lacking, yes=yes)
-            for host in hosts
-            if (lacking := _lacking(host.spec, host.facts, needed))
+            _prepare(host, lacking, yes=yes) for host in hosts if (lacking := _lacking(host.spec, host.facts, needed))
         ]
     if json:
         print_json(outcomes)
@@ -188,11 +186,12 @@ def _lacking(spec: HostSpec, facts: RecordedFacts, needed: dict[str, set[str]]) 
     return sorted(wanted - facts.programs.keys())
 
 
-def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list[str], *, yes: bool) -> dict[str, Any]:
+def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
-    from benchkit.hosts.install import install_steps, run_steps, shell_line, survey
+    from benchkit.hosts.install import install_command, install_on, shell_line
     from benchkit.hosts.packages import Manager, build_hint, packages_for
 
+    spec, facts = host.spec, host.facts
     manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
     if manager is None:
         raise InputError(
@@ -200,20 +199,20 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
         )
     packages, unpackaged = packages_for(lacking, manager)
     privilege: Privilege = "root" if facts.uid == 0 else "sudo" if spec.sudo and facts.can_sudo else "none"
-    state = survey(runner, manager, privilege, packages)
     outcome = {"host": spec.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
     why = why_not_install(
-        state,
+        manager,
+        privilege,
         question=f"{spec.name}: install {', '.join(packages)} with apt, without starting their daemons?",
         privileges="root, or `sudo: true` in the inventory and sudo without a password",
         yes=yes,
     )
     if why is None and packages:
-        run_steps(install_steps(state, packages), runner, where=spec.name)
+        install_on(host, install_command(manager, packages), sudo=privilege == "sudo")
         outcome["installed"] = list(packages)
     elif packages:
-        steps = install_steps(replace(state, privilege="root"), packages)
-        outcome |= {"why": why, "to_run": shell_line(steps, sudo=state.privilege != "root")}
+        to_run = shell_line(install_command(manager, packages), sudo=privilege != "root")
+        outcome |= {"why": why, "to_run": to_run}
     if unpackaged:
         how = build_hint(unpackaged) or "install it by hand on the host"
         raise HostError(
@@ -224,11 +223,11 @@ def _prepare(spec: HostSpec, facts: RecordedFacts, runner: Runner, lacking: list
     return outcome
 
 
-def why_not_install(state: PackageState, *, question: str, privileges: str, yes: bool) -> str | None:
+def why_not_install(manager: Manager, privilege: Privilege, *, question: str, privileges: str, yes: bool) -> str | None:
     """Return why benchkit may not install packages, or None; asks for consent on a terminal, unless `yes`."""
-    if state.manager != "apt":
-        return f"benchkit installs with apt only, not with {state.manager}"
-    if state.privilege == "none":
+    if manager != "apt":
+        return f"benchkit installs with apt only, not with {manager}"
+    if privilege == "none":
         return f"installing needs {privileges}"
     if yes:
         return None

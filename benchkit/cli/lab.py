@@ -17,7 +17,8 @@ from benchkit.errors import HostError, InputError, suggestion
 from benchkit.units import bits_per_s
 
 if TYPE_CHECKING:
-    from benchkit.hosts.install import PackageState, Privilege
+    from benchkit.hosts.install import Privilege
+    from benchkit.hosts.packages import Manager
     from benchkit.lab.lab import Lab
 
 
@@ -54,7 +55,7 @@ def prepare(
     them.
     """
     from benchkit.cli.hosts import why_not_install
-    from benchkit.hosts.install import LocalRunner, install_steps, run_steps, survey
+    from benchkit.hosts.install import install_command, install_here
     from benchkit.hosts.packages import LINUX_ONLY, find_here, manager_here, missing, packages_for
     from benchkit.hosts.packages import PROGRAMS as KNOWN
 
@@ -74,19 +75,19 @@ def prepare(
         raise InputError(what, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
     packages, unpackaged = packages_for(lacking, manager)
     if packages:
-        runner = LocalRunner()
-        state = survey(runner, manager, _privilege(), packages)
+        privilege = _privilege()
         why = why_not_install(
-            state,
+            manager,
+            privilege,
             question=f"Install {', '.join(packages)} with apt, without starting their daemons?",
             privileges="root, or sudo without a password",
             yes=yes,
         )
         if why is not None:
-            raise InputError(what, why=why, hint=_advice(state, packages, unpackaged))
+            raise InputError(what, why=why, hint=_advice(manager, packages, unpackaged))
         typer.echo(f"Installing with apt: {', '.join(packages)}.", err=True)
         with signals_interrupt():
-            run_steps(install_steps(state, packages), runner)
+            install_here(install_command(manager, packages), sudo=privilege == "sudo")
     if still := missing(wanted, find_here(wanted, path)):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
@@ -110,15 +111,13 @@ def _privilege() -> Privilege:
     return "sudo" if allowed.returncode == 0 else "none"
 
 
-def _advice(state: PackageState, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
+def _advice(manager: Manager, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
     """Return the line that installs `packages`, and the home pages of programs that no package has."""
-    from dataclasses import replace
+    from benchkit.hosts.install import install_command, shell_line
 
-    from benchkit.hosts.install import install_steps, shell_line
-
-    needs_root = state.manager != "brew" and os.geteuid() != 0
+    needs_root = manager != "brew" and os.geteuid() != 0
     sudo = needs_root and shutil.which("sudo") is not None
-    line = shell_line(install_steps(replace(state, privilege="root"), packages), sudo=sudo)
+    line = shell_line(install_command(manager, packages), sudo=sudo)
     how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
     return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
 

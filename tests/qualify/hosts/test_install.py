@@ -1,144 +1,76 @@
-"""Installation steps run on this machine: their order, clean-up and interruption, and the line for a shell."""
+"""The command that installs packages, and its script for apt with an apt-get that only logs."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchkit.errors import HostError
-from benchkit.hosts.install import InstallStep, LocalRunner, StepOutcome, run_steps, shell_line
+from benchkit.hosts.install import install_command, install_here, shell_line
+from benchkit.hosts.packages import Manager
 
-RUNNER = LocalRunner()
-
-
-def touch(path: Path) -> tuple[str, ...]:
-    return ("touch", str(path))
+APT_GET = '#!/bin/sh\necho "$*" >> FOLDER/called\ncat FOLDER/policy-rc.d >> FOLDER/seen\ntest -e FOLDER/lists\n'
 
 
-def test_steps_are_carried_out_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    run_steps([InstallStep(("tee", str(file)), stdin="text\n"), InstallStep(("cp", str(file), f"{file}.copy"))], RUNNER)
-    assert Path(f"{file}.copy").read_text() == "text\n"
-
-
-def test_after_a_failure_only_the_clearing_up_is_done(tmp_path: Path) -> None:
-    steps = [
-        InstallStep(touch(tmp_path / "before")),
-        InstallStep(("false",)),
-        InstallStep(touch(tmp_path / "after")),
-        InstallStep(touch(tmp_path / "cleared"), always=True),
-    ]
-    with pytest.raises(HostError, match=r"`false` failed: exit code 1") as caught:
-        run_steps(steps, RUNNER, where="host a")
-    assert caught.value.where == "host a"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["before", "cleared"]
-
-
-def test_clean_up_commands_that_fail_are_reported(tmp_path: Path) -> None:
-    steps = [
-        InstallStep(("false",)),
-        InstallStep(("rm", str(tmp_path / "none")), always=True),
-        InstallStep(touch(tmp_path / "x"), always=True),
-    ]
-    with pytest.raises(HostError, match=r"`false` failed") as caught:
-        run_steps(steps, RUNNER)
-    assert caught.value.hint == f"run this by hand: rm {tmp_path / 'none'}"
-    assert (tmp_path / "x").exists()
-
-
-def test_a_step_is_tried_once_more_after_what_may_mend_it(tmp_path: Path) -> None:
-    file = tmp_path / "list"
-    run_steps([InstallStep(("cat", str(file)), retry_after=touch(file))], RUNNER)
-    with pytest.raises(HostError, match="failed"):
-        run_steps([InstallStep(("cat", str(tmp_path / "other")), retry_after=("true",))], RUNNER)
-
-
-def test_a_command_that_does_not_exist_is_a_failure_with_its_name() -> None:
-    assert RUNNER.run(("benchkit-has-no-such-command",)) == StepOutcome(127, "benchkit-has-no-such-command: not found")
-    with pytest.raises(HostError, match=r"benchkit-has-no-such-command: not found \(exit code 127\)"):
-        run_steps([InstallStep(("benchkit-has-no-such-command",))], RUNNER)
-
-
-def test_a_folder_with_the_name_of_a_missing_command_is_no_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Name the missing command although the kernel denies to run what is found, as in a folder of another user."""
-    (tmp_path / "benchkit-command").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert RUNNER.run(("benchkit-command",)) == StepOutcome(127, "benchkit-command: not found")
-
-
-def test_a_command_ended_by_a_signal_is_a_failure() -> None:
-    killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(HostError, match="signal 9"):
-        run_steps([InstallStep(killed)], RUNNER)
-
-
-def test_what_commands_print_leaves_stdout_alone(capfd: pytest.CaptureFixture[str]) -> None:
-    RUNNER.run(("echo", "shown"))
-    RUNNER.run(("echo", "asked"), shown=False)
-    assert capfd.readouterr() == ("", "shown\n")
-
-
-_INTERRUPTED = """
-import sys
-from benchkit.hosts.install import InstallStep
-from benchkit.hosts.install import LocalRunner, run_steps
-policy, started, go, finished, never = sys.argv[1:]
-package_manager = '''
-import pathlib, sys, time
-started, go, finished = map(pathlib.Path, sys.argv[1:])
-started.touch()
-for _ in range(2000):
-    if go.exists():
-        finished.touch()
-        break
-    time.sleep(0.01)
-'''
-run_steps(
+@pytest.mark.parametrize(
+    ("manager", "line"),
     [
-        InstallStep(("tee", policy), stdin="exit 101"),
-        InstallStep((sys.executable, "-c", package_manager, started, go, finished)),
-        InstallStep(("touch", never)),
-        InstallStep(("rm", policy), always=True),
+        ("dnf", "sudo dnf install --assumeyes nginx"),
+        ("apk", "sudo apk add nginx"),
+        ("pacman", "sudo pacman --sync --needed --noconfirm nginx"),
     ],
-    LocalRunner(),
 )
-"""
+def test_other_managers_get_their_one_line(manager: Manager, line: str) -> None:
+    assert shell_line(install_command(manager, ["nginx"]), sudo=True) == line
 
 
-def test_an_interrupt_lets_the_package_manager_end_and_runs_the_clean_up(tmp_path: Path) -> None:
-    policy, started, go, finished, never = (
-        tmp_path / name for name in ("policy", "started", "go", "finished", "never")
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED, *map(str, (policy, started, go, finished, never))], stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 60
-    while not started.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert policy.exists()
-    process.send_signal(signal.SIGINT)  # to the controller only; a second one has no effect
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    go.touch()
-    _, shown = process.communicate(timeout=60)
-    assert b"KeyboardInterrupt" in shown
-    assert finished.exists()
-    assert not policy.exists()
-    assert not never.exists()
+def test_a_line_for_a_shell_asks_sudo_once() -> None:
+    line = shell_line(install_command("apt", ["nginx"]), sudo=True)
+    assert line.startswith("sudo sh -c '")
+    assert line.count("sudo") == 1
 
 
-@given(text=st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"), max_size=40))
-def test_what_a_step_reads_survives_the_shell(text: str) -> None:
-    steps = (InstallStep(("cat",), stdin=text), InstallStep(("true",)))
-    printed = subprocess.run(["sh", "-c", shell_line(steps, sudo=False)], capture_output=True, check=True)
-    assert printed.stdout.decode() == text
+def run_apt(folder: Path, *packages: str) -> tuple[int, list[str]]:
+    """Run the script for apt with an apt-get and a policy in a folder; return exit code and calls."""
+    (folder / "apt-get").write_text(APT_GET.replace("FOLDER", str(folder)))
+    (folder / "systemctl").write_text(f'#!/bin/sh\necho "systemctl $*" >> {folder}/called\n')
+    for name in ("apt-get", "systemctl"):
+        (folder / name).chmod(0o755)
+    _, _, script = install_command("apt", packages)
+    script = script.replace("/usr/sbin/policy-rc.d", str(folder / "policy-rc.d")).replace("/lib/systemd", str(folder))
+    path = f"{folder}:/usr/bin:/bin"
+    done = subprocess.run(["sh", "-c", script], env={"PATH": path}, capture_output=True, check=False)
+    return done.returncode, (folder / "called").read_text().splitlines()
+
+
+def test_daemons_are_kept_from_starting_now_and_at_the_next_boot(tmp_path: Path) -> None:
+    (tmp_path / "lists").touch()
+    code, calls = run_apt(tmp_path, "nginx", "wrk")
+    assert code == 0
+    assert calls[0].endswith("install --yes --no-install-recommends nginx wrk")
+    assert calls[1:] == ["systemctl disable  nginx.service"] or calls[1:] == ["systemctl disable nginx.service"]
+    assert "exit 101" in (tmp_path / "seen").read_text()
+    assert not (tmp_path / "policy-rc.d").exists()
+
+
+def test_a_daemon_and_a_policy_of_the_host_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "lists").touch()
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system/nginx.service").touch()
+    (tmp_path / "policy-rc.d").write_text("its own")
+    _, calls = run_apt(tmp_path, "nginx")
+    assert len(calls) == 1
+    assert (tmp_path / "policy-rc.d").read_text() == "its own"
+
+
+def test_lists_are_updated_where_the_installation_fails(tmp_path: Path) -> None:
+    code, calls = run_apt(tmp_path, "wrk")
+    assert code != 0
+    assert [call.split()[4] for call in calls] == ["install", "update"]
+
+
+def test_a_failed_installation_is_an_error() -> None:
+    with pytest.raises(HostError, match="the packages could not be installed: exit code 3"):
+        install_here(("sh", "-c", "exit 3"), sudo=False)
