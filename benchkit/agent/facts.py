@@ -6,6 +6,7 @@ import array
 import contextlib
 import fcntl
 import os
+import platform
 import resource
 import shutil
 import socket
@@ -27,8 +28,6 @@ from benchkit.agent.workdir import Workdir
 
 SIOCGIFCONF = 0x8912
 """Request that lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""
-SIOCETHTOOL, ETHTOOL_GGSO, ETHTOOL_GGRO = 0x8946, 0x23, 0x2B
-"""Requests for settings of an interface: generic segmentation and generic receive offload of `ethtool -k`."""
 REQUEST_BYTES = 40 if struct.calcsize("P") > 4 else 32  # noqa: PLR2004 - struct ifreq of 64-bit and 32-bit systems
 NAME_BYTES = 16
 IPV4 = slice(NAME_BYTES + 4, NAME_BYTES + 8)
@@ -41,15 +40,6 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/g
 """Folders of programs that are often missing in the PATH of an ordinary user, or of a shell without a login."""
 
 CPU_FOLDER = Path("/sys/devices/system/cpu")
-
-VERSIONED = Path("/usr/lib/postgresql")
-"""Folder in which Debian installs several major versions of a program beside each other."""
-
-
-def _versioned_folders() -> List[str]:
-    """Return the program folders in `VERSIONED`, the newest version first."""
-    versions = [path for path in VERSIONED.glob("*/bin") if path.parent.name.isdigit()]
-    return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
 
 
 def interfaces() -> List[JsonObject]:
@@ -75,24 +65,10 @@ def interfaces() -> List[JsonObject]:
                 "speed_bps": int(speed) * 1e6 if speed.isdigit() and int(speed) else None,
                 "virtual": not Path(f"/sys/class/net/{name}/device").exists(),
                 "up": None if state is None else state in ("up", "unknown"),
-                "gso": offload(name, ETHTOOL_GGSO),
-                "gro": offload(name, ETHTOOL_GGRO),
                 "addresses": addresses.get(name, []),
             }
         )
     return found
-
-
-def offload(interface: str, command: int) -> Optional[bool]:
-    """Return a setting of an interface; None where the kernel does not report it."""
-    value = array.array("I", [command, 0])  # struct ethtool_value
-    request = struct.pack(f"{NAME_BYTES}sP", interface.encode(), value.buffer_info()[0])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
-        try:
-            fcntl.ioctl(query, SIOCETHTOOL, request.ljust(REQUEST_BYTES, b"\0"))
-        except OSError:
-            return None
-    return bool(value[1])
 
 
 def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
@@ -119,14 +95,6 @@ def distribution() -> Optional[str]:
     text = read_text("/etc/os-release") or read_text("/usr/lib/os-release") or ""
     named = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     return named.get("PRETTY_NAME", named.get("NAME", "")).strip("\"'") or None
-
-
-def glibc_version() -> Optional[str]:
-    """Return the version of the GNU C library; None on a system with another C library."""
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")[2] or None
-    except (ValueError, OSError):
-        return None
 
 
 def user_name() -> str:
@@ -188,18 +156,6 @@ def turbo(folder: Path = CPU_FOLDER) -> Optional[bool]:
     return None if boost is None else boost == "1"
 
 
-def memory_bytes() -> Optional[int]:
-    """Return the memory of the host, from /proc/meminfo."""
-    kibibytes = number_after(b"\n" + (read_bytes("/proc/meminfo") or b""), b"MemTotal:")
-    return None if kibibytes is None else kibibytes * 1024
-
-
-def governor(cpus: List[int]) -> Optional[str]:
-    """Return the frequency governor of these CPUs; None without one, as on most virtual machines."""
-    governors = {read_text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}
-    return ",".join(sorted(filter(None, governors))) or None
-
-
 def virtualisation() -> Optional[str]:
     """Return the kind of container, or the virtual machine's vendor, that the host runs in; None if not detected."""
     container = read_text("/run/systemd/container") or ("docker" if Path("/.dockerenv").exists() else None)
@@ -243,20 +199,22 @@ class FactsReader:
         for thread in threads:
             thread.start()
         uname = os.uname()
+        memory_kib = number_after(b"\n" + (read_bytes("/proc/meminfo") or b""), b"MemTotal:")
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         cpus = sorted(os.sched_getaffinity(0))
+        governors = {read_text(str(CPU_FOLDER / f"cpu{cpu}/cpufreq/scaling_governor")) for cpu in cpus}
         facts = {
             "hostname": uname.nodename,
             "system": uname.sysname,
             "kernel": uname.release,
             "machine": uname.machine,
             "distribution": distribution(),
-            "glibc": glibc_version(),
+            "glibc": platform.libc_ver()[1] or None,
             "python": ".".join(map(str, sys.version_info[:3])),
             "cpus": cpus,
             "cpu_model": cpu_model(),
             "cores": physical_cores(),
-            "memory_bytes": memory_bytes(),
+            "memory_bytes": None if memory_kib is None else memory_kib * 1024,
             "user": user_name(),
             "uid": os.geteuid(),
             "service_account": service_account() if os.geteuid() == 0 else None,
@@ -266,7 +224,7 @@ class FactsReader:
             "nofile_hard": None if hard == resource.RLIM_INFINITY else hard,
             "boot_id": read_text("/proc/sys/kernel/random/boot_id"),
             "interfaces": interfaces(),
-            "governor": governor(cpus),
+            "governor": ",".join(sorted(filter(None, governors))) or None,
             "shared_cores": shared_cores(),
             "turbo": turbo(),
             "virtualisation": virtualisation(),
@@ -276,16 +234,19 @@ class FactsReader:
         }
         for thread in threads:
             thread.join()
-        return ops.GatheredFacts(
-            facts={**facts, "tools": programs},
-            files={path: _file(path) for path in files},
-        )
+        return ops.GatheredFacts({**facts, "tools": programs}, {path: _file(path) for path in files})
 
     def _find_program(self, name: str, argv: Sequence[str], programs: Dict[str, JsonObject]) -> None:
-        folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN, *_versioned_folders()))
+        folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN, *self._versioned()))
         path = shutil.which(argv[0], path=folders)
         if path is not None:
             programs[name] = {"path": path, "text": self._version(path, argv[1:])}
+
+    @staticmethod
+    def _versioned() -> List[str]:
+        """Return the folders in which Debian installs several versions of PostgreSQL, the newest first."""
+        versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdigit()]
+        return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
 
     def _version(self, path: str, options: Sequence[str]) -> Optional[str]:
         """Return the output of a program with these options; run it again only after its file has changed."""

@@ -325,7 +325,7 @@ class SeenProcess(NamedTuple):
     """Start of the process; its unit depends on the source of the list."""
     name: str
     cpu_s: float
-    """CPU time of the process, and of its children that ended and were waited for."""
+    """CPU time of the process, without its children."""
 
 
 @dataclass

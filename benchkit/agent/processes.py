@@ -23,6 +23,7 @@ from benchkit.agent.proc import (
     ProcStat,
     all_processes,
     become_subreaper,
+    cpu_clock_s,
     members,
     proc_stat,
     signal_exactly,
@@ -170,7 +171,7 @@ class ProcessTable:
         except OSError:
             namespace = None
         found = [
-            ops.SeenProcess(each.pid, each.parent, each.start, each.name, each.user_s + each.system_s)
+            ops.SeenProcess(each.pid, each.parent, each.start, each.name, cpu_clock_s(each.pid) or 0.0)
             for each in all_processes().values()
         ]
         return ops.ProcessList(os.getpid(), namespace, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,8 +29,6 @@ LEAST_CORES = 0.02
 """CPU use from which a program is named, in cores."""
 KERNEL_THREADS = "kthreadd"
 """Parent of all kernel threads; these mostly process packets of the load."""
-
-
 LOOK_S = 1.0
 """Time between two snapshots: a named program has used at least 20 ms of CPU time in it."""
 
@@ -62,58 +60,28 @@ def take_snapshot(hosts: Hosts) -> ProcessSnapshot:
         agents = {each.agent for each in listings if each.namespace not in hidden}
         _add(found, str(here), visible, {os.getpid(), *agents})
         return ProcessSnapshot(time.monotonic(), found)
-    for host, listing in zip(hosts, listings, strict=True):
-        machine = host.facts.boot_id or host.name
-        neighbours = [
-            each
-            for other, each in zip(hosts, listings, strict=True)
-            if (other.facts.boot_id or other.name) == machine and each.namespace == listing.namespace
-        ]
-        is_here = machine == here and listing.namespace == own_namespace
-        own = {each.agent for each in neighbours} | ({os.getpid()} if is_here else set())
-        _add(found, machine, listing.processes, own)
+    machines = [host.facts.boot_id or host.name for host in hosts]
+    places = [(machine, listing.namespace) for machine, listing in zip(machines, listings, strict=True)]
+    for place, listing in zip(places, listings, strict=True):
+        own = {each.agent for other, each in zip(places, listings, strict=True) if other == place}
+        own |= {os.getpid()} if place == (here, own_namespace) else set()
+        _add(found, place[0], listing.processes, own)
     return ProcessSnapshot(time.monotonic(), found)
 
 
 def busiest_programs(before: ProcessSnapshot, after: ProcessSnapshot) -> tuple[OtherProgram, ...]:
-    """Return the programs that used most CPU time between two snapshots, the busiest first; ended ones are missing.
-
-    A parent includes the time of children that ended in between and that it waited for.
-    """
+    """Return the programs that used most CPU time between two snapshots, the busiest first; ended ones are missing."""
     elapsed_s = after.at_s - before.at_s
     used_s = {
         key: each.cpu_s - (before.processes[key].cpu_s if key in before.processes else 0.0)
         for key, each in after.processes.items()
     }
-    keys = {(key.machine, key.pid): key for key in before.processes}
-    ended = [key for key in before.processes if key not in after.processes]
-    for key in sorted(ended, key=lambda each: -before.processes[each].cpu_s):
-        # The CPU time that it had before is now in the ancestor that waited for it, perhaps not the nearest one left.
-        earlier_s = before.processes[key].cpu_s
-        for ancestor in _ancestors(before.processes[key], key.machine, keys, before.processes):
-            if used_s.get(ancestor, 0.0) >= earlier_s > 0:
-                used_s[ancestor] -= earlier_s
-                break
     programs = [
         OtherProgram(name=clean(each.name), pid=each.pid, cores=used_s[key] / elapsed_s)
         for key, each in after.processes.items()
         if used_s[key] >= LEAST_CORES * elapsed_s
     ]
     return tuple(sorted(programs, key=lambda each: -each.cores)[:MOST])
-
-
-def _ancestors(
-    process: SeenProcess,
-    machine: str,
-    keys: Mapping[tuple[str, int], ProcessKey],
-    processes: Mapping[ProcessKey, SeenProcess],
-) -> Iterator[ProcessKey]:
-    """Yield the ancestors of a process, the nearest first."""
-    seen = {process.pid}
-    while (key := keys.get((machine, process.parent))) is not None and key.pid not in seen:
-        yield key
-        seen.add(key.pid)
-        process = processes[key]
 
 
 def busy_programs(hosts: Hosts, before: ProcessSnapshot, limit: float) -> tuple[OtherProgram, ...]:
@@ -167,6 +135,6 @@ def _processes_of_this_machine() -> list[SeenProcess]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error), process.oneshot():
-            cpu_s = sum(process.cpu_times()[:4])  # own time and that of its ended children
+            cpu_s = sum(process.cpu_times()[:2])
             found.append(SeenProcess(process.pid, process.ppid(), process.create_time(), process.name(), cpu_s))
     return found

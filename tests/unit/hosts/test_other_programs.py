@@ -32,15 +32,3 @@ def test_busiest_programs_come_first_and_idle_ones_are_left_out() -> None:
     assert describe_programs(found) == (
         "another program, new (pid 8), uses 0.90 of a core; python3 (pid 5) uses 0.25 of a core"
     )
-
-
-def test_parent_of_a_process_that_ended_has_only_its_time_since_then() -> None:
-    before = snapshot(10.0, {5: (1, "make", 1.0), 6: (5, "sh", 0.5), 7: (6, "cc1", 60.0)})
-    after = snapshot(12.0, {5: (1, "make", 1.0 + 0.5 + 60.0 + 1.0)})
-    assert [(each.title, each.cores) for each in busiest_programs(before, after)] == [("make (pid 5)", 0.5)]
-
-
-def test_time_of_an_orphan_is_in_the_ancestor_that_took_it_over() -> None:
-    before = snapshot(10.0, {5: (1, "init", 0.0), 6: (5, "sshd", 0.1), 7: (6, "agent", 60.0)})
-    after = snapshot(12.0, {5: (1, "init", 60.0), 6: (5, "sshd", 0.1)})
-    assert busiest_programs(before, after) == ()
