@@ -6,7 +6,7 @@ merge with others; the line of a value is looked up when a message names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -105,6 +105,11 @@ class SourceMap:
         field = ".".join(str(part) for part in (*self.path, *location))
         return f"{self.origin(location)}: {field + ': ' if field else ''}{message}"
 
+    def require(self, faults: Iterable[tuple[Location, str]]) -> None:
+        """Raise InputError with a line for each fault, a location and a message; do nothing without any."""
+        if messages := dict.fromkeys(self.fault(location, message) for location, message in faults):
+            raise InputError("\n".join(messages))
+
     def file(self, name: str, *location: str | int) -> Path:
         """Return the absolute path of what the value at `location` names, relative to the file that has the value."""
         return (Path(self.origin(location).source).parent / name).absolute()
@@ -151,9 +156,9 @@ class Document:
         try:
             return model.model_validate(self.data)
         except ValidationError as error:
-            located = ((_document_location(detail, self.data), detail) for detail in error.errors())
-            faults = [self.fault(location, message) for location, message in fault_messages(located, model)]
-            raise InputError("\n".join(faults)) from None
+            located = [(_document_location(detail, self.data), detail) for detail in error.errors()]
+        self.source.require(fault_messages(located, model))
+        raise AssertionError("pydantic found a fault that has no message")
 
     def fault(self, location: Location, message: str) -> str:
         """Return a one-line message about the value at `location`; see `SourceMap.fault`."""

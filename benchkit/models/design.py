@@ -12,12 +12,12 @@ from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt
 from benchkit.models.base import STACK, Frozen, Levels, Name
 from benchkit.models.metrics import metric_column
 
-Design = Literal["blocks", "abba", "sequential", "sliced"]
+Design = Literal["blocks", "sequential", "sliced"]
 """Order of trials.
 
-`blocks`: every cell once per block, in random order. `abba`: two cells, each twice per block, mirrored. `sequential`:
-all trials of one cell, then all of the next, so that drift can be mistaken for a difference. `sliced`: in each block
-all cells are up together. The load goes to one after the other in short slices, each round of them in random order.
+`blocks`: every cell once per block, in random order. `sequential`: all trials of one cell, then all of the next, so
+that drift can be mistaken for a difference. `sliced`: in each block all cells are up together. The load goes to one
+after the other in short slices, each round of them in random order.
 """
 
 SLICE_S = 0.25
@@ -90,7 +90,7 @@ def controlled(cell_id: str) -> str | None:
 def design_of(scenario: Mapping[str, Any]) -> Design:
     """Return the design of a stored scenario."""
     design = scenario.get("design")
-    return design if design in {"abba", "sequential", "sliced"} else "blocks"
+    return design if design in {"sequential", "sliced"} else "blocks"
 
 
 def until_of(scenario: Mapping[str, Any]) -> StopCondition | None:

@@ -16,7 +16,6 @@ from benchkit.plan.cells import HostCapabilities, plan_cell
 from benchkit.plan.model import PlannedCell, cells_with_capacity, ports_of
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.trial_order import (
-    CELLS_OF_ABBA,
     ObservationPass,
     PlannedTrial,
     calibration_trials,
@@ -64,9 +63,6 @@ def plan_design(
     """Return the design of a run of these cells, control cells included."""
     wanted, cells = experiment.scenario.design, tuple(cells)
     supported = [cell for cell in cells if cell.unsupported is None]
-    if wanted == "abba" and len(supported) != CELLS_OF_ABBA:
-        note = "ABBA needs two cells, and these hosts do not support both: the other cell runs alone."
-        return PlannedDesign("blocks", "ABBA needs two cells", cells, (note,))
     if wanted != "sliced":
         notes = (SEQUENTIAL,) if wanted == "sequential" else ()
         return PlannedDesign(wanted, "the scenario asks for it", cells, notes)

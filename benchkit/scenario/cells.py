@@ -138,7 +138,7 @@ def _typed_load(document: Document) -> Load:
         if given := {"method", "path", "body", "requests"} & load.model_fields_set:
             raise InputError(source.fault((min(given),), "excludes traffic, which has the requests"))
         load = _read(source, ("traffic",), load.traffic, partial(_with_traffic, load))
-    raise_faults(source.fault(*fault) for fault in _load_faults(load))
+    source.require(_load_faults(load))
     if load.script is not None:
         load = load.with_script_files(_read(source, ("script",), load.script, read_script))
     requests = []

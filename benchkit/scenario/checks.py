@@ -17,7 +17,6 @@ from benchkit.models.claims import CellPair
 from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
 from benchkit.models.request import is_secret
 from benchkit.scenario.model import LOAD_ROLE, REFERENCE, Scenario
-from benchkit.scenario.trial_order import CELLS_OF_ABBA
 from benchkit.validation import Location
 
 Fault = tuple[Location, str]
@@ -150,9 +149,6 @@ def _cell_faults(scenario: Scenario, cells: Sequence[Levels]) -> Iterator[Fault]
     for i, wanted in enumerate(scenario.control):
         if not any(wanted.items() <= levels.items() for levels in cells):
             yield ("control", i), f"no cell has {cell_id(wanted)}; {suggestion(cell_id(wanted), map(cell_id, cells))}"
-    compared = len(cells) + sum(map(scenario.has_control, cells))
-    if scenario.design == "abba" and compared != CELLS_OF_ABBA:
-        yield ("design",), f"abba compares two cells; there are {compared}, controls included; use blocks"
 
 
 def _named_cells(scenario: Scenario) -> Iterator[tuple[Location, Levels]]:

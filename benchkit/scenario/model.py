@@ -171,7 +171,7 @@ class Scenario(Frozen):
     )
     design: Design = Field(
         default="blocks",
-        description="order of trials: every cell once per block, two cells mirrored (ABBA), cell after cell, or all "
+        description="order of trials: every cell once per block, cell after cell, or all "
         "cells together with load in turns (sliced)",
     )
     slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(

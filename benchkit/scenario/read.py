@@ -9,7 +9,7 @@ from typing import get_args
 from pydantic import BaseModel
 
 from benchkit.document import Document, parse_document, plain_document, read_document
-from benchkit.errors import InputError, raise_faults, suggestion
+from benchkit.errors import InputError, suggestion
 from benchkit.files import shipped
 from benchkit.models import Scale
 from benchkit.models.base import Frozen, Name
@@ -69,10 +69,10 @@ def _experiment(
     `any_scale` has the levels at any scale; None: they are unknown.
     """
     scenario = document.validated(Scenario)
-    raise_faults(document.fault(*fault) for fault in factor_faults(scenario))
+    document.source.require(factor_faults(scenario))
     cells = combinations(scenario)
     named = dict.fromkeys(scenario.factors) if any_scale is None else any_scale
-    raise_faults(document.fault(*fault) for fault in scenario_faults(scenario, cells, named))
+    document.source.require(scenario_faults(scenario, cells, named))
     experiment = Experiment(
         scenario=scenario,
         scale=scale,
@@ -83,8 +83,8 @@ def _experiment(
     )
     validate_generators(experiment, scenario.roles[LOAD_ROLE].hosts)
     serving = {service.options.role for cell in experiment.cells for service in cell.services}
-    raise_faults(
-        document.fault(("roles", name, "quota"), f"a quota limits services, and no service has the role {name!r}")
+    document.source.require(
+        (("roles", name, "quota"), f"a quota limits services, and no service has the role {name!r}")
         for name, role in scenario.roles.items()
         if role.quota is not None and name not in serving
     )
@@ -156,7 +156,7 @@ def _at_scale(document: Document, scale: Scale) -> Document:
         raise InputError(document.fault(("scales",), f"has no scale {scale!r}; it has: {', '.join(existing)}"))
     overrides = document.at("scales", scale)
     message = "is the same at every scale; set it at the top level"
-    raise_faults(document.fault(("scales", scale, key), message) for key in overrides.data if key in FIXED)
+    document.source.require((("scales", scale, key), message) for key in overrides.data if key in FIXED)
     fields = {key: value for key, value in document.data.items() if key != "scales"}
     return Document(fields, document.source).overridden(overrides)
 

@@ -1,4 +1,4 @@
-"""The order of a run's trials: randomised complete blocks, ABBA or sequential, then the passes.
+"""The order of a run's trials: randomised complete blocks or sequential, then passes, and turns in sliced blocks.
 
 In a block of a pass, each cell runs twice in a row, observed and unobserved.
 """
@@ -18,8 +18,6 @@ from benchkit.models.base import Frozen, Name
 from benchkit.models.design import Design, controlled
 from benchkit.models.load import Load
 from benchkit.models.run import PassKind, TrialKind
-
-CELLS_OF_ABBA = 2
 
 MIN_PROFILE_S = 2.0
 """Shortest time for a profile within a window: Go's profiler takes whole seconds, and has to end before the load
@@ -57,12 +55,10 @@ class PlannedTrial:
 
 
 def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return the trials of a design in order, with the trials of control cells marked; ABBA takes two cells."""
+    """Return the trials of a design in order, with the trials of control cells marked."""
     match design:
         case "blocks" | "sliced":
             trials = randomised_blocks(cell_ids, blocks, seed)
-        case "abba":
-            trials = abba(cell_ids, blocks, seed)
         case "sequential":
             trials = sequential(cell_ids, blocks)
     return tuple(replace(trial, kind="control") if controlled(trial.cell_id) else trial for trial in trials)
@@ -85,19 +81,6 @@ def randomised_blocks(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[
         order = list(cell_ids)
         random.Random(f"{seed}/{block}").shuffle(order)  # noqa: S311 - an order of trials, no secret
         trials += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, start=1)]
-    return tuple(trials)
-
-
-def abba(cell_ids: Sequence[str], blocks: int, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return two cells in the order ABBA or BAAB in every block, drawn from the seed.
-
-    Drift that is linear within a block cancels out of its ratio (Cox, Planning of Experiments, 1958, ch. 14). Drawing
-    which cell comes first keeps the sign-flip test exact. Each block has four trials.
-    """
-    trials: list[PlannedTrial] = []
-    for block in range(1, blocks + 1):
-        one, other = random.Random(f"{seed}/{block}").sample(list(cell_ids), 2)  # noqa: S311 - an order, no secret
-        trials += [PlannedTrial(block, place, cell) for place, cell in enumerate((one, other, other, one), start=1)]
     return tuple(trials)
 
 

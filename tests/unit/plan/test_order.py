@@ -48,13 +48,3 @@ def test_a_sequential_design_gives_a_note() -> None:
     trials, (note,) = order_trials(scenario, design, 1), design.notes
     assert [trial.cell_id for trial in trials] == ["stack=go"] * 5 + ["stack=nginx"] * 5
     assert note.startswith("The design is sequential")
-
-
-def test_abba_with_one_supported_cell_runs_that_cell_alone() -> None:
-    scenario = two_stacks(design="abba")
-    design = plan_design(scenario, with_controls(scenario), {}, {})
-    assert (len(order_trials(scenario, design, 3)), design.notes) == (4 * 5, ())
-    design = plan_design(scenario, with_controls(scenario, nginx="no nginx"), {}, {})
-    trials, notes = order_trials(scenario, design, 3), design.notes
-    assert [trial.cell_id for trial in trials] == ["stack=go"] * 5
-    assert notes == ("ABBA needs two cells, and these hosts do not support both: the other cell runs alone.",)

@@ -50,7 +50,7 @@ def test_parts_are_derived_from_models_and_backends() -> None:
     assert (fields["threads"].type, fields["threads"].default) == ("a whole number above 0", 1)
     assert {field.name: field.example for field in PARTS["nginx"].fields}["backend"] == "nginx"
     designs = next(field for field in PARTS["scenario"].fields if field.name == "design")
-    assert designs.type == "blocks | abba | sequential | sliced"
+    assert designs.type == "blocks | sequential | sliced"
 
 
 def test_an_unknown_part_names_the_nearest_one() -> None:

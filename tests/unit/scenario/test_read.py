@@ -228,11 +228,7 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
             {"control": [{"stack": "go"}, {"cores": 2}]},
             "9: control.1: no cell has cores=2; allowed: stack=go,cores=1",
         ),
-        (
-            {"control": [{"stack": "go"}], "design": "abba"},
-            "10: design: abba compares two cells; there are 3, controls included",
-        ),
-        ({"design": "latin"}, "9: design: found 'latin'; allowed: 'blocks', 'abba', 'sequential' or 'sliced'"),
+        ({"design": "latin"}, "9: design: found 'latin'; allowed: 'blocks', 'sequential' or 'sliced'"),
         (
             {"until": {"precision": 0.05, "metrics": ["rps", "rsp"]}},
             "9: until.metrics.1: no metric 'rsp'; did you mean 'rps'?",
@@ -269,11 +265,6 @@ def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:
     assert controlled({"stack": "nginx"}, {"stack": "nginx", "cores": 1}) == ["stack=nginx,cores=1"]
     assert controlled({"cores": 1}) == ["stack=go,cores=1", "stack=nginx,cores=1"]
     assert controlled() == []
-
-
-def test_a_cell_and_its_control_are_two_cells_for_abba(tmp_path: Path) -> None:
-    cells = [{"stack": "go", "cores": 1}]
-    assert read(tmp_path, design="abba", cells=cells, control=[{"stack": "go"}]).scenario.design == "abba"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from benchkit.scenario.trial_order import (
     PlannedTrial,
     ProfilePass,
     TracePass,
-    abba,
     is_of_pass,
     pass_trials,
     planned_trials,
@@ -50,23 +49,6 @@ def test_blocks_are_complete_and_random_and_depend_on_the_seed() -> None:
     assert max(firsts.values()) <= 18
 
 
-@given(st.integers(1, 12), st.integers(0, 10_000))
-def test_abba_blocks_are_mirrored_and_cancel_linear_drift(blocks: int, seed: int) -> None:
-    trials = abba(["a", "b"], blocks, seed)
-    assert len(trials) == 4 * blocks
-    for block in range(1, blocks + 1):
-        assert cells_of(trials, block) in (["a", "b", "b", "a"], ["b", "a", "a", "b"])
-        positions = {cell: sum(t.position for t in trials if t.block == block and t.cell_id == cell) for cell in "ab"}
-        assert positions["a"] == positions["b"]
-    assert abba(["a", "b"], blocks, seed) == trials
-    assert abba(["a", "b"], blocks + 1, seed)[: len(trials)] == trials
-
-
-def test_abba_draws_the_cell_that_comes_first() -> None:
-    first = [trial.cell_id for trial in abba(["a", "b"], 200, 1) if trial.position == 1]
-    assert 70 < Counter(first)["a"] < 130
-
-
 def test_a_sequential_design_completes_a_cell_before_the_next() -> None:
     trials = sequential(["a", "b"], 3)
     assert [trial.cell_id for trial in trials] == ["a", "a", "a", "b", "b", "b"]
@@ -77,7 +59,6 @@ def test_a_sequential_design_completes_a_cell_before_the_next() -> None:
 def test_a_design_determines_the_order() -> None:
     cells = ["a", "b"]
     assert planned_trials("blocks", cells, 3, 7) == randomised_blocks(cells, 3, 7)
-    assert planned_trials("abba", cells, 3, 7) == abba(cells, 3, 7)
     assert planned_trials("sequential", cells, 3, 7) == sequential(cells, 3)
 
 
@@ -85,13 +66,13 @@ def test_a_control_is_named_after_its_cell() -> None:
     name = cell_id({"stack": "go", "version": "1.2+x"})
     assert controlled(control_of(name)) == name
     assert controlled(name) is None
-    kinds = {trial.cell_id: trial.kind for trial in planned_trials("abba", ["a", control_of("a")], 2, 1)}
+    kinds = {trial.cell_id: trial.kind for trial in planned_trials("blocks", ["a", control_of("a")], 2, 1)}
     assert kinds == {"a": "measure", "a~control": "control"}
 
 
 def test_the_design_of_a_stored_scenario_is_read() -> None:
     assert design_of({}) == "blocks"
-    assert design_of({"design": "abba"}) == "abba"
+    assert design_of({"design": "sliced"}) == "sliced"
     assert until_of({}) is None
     until = until_of({"until": {"precision": 0.05}})
     assert until is not None
