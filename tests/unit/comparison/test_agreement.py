@@ -77,13 +77,6 @@ def test_equal_tools_show_no_disagreement() -> None:
     assert sentence(rps).endswith("This does not prove that the tools agree.")
 
 
-def test_two_blocks_of_two_tools_cannot_show_anything() -> None:
-    rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=2)), "rps")
-    assert rps.p is not None
-    assert rps.p >= 0.45
-    assert rps.beyond_noise is False
-
-
 def test_one_block_cannot_show_noise() -> None:
     rps = of(agreements(trials({"wrk": 1.0, "ab": 0.2}, blocks=1)), "rps")
     assert (rps.p, rps.beyond_noise) == (None, None)
@@ -109,14 +102,6 @@ def test_tool_with_coarse_resolution_is_left_out() -> None:
     frame["latency_resolution_s"] = frame["latency_resolution_s"].where(frame["tool"] != "hey")
     frame.loc[frame["tool"] == "hey", "latency_p99_s"] = None
     assert of(agreements(frame), "latency_p99_s").excluded_tools["hey"] == "not every trial reports this metric"
-
-
-def test_only_cells_that_differ_only_in_the_tool_are_compared() -> None:
-    found = agreements(trials({"wrk": 1.0, "ab": 0.9}, connections=(8, 64)))
-    assert [(each.levels, each.metric) for each in found if each.metric == "rps"] == [
-        ({"connections": "8"}, "rps"),
-        ({"connections": "64"}, "rps"),
-    ]
 
 
 def excluded(check: str, *trial_ids: str) -> list[StoredFinding]:
@@ -147,14 +132,6 @@ def test_invalid_trials_are_excluded_unless_the_tool_was_the_limit() -> None:
     assert [each.tool for each in every.tools] == ["wrk", "ab", "hey"]
     used = "6 of 6 trials are invalid (noisy-host) but used, because without such trials fewer than two tools remain"
     assert every.invalid_trials["wrk"] == used
-
-
-def test_run_of_one_tool_has_no_agreement() -> None:
-    assert agreements(trials({"wrk": 1.0})) == ()
-    assert agreements(trials({"wrk": 1.0, "ab": 1.0}).drop(columns="factor_tool")) == ()
-    assert agreements(trials({"wrk": 1.0, "ab": 1.0}).iloc[:0]) == ()
-    profiled = trials({"wrk": 1.0, "ab": 1.0}).assign(kind="profile")
-    assert agreements(profiled) == ()
 
 
 def test_p_values_are_adjusted_for_many_comparisons() -> None:

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchkit.comparison.answer import WHY_UNKNOWN, Answer, choose_headlines, write_answer
+from benchkit.comparison.answer import WHY_UNKNOWN, Answer, write_answer
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import answer_of_run, compare, compare_cells
-from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, run_data_from_tables
 from benchkit.comparison.texts import markdown, markdown_text
 from benchkit.models.base import Levels
@@ -137,26 +136,9 @@ def test_an_invalid_trial_of_six_costs_a_block_of_the_answer_and_of_a_claim_alik
     assert answer_of(data).trust in {"yes", "with care"}
 
 
-def test_invalid_trials_that_are_used_on_request_cannot_be_believed() -> None:
-    data = two_cells(0.44, ("r1.stack=go.b1", "generator-saturated", "invalid"))
-    answer = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts_of(data), []))
-    assert answer.trust == "no"
-    assert answer.reasons == ("1 of 8 trials of go is invalid but used on request (the load tool was the limit)",)
-
-
 def verdicts_of(data: RunData) -> pd.DataFrame:
     """Return the findings of a run as rows of `verdicts` again."""
     return verdicts(*((each.trial_id, each.check, each.severity) for each in data.findings))
-
-
-def test_unstable_trials_are_believed_with_care() -> None:
-    every = [(f"r1.stack=go.b{block}", "unstable", "suspect") for block in range(1, 9)]
-    answer = answer_of(two_cells(0.44, *every))
-    assert answer.sentences == ("nginx-go handled 0.44× the requests of go (95 % CI 0.43 to 0.44).",)
-    assert (
-        answer.trust_sentence
-        == "It can be believed with care: all 8 trials of go are suspect (its rate varies much between repetitions)."
-    )
 
 
 def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program() -> None:
@@ -171,14 +153,6 @@ def test_what_disturbed_all_cells_alike_is_one_sentence_that_names_the_program()
         "It can be believed with care: another program, python3 (pid 12290), used 0.90 of a core, in 6 of 16 trials; "
         "as the order of trials is random, this only widens the interval."
     )
-
-
-def test_a_run_that_is_unfinished_or_not_judged_is_believed_with_care() -> None:
-    assert answer_of(two_cells(0.44, status="interrupted")).reasons == ("r1 is interrupted, the results are partial",)
-    data = two_cells(0.44)
-    answer = answer_of(run_data_from_tables(data.manifest, data.trials.assign(verdict=None), verdicts()))
-    assert answer.trust == "with care"
-    assert "have no verdict" in answer.trust_sentence
 
 
 def test_a_sequential_run_cannot_be_believed() -> None:
@@ -273,19 +247,6 @@ def test_of_many_levels_the_highest_and_the_lowest_have_a_sentence() -> None:
     assert answer.trust == "yes"
 
 
-def test_headlines_are_differences_that_are_shown_before_others() -> None:
-    def ratio(value: float, outcome: str) -> Ratio:
-        return Ratio.model_validate(
-            {"metric": "rps", "cell_id": f"{value}", "baseline": "b", "blocks": 8, "ratio": value, "outcome": outcome}
-        )
-
-    shown, unshown, undecided = ratio(0.5, "lower"), ratio(1.01, "not shown"), ratio(9.0, "undecided")
-    assert choose_headlines([shown, unshown, undecided]) == [shown]
-    assert choose_headlines([unshown, undecided, undecided]) == [unshown]
-    assert choose_headlines([shown, undecided]) == [shown, undecided]
-    assert choose_headlines([undecided, ratio(2.0, "undecided"), ratio(0.1, "undecided")])[0] == undecided
-
-
 def two_runs(stored: StoreRun, *rates: float) -> None:
     """Store a run for each rate of go, which uses one CPU core; nginx-go is the same in all of them."""
     for number, rate in enumerate(rates, start=1):
@@ -361,16 +322,3 @@ def test_a_scenario_that_names_its_answer_opens_with_it() -> None:
     assert (
         "nginx" in answer_of_run(RunData(other, trials)).sentences[0]
     )  # as without an answer: the run lacks its cells
-
-
-def test_a_control_that_differs_in_another_metric_is_no_reason_to_disbelieve() -> None:
-    rates = {"stack=go": spread(1000), "stack=nginx-go": spread(500, seed=2), "stack=go~control": spread(1000, seed=4)}
-    trials = trials_of(rates, verdict="valid")
-    is_control = trials["cell_id"] == "stack=go~control"
-    trials[CPU] = np.where(is_control, 2e-5, 1e-5) * np.tile(np.array(spread(1, seed=3)), 3)
-    manifest = manifest_of([GO, NGINX, GO])
-    control = manifest.cells[2].model_copy(update={"cell_id": "stack=go~control"})
-    manifest = manifest.model_copy(update={"cells": (*manifest.cells[:2], control)})
-    answer = answer_of(RunData(manifest, trials), ("rps", CPU))
-    assert answer.trust == "with care"
-    assert "differs from itself in server_cpu_s_per_request" in answer.reasons[0]

@@ -38,11 +38,6 @@ def test_one_search_has_its_own_interval() -> None:
     assert found([100]).sentence == "go: 100 requests/s with p99 latency within 10.0 ms, 90.0 to 110 (1 search)."
 
 
-def test_two_searches_reach_over_their_intervals() -> None:
-    capacity = found([95, 105], low=[88, 99], high=[101, 112])
-    assert (capacity.low, capacity.high) == (88, 112)
-
-
 def test_several_searches_have_the_interval_of_their_mean() -> None:
     values = 100 * np.exp(0.02 * np.random.default_rng(1).standard_normal(6))
     capacity = found(list(values))
@@ -64,18 +59,6 @@ def test_an_excluded_search_is_shown_where_there_is_no_other() -> None:
     excluded = Exclusion("r1.stack=go.b1", "invalid: noisy-host")
     assert found([50, 100], exclusions=[excluded]).rps == pytest.approx(100)
     assert found([50], exclusions=[excluded]).sentence.endswith("excluded from comparisons (invalid: noisy-host).")
-
-
-def test_a_search_that_saw_nothing_kept_is_unknown() -> None:
-    capacity = found([np.nan], low=[None], high=None)
-    assert not capacity.is_known
-    assert capacity.sentence == "go: the highest rate with p99 latency within 10.0 ms is unknown after 1 search."
-
-
-@pytest.mark.parametrize("load", [{}, {"capacity": SEARCH["load"]["capacity"], "share_of_capacity": 0.5}])
-def test_other_runs_have_no_capacities(load: dict[str, object]) -> None:
-    trials = trials_of({"stack=go": [1.0]})
-    assert cell_capacities(RunData(manifest_of([{"stack": "go"}], scenario={"load": load}), trials)) == ()
 
 
 def test_ratios_claims_and_capacities_exclude_the_same_trials() -> None:

@@ -57,14 +57,6 @@ def test_the_interval_narrows_and_one_wrong_probe_does_not_end_the_search() -> N
     assert 5_000 <= search.interval.rps <= 7_000
 
 
-def test_rates_stay_within_what_full_speed_allows() -> None:
-    search = CapacitySearch(CEILING, PRECISION)
-    for _ in range(10):
-        rate = search.next_rate()
-        assert 0.01 * CEILING < rate < 1.3 * CEILING
-        search.add(rate, is_held=True)
-
-
 OBJECTIVE = Objective(p99_s=0.010, error_share=0.001)
 ROW = TrialRow(
     cell_id="only",
@@ -124,8 +116,3 @@ def test_a_disturbed_probe_says_nothing() -> None:
     assert outcome(finding("noisy-host"))[0] == "held", "a disturbance makes nothing faster"
     assert outcome(finding("unequal-responses")) == ("unusable", "disturbed: unequal-responses")
     assert outcome(latency_p99_s=None) == ("unusable", "too few requests for a p99 latency")
-
-
-def test_an_objective_needs_a_latency() -> None:
-    with pytest.raises(ValueError, match="limits a latency"):
-        Objective(error_share=0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from benchkit.models.metrics import P50, P99
 from benchkit.models.rows import ClassRow
 from benchkit.report.sections.results import RESULTS
 from benchkit.report.stored_run import StoredRun
-from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -93,22 +91,11 @@ def test_those_that_differ_most_come_first_and_the_rest_is_counted() -> None:
     assert sentence.endswith("; 3 more classes differ.")
 
 
-def test_a_class_that_differs_in_its_median_alone_is_named_by_it() -> None:
-    sentences = answer_of_run(run_of({"GET /": SAME, "GET /a": (1.5, 1.0)})).sentences
-    assert any(each.startswith("GET /a had 1.") and "× the p50 latency (" in each for each in sentences)
-
-
 def test_classes_that_do_not_differ_are_counted() -> None:
     assert (
         "2 classes of requests are not shown to differ in latency."
         in answer_of_run(run_of({"GET /": SAME, "GET /a": SAME})).sentences
     )
-
-
-def test_nothing_is_said_of_classes_that_no_block_decides() -> None:
-    data = run_of({"GET /": SAME, "GET /a": (2.0, 2.0)}, blocks=2)
-    assert all(each.outcome == "undecided" for each in classes_of_run(data))
-    assert not any("class" in each for each in answer_of_run(data).sentences)
 
 
 def test_two_stored_runs_are_compared_by_class(stored: StoreRun, tmp_path: Path) -> None:
@@ -136,13 +123,6 @@ def test_two_stored_runs_are_compared_by_class(stored: StoreRun, tmp_path: Path)
     assert {each.cell_id for each in relative.classes if each.ratios} == {SERVERS[1]}
 
 
-def test_a_run_without_classes_has_none() -> None:
-    bare = replace(run_of({"GET /": SAME}), table=None)
-    assert classes_of_run(bare) == ()
-    assert class_results(bare, ()) == ()
-    assert classes_of_run(replace(bare, table=empty_frame)) == ()
-
-
 def test_each_class_has_its_share_and_latencies_shown(capsys: pytest.CaptureFixture[str]) -> None:
     data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8)})
     results = class_results(data, classes_of_run(data))
@@ -156,15 +136,6 @@ def test_each_class_has_its_share_and_latencies_shown(capsys: pytest.CaptureFixt
     line = capsys.readouterr().out.splitlines()[-1].split()
     assert line[:4] == ["GET", "/search", "nginx", "66.7"]
     assert line[-2:] == ["higher", "(worse)"]
-
-
-def test_unusable_latencies_are_shown_and_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    data = run_of({"GET /": SAME})
-    excluded = tuple(Exclusion(each, "invalid: rate-held", frozenset({P50, P99})) for each in data.trials["trial_id"])
-    results = class_results(replace(data, exclusions=excluded), ())
-    assert all(each.is_unusable and each.latency_p50_s == pytest.approx(0.001, rel=0.05) for each in results)
-    show_classes(results)
-    assert capsys.readouterr().out.count("measured, not usable") == 2
 
 
 def test_the_report_has_a_row_for_each_class_of_each_cell() -> None:

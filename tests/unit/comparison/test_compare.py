@@ -111,13 +111,6 @@ def test_controls_show_the_runs_own_noise(tmp_path: Path, stored: StoreRun) -> N
     assert found.notes == ()
 
 
-def test_a_control_that_differs_is_an_alarm(tmp_path: Path, stored: StoreRun) -> None:
-    trials = trials_of({**rates(1, 100, 50), "stack=go~control": noisy(3, 80)[0]})
-    stored(manifest_of(CELLS[:2], controls=["stack=go"]), trials)
-    (note,) = compare("r1", store=tmp_path).notes
-    assert note.startswith("stack=go~control differs from itself in rps")
-
-
 def test_a_sequential_run_is_labelled_and_not_paired(tmp_path: Path, stored: StoreRun) -> None:
     stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 50)))
     found = compare("r1", store=tmp_path)
@@ -125,42 +118,6 @@ def test_a_sequential_run_is_labelled_and_not_paired(tmp_path: Path, stored: Sto
     assert found.ratios[0].test == "welch"
     assert found.runs[0].design == "sequential"
     assert found.resolution == {}
-
-
-def test_no_gate_passes_a_sequential_run(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 150)))
-    gate = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.05})).gate
-    assert gate is not None
-    assert gate.verdict == "inconclusive"
-    assert gate.lines[0].text.endswith("the design is sequential: the ratio includes drift between the cells")
-
-
-def test_comparison_with_a_sequential_run_is_labelled_and_has_no_baseline(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS[:2], scenario={"design": "sequential"}), trials_of(rates(1, 100, 50)))
-    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
-    assert any(note.startswith("The design of r1 is sequential") for note in compare("r1", "r2", store=tmp_path).notes)
-    with pytest.raises(InputError, match="r1 ran cell after cell"):
-        compare("r1", "r2", store=tmp_path, baseline="stack=go")
-
-
-def test_exclusions_of_the_reference_cell_are_recorded(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
-    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
-    excluded = [Exclusion("r1.stack=go.b3", "invalid: errors"), Exclusion("r2.stack=nginx.b1", "invalid: errors")]
-    (ratio,) = compare("r1", "r2", store=tmp_path, baseline="stack=go", exclusions=excluded).ratios
-    assert ratio.blocks == 7
-    assert [trial.trial_id for trial in ratio.exclusions] == ["r1.stack=go.b3", "r2.stack=nginx.b1"]
-
-
-def test_resolution_is_that_of_the_cell_with_the_most_blocks(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
-    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 6)]
-    found = compare("r1", store=tmp_path, exclusions=excluded)
-    assert found.notes == ()
-    assert found.resolution["rps"].blocks == 8
-    assert found.resolution["rps"].detectable is not None
-    assert [ratio.blocks for ratio in found.ratios] == [3, 8]
-    assert [ratio.test for ratio in found.ratios] == ["t", "sign-flip"]
 
 
 def test_latencies_measured_in_different_ways_have_a_note(tmp_path: Path, stored: StoreRun) -> None:
@@ -195,22 +152,6 @@ def test_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) 
     assert "p must be" not in markdown(compare("r2", store=tmp_path))
 
 
-def test_gate_of_an_adaptive_run_uses_its_stricter_level(tmp_path: Path, stored: StoreRun) -> None:
-    allowed = GateLimits(metrics={"rps": 0.5})
-    trials = trials_of(rates(1, 100, 49))
-    stored(manifest_of(CELLS[:2]), trials)
-    found = compare("r1", store=tmp_path, thresholds=allowed).ratios[0]
-    # The allowed share is set so that the p of the fall lies between the two levels.
-    edge = found.interval(0.04)[1]
-    close = GateLimits(metrics={"rps": 1 - edge})
-    until = {"until": {"precision": 0.05}}
-    stored(manifest_of(CELLS[:2], run_id="r2", scenario=until), trials_of(rates(1, 100, 49), run_id="r2"))
-    gates = [compare(run, store=tmp_path, thresholds=close).gate for run in ("r1", "r2")]
-    assert [gate.verdict for gate in gates if gate] == ["regressed", "inconclusive"]
-    p_values = [gate.lines[0].p_holm for gate in gates if gate]
-    assert p_values == pytest.approx([0.02, 0.02])
-
-
 def test_host_differences_of_two_runs_are_notes(tmp_path: Path, stored: StoreRun) -> None:
     stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
     facts = {"cpus": [0, 1], "kernel": "6.6"}
@@ -230,26 +171,6 @@ def test_host_differences_of_two_runs_are_notes(tmp_path: Path, stored: StoreRun
     ]
     assert found.ratios[1].ratio == pytest.approx(0.8, rel=0.03)
     assert found.resolution == {}
-
-
-def test_unchanged_reference_cell_cancels_host_changes(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
-    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 80, 40), run_id="r2"))
-    assert [r.outcome for r in compare("r1", "r2", store=tmp_path).ratios] == ["lower", "lower"]
-    found = compare("r1", "r2", store=tmp_path, baseline="stack=go")
-    (ratio,) = found.ratios
-    assert (ratio.cell_id, ratio.relative_to, ratio.outcome) == ("stack=nginx", "stack=go", "not shown")
-    assert found.notes == ()
-
-
-def test_cell_missing_in_one_run_does_not_pass(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS), trials_of(rates(1, 100, 50, 70)))
-    stored(manifest_of(CELLS[:2], run_id="r2"), trials_of(rates(2, 100, 50), run_id="r2"))
-    found = compare("r1", "r2", store=tmp_path, thresholds=GateLimits(metrics={"rps": 0.2}))
-    assert "stack=other is in one of the runs only." in found.notes
-    assert found.gate is not None
-    assert [line.verdict for line in found.gate.lines] == ["passed", "passed", "inconclusive"]
-    assert found.gate.verdict == "inconclusive"
 
 
 def test_the_gate_adds_the_metrics_of_its_thresholds(tmp_path: Path, stored: StoreRun) -> None:
@@ -274,13 +195,6 @@ def test_invalid_comparisons_are_refused(tmp_path: Path, stored: StoreRun) -> No
         compare("r1", store=tmp_path, baseline="stack=gone")
     with pytest.raises(InputError, match="no metric 'rsp'"):
         compare("r1", store=tmp_path, metrics=["rsp"])
-
-
-def test_a_run_of_one_cell_compares_nothing(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of([{}]), trials_of({"only": [1, 2, 3]}))
-    found = compare("r1", store=tmp_path)
-    assert found.ratios == ()
-    assert found.frame().empty
 
 
 def test_ratios_with_an_external_server_are_marked(tmp_path: Path, stored: StoreRun) -> None:

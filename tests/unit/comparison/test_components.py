@@ -13,7 +13,7 @@ import pytest
 
 import benchkit
 from benchkit.comparison.claims import judge_claim
-from benchkit.comparison.component_costs import PER_CYCLE, REST, TrialCosts
+from benchkit.comparison.component_costs import PER_CYCLE, TrialCosts
 from benchkit.comparison.components import (
     ALLOWED,
     CORES,
@@ -30,14 +30,13 @@ from benchkit.comparison.why import (
     cost_explanation,
     difference_sentence,
     explanation,
-    is_shown,
     profile_note,
 )
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
 from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.inference import mean_interval
-from benchkit.stats.samples import Exclusion, Reals
+from benchkit.stats.samples import Reals
 from benchkit.store.store import Store
 from tests.support.comparison.sides import BASELINE, CELL, Side, compared
 from tests.support.paths import ROOT
@@ -85,14 +84,6 @@ def test_parts_of_the_cpu_time_add_up_to_the_last_digit(run: str, level: str, ce
         assert math.fsum(getattr(part, column) for part in parts) == pytest.approx(getattr(total, column), rel=1e-12)
     sizes = [abs(part.difference) for part in parts]
     assert sizes == sorted(sizes, reverse=True)
-
-
-def test_a_service_in_front_costs_what_its_processes_use() -> None:
-    front, app, total = of_level(QUICKSTART, "service", "stack=nginx-go")
-    assert (front.service, front.baseline_value, is_shown(front)) == ("front", 0.0, True)
-    assert (app.service, REST not in {front.component, app.component}) == ("app", True)
-    assert 0.5 * front.value < front.difference == front.value
-    assert total.difference == pytest.approx(front.difference + app.difference)
 
 
 def test_the_lead_of_fasthttp_is_mainly_that_of_its_http() -> None:
@@ -158,34 +149,6 @@ def test_an_explanation_claims_what_is_shown_alone(terms: dict[str, tuple[float,
     assert explanation(parts, {"a": "A", "b": "B"}) == text
 
 
-def test_a_service_whose_trace_failed_has_no_calls_of_zero(tmp_path: Path) -> None:
-    side = Side(
-        shares={"http": 1.0}, traces={"app": {"write": 20_000}, "front": {"read": 20_000}}, services=("app", "front")
-    )
-    run = compared(tmp_path, side, side)
-    assert run.table is not None
-    trace = run.table("trace").assign(level="system calls")
-    lost = (trace["trial_id"] == trace["trial_id"].iloc[0]) & (trace["service"] == "front")
-    tables = {"trace": trace[~lost], "verdicts": run.table("verdicts"), "telemetry": run.table("telemetry")}
-    trials = run.trials.assign(kind=run.trials["kind"].replace("profile", "trace"))
-    calls = [
-        each
-        for each in components_of(replace(run, trials=trials, table=tables.__getitem__))
-        if each.level == "system calls"
-    ]
-    assert [(each.service, each.component, each.blocks) for each in calls[:2]] == [
-        ("app", "write", 2),
-        ("front", "read", 2),
-    ]
-    assert [each.value for each in calls] == pytest.approx([1.0, 1.0, 2.0])
-
-
-def test_equal_rates_are_not_explained() -> None:
-    ((_, parts),) = components_by_pair(components(QUICKSTART)).items()
-    same = [part.model_copy(update={"low": -0.01, "high": 0.01}) if part.level == "rate" else part for part in parts]
-    assert explanation(same, {"stack=go": "go", "stack=nginx-go": "nginx-go"}) is None
-
-
 @pytest.mark.parametrize(
     ("run", "metric", "cell", "baseline", "level"),
     [
@@ -209,14 +172,6 @@ def test_claims_are_judged_on_components(run: str, metric: str, cell: Levels, ba
     assert (ratio.low is not None) == (parts[0].low is not None)
 
 
-def test_a_claim_on_a_service_that_a_cell_lacks_is_undecided() -> None:
-    data = read_run_data(RECORDED, RECORDED.run(QUICKSTART))
-    pair = CellPair(of={"stack": "nginx-go"}, to={"stack": "go"})
-    assert judge_claim(Claim(text="More.", ratio=pair, metric="cpu/front", at_least=1.0), data).state == "undecided"
-    profiled = judge_claim(Claim(text="More.", ratio=pair, metric="cpu/app/gc", at_least=1.0), data)
-    assert (profiled.state, "cpu/app/gc" in profiled.reason) == ("not testable here", True)
-
-
 def test_categories_add_up_to_their_sum() -> None:
     *parts, total = of_level(SCHEDULER, "category", "server=gnet,connections=200")
     assert math.fsum(part.difference for part in parts) == pytest.approx(total.difference, rel=1e-12)
@@ -235,13 +190,6 @@ def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) 
     assert allowed.value == pytest.approx(0.6)
     assert allowed.baseline_value == pytest.approx(1.0)
     assert cores.difference == pytest.approx(allowed.difference + used.difference, abs=1e-12)
-
-
-def test_a_run_without_a_trial_that_counts_has_no_components(tmp_path: Path) -> None:
-    side = Side({("user_cpu_s_total", "app"): 0.2}, shares={"http": 1.0})
-    run = compared(tmp_path, side, side)
-    excluded = [Exclusion(trial_id, "invalid: errors", None) for trial_id in run.trials["trial_id"]]
-    assert components_of(replace(run, exclusions=tuple(excluded))) == ()
 
 
 def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
@@ -326,18 +274,6 @@ def test_hardware_counters_divide_the_cpu_time_into_factors(tmp_path: Path) -> N
     assert math.fsum(each.difference for each in factors) == pytest.approx(total.difference, rel=1e-12)
     assert [each.value for each in factors] == pytest.approx([200_000, 1.5, 2e9])
     assert [each.baseline_value for each in factors] == pytest.approx([200_000, 1.25, 2.5e9])
-
-
-def test_what_a_service_does_is_new_where_the_baseline_lacks_the_service(tmp_path: Path) -> None:
-    switches = "voluntary_switches_total"
-    cell = Side({(switches, "app"): 100.0, (switches, "front"): 5_000.0}, services=("app", "front"))
-    baseline = Side({(switches, "app"): 100.0, ("involuntary_switches_total", "app"): 10.0})
-    found = components_of(compared(tmp_path, cell, baseline))
-    shown = [(each.service, each.component) for each in found if "switches" in each.component]
-    assert shown == [("app", "voluntary context switches"), ("front", "voluntary context switches")]
-    front = next(each for each in found if (each.service, each.component) == shown[1])
-    assert front.baseline_value == 0.0
-    assert front.difference == pytest.approx(0.5, rel=0.01)
 
 
 def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:

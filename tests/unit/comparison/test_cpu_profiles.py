@@ -122,44 +122,6 @@ def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, 
     assert set(found[0].cumulative.values()) == {0.0}
 
 
-def test_a_run_without_profiles_has_none(trials: pd.DataFrame, manifest: Manifest) -> None:
-    assert service_profiles(run_of(manifest, trials)) == ()
-
-
-def test_excluded_trials_are_used_only_without_others(trials: pd.DataFrame, manifest: Manifest) -> None:
-    shares = pd.DataFrame(shares_of("r1.server=a.b1.profile", "app", scheduler=0.5))
-    out = [Exclusion(f"r1.server=a.b{block}", "noisy", frozenset({"rps"})) for block in (1, 2, 3)]
-    for excluded, rps in ((out[:1], 25), (out[:2], 20), (out, 20)):
-        (found,) = service_profiles(run_of(manifest, trials, *excluded, profile_share=shares))
-        assert (found.rps, found.server_cpu_s_per_request) == (rps, 1e-5)
-        assert found.invalid_figures == (("rps",) if excluded == out else ())
-
-
-def test_excluded_profiles_are_used_only_without_others(trials: pd.DataFrame, manifest: Manifest) -> None:
-    one, other = "r1.server=a.b1.profile", "r1.server=a.b2.profile"
-    shares = pd.DataFrame([*shares_of(one, "app", scheduler=0.1), *shares_of(other, "app", scheduler=0.5)])
-    functions = pd.DataFrame([*functions_of(one, "app", mcall=0.2), *functions_of(other, "app", mcall=0.6)])
-    every, few = ["rps", "latency_p99_s"], ["latency_p99_s"]
-    for invalid, scheduling, mcall, omitted in (
-        ({}, 0.3, 0.4, 0),
-        ({other: few}, 0.3, 0.4, 0),
-        ({other: every}, 0.1, 0.2, 1),
-        ({one: every, other: every}, 0.3, 0.4, 0),
-    ):
-        rows = [
-            {"trial_id": trial_id, "check": "noisy-host", "severity": "invalid", "metrics": metrics}
-            for trial_id, metrics in invalid.items()
-        ]
-        verdicts = pd.DataFrame(rows, columns=["trial_id", "check", "severity", "metrics"])
-        (found,) = service_profiles(
-            run_of(manifest, trials, profile_share=shares, profile=functions, verdicts=verdicts)
-        )
-        assert found.waiting == pytest.approx(scheduling)
-        assert found.cumulative["mcall"] == pytest.approx(mcall)
-        assert (found.profiles, found.excluded_profiles) == (2 - omitted, omitted)
-        assert found.invalid_figures == (("shares",) if len(invalid) == 2 else ())
-
-
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
 """Pairs of each cell: the rate with profiler, and the rate without."""
 
@@ -202,19 +164,6 @@ def test_reason_is_stated_without_a_usable_pair() -> None:
     assert "no pair has latency_p50_s of both trials" in cost_of(trials, metric="latency_p50_s").sentence
 
 
-def test_findings_caused_by_profiling_exclude_no_pair() -> None:
-    trials = make_pass({"a": [(90, 100), (80, 100)]})
-    profiled = trials.loc[trials["kind"] == "profile", "trial_id"].tolist()
-    verdicts = pd.DataFrame(
-        [
-            *({"trial_id": name, "check": "observed", "severity": "invalid", "metrics": ["rps"]} for name in profiled),
-            {"trial_id": profiled[0], "check": "noisy-host", "severity": "invalid", "metrics": ["rps"]},
-        ]
-    )
-    excluded = profile_pass_exclusions(trials, verdicts, manifest_of([{"only": "a"}]))
-    assert [(each.trial_id, each.reason) for each in excluded] == [(profiled[0], "invalid: noisy-host")]
-
-
 def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
     trials = make_pass({"a": [(90, 100), (50, 100), (80, 100)]}).assign(requests=10**6)
     kinds = trials.set_index("trial_id")["kind"]
@@ -228,10 +177,6 @@ def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
     cost = cost_of(trials, exclusions=excluded)
     assert cost.pairs == 2
     assert cost.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
-
-
-def test_a_run_without_a_pass_has_no_costs() -> None:
-    assert profiler_cost(trials_of({"a": [1, 2, 3], "a~control": [1, 2, 3]})) is None
 
 
 def test_traced_trials_have_a_cost_of_their_own() -> None:

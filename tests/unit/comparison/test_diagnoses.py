@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from benchkit.comparison.answer import WHY_UNKNOWN
 from benchkit.comparison.compare import answer_of_run
 from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
-from benchkit.comparison.diagnoses.evidence import CellEvidence
 from benchkit.comparison.diagnoses.rules import DIAGNOSES
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause
@@ -139,22 +137,6 @@ def test_servers_that_noise_parts_at_a_threshold_have_no_cause(code: str, tmp_pa
     assert codes(tmp_path / "twice", near(1.8)[code], near(0.9)[code]) == [(code, CELL)]
 
 
-@pytest.mark.parametrize(("lines", "expected"), [(2, []), (3, [("log-lines", CELL)])])
-def test_a_few_lines_in_the_logs_of_a_run_explain_nothing(
-    lines: int, expected: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def log_lines(cell: CellEvidence) -> Iterator[tuple[str, str]]:
-        yield from [("app", "upstream timed out")] * (lines if cell.cell.cell_id == CELL else 0)
-
-    monkeypatch.setattr(CellEvidence, "log_lines", log_lines)
-    assert codes(tmp_path, Side(), Side()) == expected
-
-
-def test_nothing_is_said_without_evidence(tmp_path: Path) -> None:
-    run = compared(tmp_path, Side(latency=()), Side(latency=()))
-    assert causes_of(run) == ()
-
-
 def test_a_cause_states_its_figures_and_the_next_step(tmp_path: Path) -> None:
     cause = only_cause(tmp_path, *SEEN["upstream-connections"])
     assert cause_clause(cause, {CELL: "proxy", BASELINE: "go"}) == (
@@ -170,20 +152,6 @@ def test_a_gateway_whose_services_share_the_requests_is_no_cache(tmp_path: Path)
         side = Side({key: share * RPS for key, share in counts.items()}, services=services)
         other = Side({("requests_total", "app"): 0.9 * RPS, ("requests_total", "page"): 0.1}, services=services)
         assert codes(tmp_path / str(shares[0] + shares[1] * 10), side, other) == expected
-
-
-def test_a_line_of_a_log_is_quoted(tmp_path: Path) -> None:
-    symptom = only_cause(tmp_path, *SEEN["log-lines"]).symptom
-    assert "512 worker_connections are not enough" in symptom.text
-    assert symptom.evidence == "3 lines in its log"
-
-
-def test_own_connections_of_a_load_without_keepalive_are_not_those_to_the_upstream(tmp_path: Path) -> None:
-    sides = [Side({("tcp_active_opens_total", None): each * RPS}, services=PROXY) for each in (1.9, 1.1)]
-    run = compared(tmp_path, *sides, load={"keepalive": False})
-    shared = run.manifest.hosts[0].model_copy(update={"roles": ("sut", "load")})
-    found = causes_of(type(run)(run.manifest.model_copy(update={"hosts": (shared,)}), run.trials, table=run.table))
-    assert [(each.code, each.subject_id) for each in found] == [("upstream-connections", CELL)]
 
 
 def test_idle_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: Path) -> None:

@@ -34,11 +34,6 @@ def test_the_loop_is_noted_first(columns: dict[str, Any], first: str) -> None:
     assert note(**columns)[0] == first
 
 
-def test_a_mix_of_open_and_closed_loops_is_noted() -> None:
-    mixed = "closed loop: coordinated omission hides queueing, in the trials without a target rate"
-    assert mixed in note(rate_requested=[None, None, 1.0, 1.0])
-
-
 @pytest.mark.parametrize(
     ("corrected", "second"),
     [
@@ -50,10 +45,3 @@ def test_a_mix_of_open_and_closed_loops_is_noted() -> None:
 )
 def test_the_correction_is_noted_as_stored(corrected: Any, second: str) -> None:  # noqa: ANN401 - a column
     assert note(latency_corrected=corrected)[1] == second
-
-
-@pytest.mark.parametrize(
-    ("covers", "last"), [("request", "connecting not included"), ("connect+request", "connecting included")]
-)
-def test_known_coverage_is_noted(covers: str, last: str) -> None:
-    assert note(latency_covers=covers)[-1] == last

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from benchkit.cli.app import app
 from benchkit.comparison.compare import compare
 from benchkit.comparison.gate import GateLimits
-from benchkit.comparison.notes import CROWDED
 from benchkit.comparison.texts import junit, markdown
 from benchkit.report.sections.comparisons import CLAIMS, RATIOS
 from benchkit.report.stored_run import read_run
@@ -88,13 +87,6 @@ def test_every_output_says_that_trials_are_suspect(judged: Callable[..., Path]) 
     assert case.findtext("system-out") == NOTE
 
 
-def test_a_server_suspected_to_be_idle_beside_others_adds_nothing_to_what_they_did(judged: Callable[..., Path]) -> None:
-    crowded = [finding_row("r1.stack=go.b1", check) for check in ("generator-saturated", "server-idle")]
-    shared = finding_row("r1.stack=nginx.b1", "server-idle")
-    (note,) = compare("r1", store=judged(*crowded, shared)).ratios[0].notes
-    assert note == f"1 of 8 trials of stack=go is suspect ({CROWDED})"
-
-
 def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT)
     arguments = ["compare", "r1", "--store", str(store), "--threshold", "rps=60%"]
@@ -114,14 +106,6 @@ def test_command_and_report_show_suspect_trials(judged: Callable[..., Path]) -> 
     assert NOTE in sentences(CLAIMS, run)
 
 
-def test_regression_in_junit_names_suspect_trials(judged: Callable[..., Path]) -> None:
-    found = compare("r1", store=judged(*SUSPECT), thresholds=GateLimits(metrics={"rps": 0.1}))
-    (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
-    failure = case.find("failure")
-    assert failure is not None
-    assert (failure.get("message") or "").endswith(f"at least 0.9 is allowed; {NOTE}")
-
-
 def test_notes_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., Path]) -> None:
     store = judged(*SUSPECT, finding_row("r1.stack=nginx.b1", "stalled", "invalid"))
     (ratio,) = compare("r1", store=store).ratios
@@ -137,30 +121,6 @@ def test_notes_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., P
         "1 of 8 trials of stack=nginx is invalid but used on request (a host stopped for a while)",
         "2 of 8 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)",
     )
-
-
-def test_notes_cover_both_cells_and_both_runs(judged: Callable[..., Path]) -> None:
-    shared = [finding_row(f"{run}.stack=go.b{block}", "shared-cpus") for run in ("r1", "r2") for block in range(1, 9)]
-    store = judged(*shared, finding_row("r2.stack=nginx.b3", "cold"), runs=("r1", "r2"))
-    (ratio,) = compare("r1", store=store).ratios
-    assert ratio.notes == (
-        "all 8 trials of stack=go are suspect (server, load tool or controller may run on the same CPU)",
-    )
-    found = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=store).ratios}
-    assert found["stack=nginx"] == ("1 of 8 trials of stack=nginx in r2 is suspect (the server was still warming up)",)
-    assert found["stack=go"] == tuple(
-        f"all 8 trials of stack=go in {run} are suspect (server, load tool or controller may run on the same CPU)"
-        for run in ("r1", "r2")
-    )
-    (ratio,) = compare("r1", "r2", store=store, baseline="stack=go").ratios
-    assert len(ratio.notes) == 3
-
-
-def test_ratio_of_valid_trials_has_no_note(judged: Callable[..., Path]) -> None:
-    found = compare("r1", store=judged(), thresholds=GATE)
-    assert found.ratios[0].notes == ()
-    (case,) = ET.fromstring(junit(found)).iter("testcase")  # noqa: S314 - our own
-    assert list(case) == []
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,6 @@ def test_power_without_earlier_runs_has_limits_only() -> None:
     assert ratio.resolution.detectable is None
 
 
-def test_sequential_design_has_no_power_analysis() -> None:
-    planned = manifest_of(CELLS[:2], scenario={"design": "sequential"})
-    trials = trials_of(rates(8, dict.fromkeys(NAMES[:2], 0.1)))
-    assert analyse_power(planned, [RunData(manifest_of(CELLS[:2]), trials)], ["r1"]).ratios == ()
-
-
 def test_a_run_that_may_end_early_has_an_expected_length() -> None:
     trials = trials_of(rates(40, dict.fromkeys(NAMES[:2], 0.05)))
     for precision, least, most in ((0.5, 7, 7), (0.05, 8, 29), (0.01, 30, 30)):
@@ -84,23 +78,6 @@ def test_power_of_an_adaptive_run_uses_its_expected_blocks() -> None:
     # 100 seconds have time for eight blocks of twelve, and where nothing is known of the noise, the fewest count.
     assert analyse_power(planned, [RunData(planned, trials)], ["r1"], block_s=12).ratios[0].resolution.blocks == 8
     assert analyse_power(planned, [], []).ratios[0].resolution.blocks == 7
-
-
-def test_expected_length_includes_ratios_of_claims() -> None:
-    claim = {
-        "text": "p99",
-        "metric": "latency_p99_s",
-        "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}},
-        "at_least": 1,
-    }
-    wild = np.random.default_rng(1).lognormal(0, 0.5, 80)
-    trials = trials_of(rates(40, dict.fromkeys(NAMES[:2], 0.01))).assign(latency_p99_s=wild)
-    until = {"until": {"precision": 0.05}}
-    alone, claimed = (
-        manifest_of(CELLS[:2], blocks=30, scenario={**until, "claims": claims}) for claims in ([], [claim])
-    )
-    assert analyse_power(alone, [RunData(alone, trials)], ["r1"]).blocks_expected == 7
-    assert analyse_power(claimed, [RunData(claimed, trials)], ["r1"]).blocks_expected == 30
 
 
 def test_claims_request_ratios_in_their_metric() -> None:
@@ -184,24 +161,6 @@ def test_too_few_blocks_detect_nothing() -> None:
     assert five.half_width == pytest.approx(math.exp(2.776445 * 0.1 / math.sqrt(5)))
 
 
-def test_limits_of_a_large_family_are_stated() -> None:
-    found = resolution(6, 3, NOISE)
-    assert found.test == "t"
-    assert (
-        "6 blocks are too few for the sign-flip test among 3 comparisons (smallest p 0.031; 7 blocks can)" in found.text
-    )
-    assert "a difference of" in found.text
-    assert resolution(6, 1).text == ""
-    assert "no number of blocks can" in resolution(10, 500).text
-
-
-@pytest.mark.parametrize("family", [1, 3])
-def test_more_blocks_with_the_same_test_detect_less(family: int) -> None:
-    found = [effect(blocks, family) for blocks in (8, 10, 12, 14, 20, 30)]
-    assert found == sorted(found, reverse=True)
-    assert effect(10, 1) < effect(10, 3) < effect(10, 7)
-
-
 def test_noise_is_the_residual_of_cells_and_blocks() -> None:
     generator = np.random.default_rng(4)
     noise = 0.08 * generator.standard_normal((4, 60))
@@ -218,19 +177,6 @@ def test_noise_is_the_residual_of_cells_and_blocks() -> None:
     assert less.sd == pytest.approx(0.08 * math.sqrt(2), rel=0.1)
     assert noise_of(trials_of({"a": [1, 2, 3]}), "rps") is None
     assert noise_of(trials_of({"a": [1], "b": [2]}), "rps") is None
-
-
-def test_cell_without_usable_trials_does_not_affect_others() -> None:
-    generator = np.random.default_rng(4)
-    rates = {name: np.exp(0.1 * generator.standard_normal(8)) for name in "abc"}
-    excluded = [Exclusion(f"r1.c.b{block}", "the generator was the limit") for block in range(1, 9)]
-    found = noise_of(trials_of(rates), "rps", excluded)
-    without = noise_of(trials_of({name: rates[name] for name in "ab"}), "rps")
-    assert found is not None
-    assert without is not None
-    assert found.df == 7
-    assert found.sd == pytest.approx(without.sd)
-    assert without.sd == pytest.approx(np.std(np.log(rates["a"] / rates["b"]), ddof=1))
 
 
 def test_noise_of_an_incomplete_layout_equals_least_squares() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from benchkit.comparison.rate_curves import rate_curves_of, rate_factor
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.errors import InputError
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import P50, P99
 from benchkit.stats.samples import Exclusion
@@ -78,8 +77,3 @@ def test_each_stack_has_a_curve_with_bands_and_its_capacity() -> None:
 )
 def test_the_factor_of_the_rate(load: dict[str, object], factor: str | None) -> None:
     assert rate_factor({"factors": {"share": [1, 2, 3], "few": [1, 2]}, "load": load}) == factor
-
-
-def test_a_run_without_rates_has_no_curves() -> None:
-    with pytest.raises(InputError, match="no factor sets its target rate"):
-        rate_curves_of(RunData(manifest_of([{"stack": "go"}], scenario={"load": {}}), trials_of({"stack=go": [1.0]})))

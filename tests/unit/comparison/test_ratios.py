@@ -10,10 +10,8 @@ import pytest
 from benchkit.comparison.ratios import (
     CONTAINED,
     Ratio,
-    bias_of,
     block_ratios,
     run_ratios,
-    sequential_ratios,
     with_outcomes,
 )
 from benchkit.stats.cell_pairs import ComparedCells
@@ -128,15 +126,6 @@ def test_family_is_adjusted_by_holm() -> None:
     assert many[0].p_holm == pytest.approx(min(10 * (many[0].p_t or 0), 9 * (many[0].p_t or 0) + 1))
 
 
-def test_a_lower_latency_is_better() -> None:
-    trials = trials_of({"a": BASE, "b": OTHER}, metric="latency_p99_s")
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "latency_p99_s"), [ComparedCells("b", "a")]))
-    assert (ratio.outcome, ratio.worth) == ("lower", "better")
-    trials = trials_of({"a": BASE, "b": OTHER}, metric="bytes_total")
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "bytes_total"), [ComparedCells("b", "a")]))
-    assert (ratio.outcome, ratio.worth) == ("lower", None)
-
-
 def test_controls_are_a_family_of_their_own() -> None:
     rates = {"a": BASE, "b": OTHER, "a~control": BASE * np.array([1.01, 0.99] * 4)}
     pairs = ComparedCells("b", "a"), ComparedCells("a~control", "a", control=True)
@@ -164,33 +153,6 @@ def test_runs_are_compared_without_blocks() -> None:
     assert relative.relative_to == "a"
     assert relative.ratio == pytest.approx(2, rel=0.05)
     assert (relative.value, relative.baseline_value) == pytest.approx((1, 0.5), rel=0.05)
-
-
-def test_sequential_cells_are_not_paired() -> None:
-    trend = np.linspace(1, 2, 8)
-    samples = take_samples(trials_of({"a": 100 * trend, "b": 200 * trend}), "rps")
-    (paired,) = block_ratios(samples, [ComparedCells("b", "a")])
-    assert paired.high == pytest.approx(2)  # blocks would remove the trend
-    (unpaired,) = sequential_ratios(samples, [ComparedCells("b", "a")])
-    assert unpaired.ratio == pytest.approx(2)
-    assert unpaired.low is not None
-    assert unpaired.low < 1.2
-
-
-def test_extreme_ratios_stay_finite() -> None:
-    (ratio,) = of(ComparedCells("b", "a"), a=[1e-300, 1e300, 1, 1], b=[1e300, 1e-300, 1, 1])
-    assert ratio.low is not None
-    assert ratio.high is not None
-    assert np.isfinite([ratio.low, ratio.high]).all()
-
-
-def test_ratio_with_too_few_blocks_names_the_excluded_trials() -> None:
-    excluded = [Exclusion(f"r1.b.b{block}", "invalid: errors") for block in range(1, 5)]
-    (four,) = with_outcomes(of(ComparedCells("b", "a"), a=BASE, b=OTHER, excluded=tuple(excluded)))
-    assert (four.blocks, four.test) == (4, "t")
-    (two,) = with_outcomes(of(ComparedCells("b", "a"), a=BASE[:6], b=OTHER[:6], excluded=tuple(excluded)))
-    assert (two.reason or "").startswith("2 blocks have usable trials of both cells")
-    assert (two.reason or "").endswith("needs 3 (invalid: errors (4 trials))")
 
 
 NOISE = np.array([0.01, -0.02, 0.0, 0.02, -0.01, 0.015, -0.015, 0.005])
@@ -237,14 +199,6 @@ def test_disturbance_of_one_cell_in_every_block_widens_the_interval(column: str)
     )
 
 
-def test_disturbance_that_is_unknown_beside_one_cell_is_no_bias() -> None:
-    rates = {"a": 100 * np.exp(NOISE), "b": 150 * np.exp(-NOISE)}
-    trials = trials_of({cell: list(values) for cell, values in rates.items()}, slices=20)
-    trials["foreign_share"] = np.where(trials["cell_id"] == "a", 0.5, np.nan)
-    (ratio,) = with_outcomes(block_ratios(take_samples(trials, "rps"), [ComparedCells("b", "a")]))
-    assert (ratio.outcome, ratio.bias) == ("higher", 0.0)
-
-
 def test_difference_that_the_bias_explains_is_undecided() -> None:
     assert ratio_of(0.92).outcome == "lower"
     found = ratio_of(0.92, "foreign_share", list(0.1 + NOISE))
@@ -280,19 +234,6 @@ def test_latencies_that_a_late_tool_makes_longer_widen_the_interval() -> None:
     assert note.startswith("the load tool sent its requests late: the ratio may be off by up to 25.0 %")
     assert late_ratio(1.2, 0.2).outcome == "undecided"
     assert late_ratio(1.2, 0.2, "rps").bias == 0.0
-
-
-def test_bias_far_below_the_interval_is_in_it_anyway() -> None:
-    assert ratio_of(1.5, "neighbour_share", 0.001).bias == 0
-    half_width = 0.1
-    constant = np.full(BLOCKS, 0.2 * half_width)
-    assert bias_of(constant * 0.99, np.zeros(BLOCKS), half_width, 0.05).size == 0
-    assert bias_of(constant * 1.01, np.zeros(BLOCKS), half_width, 0.05).size > 0
-
-
-def test_cpu_time_per_request_has_no_such_bias() -> None:
-    found = ratio_of(1.5, "foreign_share", 0.3, "server_cpu_s_per_request")
-    assert (found.outcome, found.bias) == ("lower", 0.0)
 
 
 def test_interval_with_the_largest_bias_that_it_ignores_covers() -> None:

@@ -73,23 +73,3 @@ def test_only_processes_that_were_there_throughout_are_workers(trials: pd.DataFr
     assert found.busiest == pytest.approx(1.0)
     removed = watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}, until_s=1.5)
     assert worker_balances(trials, removed) == ()
-
-
-def test_single_and_idle_workers_are_absent(trials: pd.DataFrame) -> None:
-    alone = watched("r1.a.b1", {"app": {9: 0.0, 10: 1.0}})
-    idle = watched("r1.a.b2", {"app": {9: 0.0, 10: 0.0, 11: 0.0}})
-    assert worker_balances(trials, pd.concat([alone, idle])) == ()
-    assert worker_balances(trials, alone.iloc[:0]) == ()
-
-
-def test_services_of_one_name_on_two_hosts_are_not_mixed(trials: pd.DataFrame) -> None:
-    balances = worker_balances(
-        trials,
-        pd.concat(
-            [
-                watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 1.0}}),
-                watched("r1.a.b1", {"front": {9: 0.0, 10: 1.0, 11: 3.0}}, host="sut2"),
-            ]
-        ),
-    )
-    assert [(each.host, each.workers, each.busiest) for each in balances] == [("sut", 2, 1.0), ("sut2", 2, 1.5)]

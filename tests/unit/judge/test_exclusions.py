@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from benchkit.judge.check import ALL, Finding
+from benchkit.judge.check import Finding
 from benchkit.judge.verdicts import combine_results, exclusions
-from benchkit.models.metrics import METRICS
 from benchkit.store.parquet_files import arrow_table
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import SERVERS
@@ -39,13 +38,6 @@ def test_invalid_trials_are_excluded_for_the_metrics_of_their_findings() -> None
         ("r1.stack=a.b1", True, "invalid: link-saturated, generator-saturated")
     ]
     assert not any(each.covers("server_cpu_s_per_request") for each in excluded)
-
-
-def test_findings_on_all_figures_exclude_those_per_request() -> None:
-    verdicts = verdict_table(("r1.stack=a.b1", "noisy-host", build_finding("invalid", *ALL)))
-    (excluded,) = exclusions(trials_of({"stack=a": [1, 2, 3]}), verdicts, manifest_of(SERVERS[:1]))
-    per_request = {name for name in METRICS if name.endswith("_per_request")}
-    assert {name for name in per_request if excluded.covers(name)} == per_request
 
 
 def test_percentiles_of_too_few_requests_are_excluded() -> None:

@@ -14,7 +14,6 @@ from tests.support.judge.builders import (
     build_service,
     build_trial,
     build_watch,
-    core_counters,
     finding_of,
     skip_reason,
 )
@@ -43,18 +42,6 @@ def test_ports_of_a_load_host_without_telemetry() -> None:
         finding_of("ports-exhausted", trial_with_unwatched_host(full, load=short, row={"errors_connect": 3}))
         is not None
     )
-
-
-def test_drops_of_a_server_host_without_telemetry() -> None:
-    assert skip_reason("accept-overflow", trial_with_unwatched_host()) == "no telemetry of other"
-    dropped: Telemetry = {("listen_drops_total", "sut", None, None): {-0.01: 7.0, 3.05: 8.0}}
-    assert finding_of("accept-overflow", trial_with_unwatched_host(dropped)) is not None
-
-
-def test_throttling_of_a_host_without_telemetry() -> None:
-    reported = skip_reason("throttled", trial_with_unwatched_host())
-    assert reported == "unknown: CPU time that the hypervisor withheld from other"
-    assert finding_of("throttled", trial_with_unwatched_host(core_counters("sut", 0, user=0.9, steal=0.1))) is not None
 
 
 @pytest.mark.parametrize(

@@ -47,15 +47,6 @@ def mismatches(trials: pd.DataFrame, manifest: Manifest) -> tuple[str, ...]:
     return mismatch_notes(with_declared_reasons(response_mismatches(NGINX, GO, answers, answers), manifest))
 
 
-def test_equal_answers_have_no_note() -> None:
-    assert mismatches(trials_of(RATES, **SAME), manifest_of(CELLS)) == ()
-
-
-def test_cells_without_probes_have_no_note() -> None:
-    assert mismatches(trials_of(RATES), manifest_of(CELLS)) == ()
-    assert mismatches(probed(trials_of(RATES), GO, status=200), manifest_of(CELLS)) == ()
-
-
 @pytest.mark.parametrize(
     ("probe", "reported"),
     [
@@ -110,28 +101,3 @@ def test_outputs_show_notes_on_answers(tmp_path: Path, stored: StoreRun) -> None
     assert reported in markdown(found)
     (judged_claim,) = judge_claims(RunData(manifest, trials))
     assert judged_claim.ratios[0].notes == (reported,)
-
-
-def test_different_answers_in_another_run_are_reported(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS), trials_of(RATES, **SAME))
-    after = probed(trials_of(RATES, run_id="r2", **SAME), NGINX, body_bytes=13)
-    stored(manifest_of(CELLS, run_id="r2"), after)
-    found = {ratio.cell_id: ratio.notes for ratio in compare("r1", "r2", store=tmp_path).ratios}
-    assert found[GO] == ()
-    assert "13 bytes of body against 12" in found[NGINX][0]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "serious"),
-    [
-        (([87, 89] * 3, [87, 88] * 3), []),
-        (([87, 89] * 3, [90, 91] * 3), ["body_bytes"]),
-        (([87] * 6, [88] * 6), ["body_bytes"]),
-    ],
-)
-def test_lengths_that_vary_alike_are_not_serious(lengths: tuple[list[int], list[int]], serious: list[str]) -> None:
-    trials = trials_of(RATES)
-    for cell, own in zip((GO, NGINX), lengths, strict=True):
-        trials = probed(trials, cell, status=200, header_bytes=141, body_sha256="aa", body_bytes=own)
-    (found,) = response_mismatches(NGINX, GO, answers_by_cell(trials), answers_by_cell(trials))
-    assert [each.trait for each in (found,) if each.is_serious] == serious

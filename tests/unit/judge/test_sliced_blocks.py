@@ -42,21 +42,6 @@ def test_disturbance_counts_as_far_as_it_is_unequal(
     assert set(findings) == (BOTH if severity else set())
 
 
-def test_of_three_cells_only_the_one_that_differs_is_reported() -> None:
-    trials = trials_of({cell: [1e4] for cell in (*SLICED_CELLS, "stack=d")}, slices=20)
-    findings = run_findings("noisy-host", manifest_of(SERVERS), trials.assign(foreign_share=(0.0, 0.0, 0.3, 0.0)))
-    assert {trial_id: found.severity for trial_id, found in findings.items()} == {"r1.stack=c.b1": "suspect"}
-
-
-def test_blocks_are_judged_by_themselves() -> None:
-    trials = trials_of({cell: [1e4, 1e4] for cell in SLICED_CELLS[:2]}, slices=20).sort_values(["block", "position"])
-    findings = run_findings("noisy-host", manifest_of(SERVERS[:2]), trials.assign(foreign_share=(0.0, 0.0, 0.6, 0.6)))
-    assert {trial_id: found.severity for trial_id, found in findings.items()} == {
-        "r1.stack=a.b2": "suspect",
-        "r1.stack=b.b2": "suspect",
-    }
-
-
 def test_other_designs_are_judged_trial_by_trial() -> None:
     trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}).assign(foreign_share=(0.5, 0.0))
     assert run_findings("noisy-host", manifest_of(SERVERS[:2]), trials) == {}
@@ -73,11 +58,6 @@ def test_speed_of_the_cores(slower: float, *, expected: bool) -> None:
     findings = run_findings("throttled", manifest_of(SERVERS[:2]), trials)
     assert set(findings) == (BOTH if expected else set())
     assert all((found.severity, found.metrics) == ("suspect", LOAD) for found in findings.values())
-
-
-def test_unknown_disturbances_are_no_finding() -> None:
-    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=20).assign(foreign_share=(np.nan, 0.03))
-    assert run_findings("noisy-host", manifest_of(SERVERS[:2]), trials) == {}
 
 
 @pytest.mark.parametrize(("ratios", "expected"), [((0.6, 0.6), False), ((0.8, 1.0), True), ((0.95, 1.0), False)])

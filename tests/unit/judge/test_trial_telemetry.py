@@ -27,11 +27,6 @@ def sampled(t_s: list[float], values: list[float | None], *, instance: str | Non
     return TrialTelemetry(pa.table({**texts, "t_s": t_s, "value": values}, schema=arrow_schema("telemetry")))
 
 
-def test_samples_are_sorted_and_absent_values_dropped() -> None:
-    (series,) = sampled([2, 0.5, 1, 1.5], [30, 10, None, float("nan")]).series("m")
-    assert (series.t_s, series.values) == ([0.5, 2.0], [10.0, 30.0])
-
-
 def test_series_are_found_by_host_service_and_instance() -> None:
     watched = TrialTelemetry(
         telemetry_columns(

@@ -42,13 +42,6 @@ def test_cells_without_a_partner_are_returned() -> None:
     ]
 
 
-def test_unsupported_cells_are_not_compared() -> None:
-    carried = manifest_of(GRID, unsupported={"stack=go,connections=64": "too few files"}).cells
-    pairs, alone = baseline_pairs(carried, {"stack": "go"})
-    assert pairs == [ComparedCells("stack=nginx,connections=8", "stack=go,connections=8")]
-    assert alone == ["stack=nginx,connections=64"]
-
-
 def test_a_control_is_compared_with_its_own_cell() -> None:
     cells = manifest_of(GRID, controls=["stack=nginx,connections=8"]).cells
     pairs, _ = baseline_pairs(cells, {"stack": "go"})
@@ -76,15 +69,3 @@ def test_the_scenario_names_the_baseline_else_it_is_the_first_cell() -> None:
 def test_unknown_levels_are_refused_with_suggestions(text: str, reported: str) -> None:
     with pytest.raises(InputError, match=reported):
         levels_of(text, manifest_of(GRID).cells)
-
-
-def test_unused_combination_of_levels_is_refused() -> None:
-    cells = manifest_of([{"stack": "go", "connections": 8}, {"stack": "nginx", "connections": 64}]).cells
-    with pytest.raises(InputError, match="no cell has stack=go,connections=64"):
-        levels_of("stack=go,connections=64", cells)
-
-
-def test_a_scenario_without_factors_has_one_cell() -> None:
-    cells = manifest_of([{}]).cells
-    assert levels_of("only", cells) == {}
-    assert baseline_pairs(cells, {}) == ([], [])

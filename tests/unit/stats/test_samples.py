@@ -69,13 +69,6 @@ def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both() -> None:
     }
 
 
-def test_a_cell_without_trials_has_no_samples() -> None:
-    samples = take_samples(trials_of({"a": [1, 2]}), "rps")
-    assert np.isnan(samples.of("b")).all()
-    assert len(samples.of("b")) == 2
-    assert take_samples(trials_of({}), "rps").logs.shape == (0, 0)
-
-
 def test_only_numbers_are_metrics() -> None:
     trials = trials_of({"a": [1, 2]}, latency_corrected=True).assign(factor_connections=64.0, mine=[1.5, 2.5])
     names = numeric_columns(trials)

@@ -32,11 +32,6 @@ def test_severity_follows_the_share_of_dropped_connections(dropped: int, severit
     assert (found.severity if found else None) == severity
 
 
-def test_drops_before_the_window_do_not_count() -> None:
-    before: Telemetry = {("listen_drops_total", "sut", None, None): {-0.9: 0.0, -0.01: 90.0, 3.05: 90.0}}
-    assert finding_of("accept-overflow", build_trial(before)) is None
-
-
 @pytest.mark.parametrize(("depth", "expected"), [(510, False), (511, True)])
 def test_full_accept_queue_is_suspect(depth: int, *, expected: bool) -> None:
     found = finding_of("accept-overflow", build_trial({("accept_queue", "sut", "app", "0.0.0.0:8080"): {1.0: depth}}))

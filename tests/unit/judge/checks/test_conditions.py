@@ -5,17 +5,14 @@ from __future__ import annotations
 import pytest
 
 from benchkit.judge.check import ALL, SERVER_CPU
-from benchkit.models.load_result import LoadResult
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import ProbeRecord
 from tests.support.judge.builders import (
     build_generator,
-    build_load,
     build_service,
     build_trial,
     finding_of,
-    skip_reason,
 )
 
 
@@ -60,14 +57,6 @@ def test_common_cpu_on_one_machine(cpus: tuple[int, ...], *, expected: bool) -> 
     assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
 
 
-@pytest.mark.parametrize(("cpuset", "expected"), [((1,), False), ((0, 1), True)])
-def test_the_cpus_of_a_container_are_those_of_its_cpuset(cpuset: tuple[int, ...], *, expected: bool) -> None:
-    """A quota makes no CPU its own: only the cpuset does."""
-    container = build_service(cpus=cpuset, quota=0.5, has_own_quota=True)
-    load = build_generator(cpus=(0,))
-    assert (finding_of("shared-cpus", build_trial(services=(container,), generators=(load,))) is not None) == expected
-
-
 @pytest.mark.parametrize(
     ("machine", "cpus", "expected"),
     [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],
@@ -77,11 +66,6 @@ def test_common_cpu_with_the_controller(machine: str, cpus: tuple[int, ...], *, 
     found = finding_of("shared-cpus", build_trial(controller=trial_with_unwatched_host))
     assert (found is not None) == expected
     assert found is None or found.seen == "the server and benchkit itself may run on the same CPU: 0"
-
-
-def test_same_number_on_another_machine_is_another_cpu() -> None:
-    elsewhere = {"load": {"boot_id": "another"}}
-    assert finding_of("shared-cpus", build_trial(generators=(build_generator(cpus=(0,)),), facts=elsewhere)) is None
 
 
 TLS = TlsOptions(ciphers="TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384")
@@ -114,30 +98,3 @@ def test_what_was_negotiated_is_compared_with_what_was_asked_for(
     if found is not None and seen is not None:
         assert seen in found.seen
         assert (found.severity, found.metrics) == ("invalid", ALL)
-
-
-def test_any_probe_counts_and_a_certificate_of_the_user_has_any_key() -> None:
-    other = probe(AGREED.model_copy(update={"protocol": "https1"}))
-    assert finding_of(
-        "protocol-mismatch", build_trial(protocol="h2", tls=TLS, probe=probe(AGREED), other_probes=(other,))
-    )
-    own = TlsOptions(certificate="/a.pem")
-    rsa = probe(AGREED.model_copy(update={"key": "rsa-4096"}))
-    assert finding_of("protocol-mismatch", build_trial(protocol="h2", tls=own, probe=rsa)) is None
-
-
-def test_the_tool_s_own_statement_counts_too() -> None:
-    result = LoadResult(tool="h2load", negotiated=Negotiated(protocol="https1"))
-    load = build_load(tool="h2load")
-    generator = build_generator(load=load, result=result)
-    found = finding_of(
-        "protocol-mismatch",
-        build_trial(protocol="h2", tls=TLS, probe=probe(AGREED), generators=(generator,), load=load),
-    )
-    assert found is not None
-    assert found.seen == "h2load negotiated https1, not h2"
-
-
-def test_runs_from_before_there_were_protocols() -> None:
-    assert finding_of("protocol-mismatch", build_trial(probe=probe(None))) is None
-    assert "no protocol" in skip_reason("protocol-mismatch", build_trial(protocol="h2", probe=probe(None)))

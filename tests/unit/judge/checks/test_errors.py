@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchkit.judge.check import ALL
-from benchkit.models.load_result import Errors, LoadResult
+from benchkit.models.load_result import LoadResult
 from tests.support.judge.builders import build_generator, build_load, build_trial, finding_of, skip_reason
 
 
@@ -19,18 +19,7 @@ def test_severity_follows_the_share_of_failures(failed: dict[str, int], severity
     assert found is None or found.metrics == ALL
 
 
-def test_failed_connects_are_attempts_but_no_requests() -> None:
-    found = finding_of("errors", build_trial(row={"errors_connect": 100, "requests": 0, "rps": 0.0}))
-    assert found is not None
-    assert found.severity == "invalid"
-    assert "100 failed connects: 100 %" in found.seen
-
-
 SILENT = dict.fromkeys(("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"))
-
-
-def test_tool_without_failure_counts_is_skipped() -> None:
-    assert skip_reason("errors", build_trial(row=SILENT))
 
 
 def test_tool_without_kinds_of_failures() -> None:
@@ -41,13 +30,6 @@ def test_tool_without_kinds_of_failures() -> None:
     assert found.severity == "invalid"
     varying = build_generator(result=LoadResult(tool="ab", failed=200, failed_length=200))
     assert finding_of("errors", build_trial(row=SILENT, generators=(varying,))) is None
-
-
-def test_other_failures_count() -> None:
-    hey = build_generator(result=LoadResult(tool="hey", errors=Errors(other=1)))
-    found = finding_of("errors", build_trial(generators=(hey,)))
-    assert found is not None
-    assert found.seen.startswith("1 other failures")
 
 
 NOT_FOUND = build_load(requests=[{"path": "/a"}, {"path": "/b", "expect": {"status": 404}}])

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.check import LOAD, RATES, SERVER_CPU
+from benchkit.judge.check import LOAD, RATES
 from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import (
     WINDOW_S,
     Telemetry,
     build_generator,
-    build_load,
     build_service,
-    build_slices,
     build_trial,
-    build_watch,
     core_counters,
     cpu_time,
     finding_of,
@@ -28,16 +25,6 @@ def test_process_at_the_limit(share: float, *, expected: bool) -> None:
     found = finding_of("generator-saturated", build_trial(generators=(build_generator(cpu_s=share * WINDOW_S),)))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
-
-
-def test_threshold_of_one_turns_the_check_off() -> None:
-    full = build_trial(generators=(build_generator(cpu_s=WINDOW_S),))
-    assert finding_of("generator-saturated", full, generator_cpu=1) is None
-
-
-def test_the_tool_measures_parts_of_latencies_and_not_the_cpu_time_of_servers() -> None:
-    assert {"connect_mean_s", "processing_mean_s", "first_byte_mean_s"} <= set(LOAD)
-    assert not set(SERVER_CPU) & set(LOAD)
 
 
 def test_single_thread_fills_one_of_two_cores() -> None:
@@ -73,26 +60,11 @@ def test_load_host_filled_by_other_processes(user: float, *, expected: bool) -> 
     assert found is None or found.severity == "suspect"
 
 
-def test_load_host_filled_by_the_packets_of_the_load_is_saturated() -> None:
-    found = finding_of("generator-saturated", build_trial(core_counters("load", 1, user=0.6, softirq=0.35)))
-    assert found is not None
-    assert found.severity == "invalid"
-
-
-@pytest.mark.parametrize(("quota", "expected"), [(0.7, False), (0.6, True)])
-def test_quota_of_the_load_host(quota: float, *, expected: bool) -> None:
-    watched = (build_watch("sut"), build_watch("load", cpu_quota=quota))
-    assert (finding_of("generator-saturated", build_trial(watched=watched)) is not None) == expected
-
-
 def test_host_without_telemetry_is_reported_unless_the_process_is_saturated() -> None:
     without = tuple(f"cpu_{kind}_s_total" for kind in ("idle", "iowait", "steal"))
     assert skip_reason("generator-saturated", build_trial(without=without)) == "no telemetry for the cores of load"
     full = build_generator(cpu_s=0.95 * WINDOW_S)
     assert finding_of("generator-saturated", build_trial(without=without, generators=(full,))) is not None
-
-
-SEQUENTIAL = {"design": "sequential"}
 
 
 def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
@@ -107,10 +79,6 @@ def test_share_of_one_core(share: float, *, expected: bool) -> None:
     assert found is None or (found.severity, found.metrics) == ("invalid", RATES)
 
 
-def test_target_rate_is_not_checked() -> None:
-    assert finding_of("server-idle", trial_with_cpu_use(0.1, load=build_load(rate=100.0))) is None
-
-
 def test_interrupts_count_as_use() -> None:
     taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.5, softirq=0.2)}
     assert finding_of("server-idle", build_trial(taken)) is None
@@ -120,16 +88,6 @@ def test_charged_interrupts_are_not_counted_twice() -> None:
     """Charge interrupts to the processes, with the core half idle."""
     taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.3, softirq=0.2)}
     assert finding_of("server-idle", build_trial(taken)) is not None
-
-
-@pytest.mark.parametrize("limit", [{"parallelism": 1}, {"parallelism": 4, "quota": 1.0}])
-def test_interrupts_fill_cores_but_no_quota(limit: dict[str, object]) -> None:
-    one = build_service(cpus=(0, 1, 2, 3), **limit)
-    for softirq, expected in ((0.2, True), (0.6, False)):
-        seen = cpu_time(app=0.2)
-        for cpu in one.cpus:
-            seen |= core_counters("sut", cpu, user=0.05, softirq=softirq)
-        assert (finding_of("server-idle", build_trial(seen, services=(one,))) is not None) == expected
 
 
 @pytest.mark.parametrize(("front", "behind", "expected"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
@@ -146,21 +104,10 @@ def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> N
     assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
 
 
-def test_containers_of_one_quota_do_not_share_it() -> None:
-    own = [build_service(name=name, quota=0.3, has_own_quota=True) for name in ("app", "front")]
-    seen = {**cpu_time(front=0.1, app=0.1), **core_counters("sut", 0, user=0.2)}
-    assert finding_of("server-idle", build_trial(seen, services=tuple(own))) is not None
-
-
 @pytest.mark.parametrize(("parallelism", "expected"), [(1, False), (4, True)])
 def test_parallelism_limits_the_available_cpu(parallelism: int, *, expected: bool) -> None:
     four = build_service(cpus=(0, 1, 2, 3), parallelism=parallelism)
     assert (finding_of("server-idle", build_trial(services=(four,))) is not None) == expected
-
-
-def test_quota_limits_the_available_cpu() -> None:
-    quota = (build_watch("sut", cpu_quota=0.5), build_watch("load"))
-    assert finding_of("server-idle", trial_with_cpu_use(0.4, watched=quota)) is None
 
 
 def test_one_full_service_of_a_stack_is_enough() -> None:
@@ -168,16 +115,6 @@ def test_one_full_service_of_a_stack_is_enough() -> None:
     front = build_service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
     app = build_service(cpus=(0, 1, 2, 3), parallelism=1)
     assert finding_of("server-idle", build_trial(services=(app, front))) is None
-
-
-def test_cpu_time_comes_from_the_record_without_telemetry() -> None:
-    assert (
-        finding_of(
-            "server-idle",
-            build_trial(without=("cpu_s_total",), services=(build_service(cpu_s=1.0),), scenario=SEQUENTIAL),
-        )
-        is not None
-    )
 
 
 @pytest.mark.parametrize(
@@ -216,26 +153,6 @@ def test_a_load_tool_that_waits_for_a_slow_server_beside_others_is_not_the_limit
     assert idle.severity == severity
 
 
-@pytest.mark.parametrize(("share", "severity"), [(0.11, "suspect"), (0.05, "invalid")])
-def test_a_server_that_uses_less_than_a_fair_share_beside_others_waits_for_something_else(
-    share: float, severity: str
-) -> None:
-    others = {**core_counters("sut", 0, user=0.95), **core_counters("load", 1, user=0.95)}
-    found = finding_of("server-idle", build_trial({**cpu_time(app=share), **others}))
-    assert found is not None
-    assert found.severity == severity
-
-
-def test_idle_server_in_a_sliced_block_beside_idle_cores() -> None:
-    assert finding_of("server-idle", trial_with_cpu_use(0.5, slices=build_slices())) is not None
-
-
-def test_idle_server_beside_a_load_tool_of_unknown_cpus() -> None:
-    finding = finding_of("server-idle", trial_with_cpu_use(0.5, generators=(build_generator(cpus=()),)))
-    assert finding is not None
-    assert finding.severity == "invalid"
-
-
 FAST: dict[str, object] = {"link_bps": 10e9}
 
 
@@ -251,27 +168,11 @@ def test_capped_link(share: float, *, expected: bool) -> None:
     assert found is None or (found.severity, found.metrics) == ("invalid", LOAD)
 
 
-def test_received_traffic_counts() -> None:
-    received: Telemetry = {
-        ("net_sent_bytes_total", "sut", None, "eth0"): {-0.01: 0, 3.05: 10},
-        ("net_received_bytes_total", "sut", None, "eth0"): {-0.01: 0, 3.05: 18e6},
-    }
-    found = finding_of("link-saturated", build_trial(received, facts={"sut": {"link_bps": 50e6}}))
-    assert found is not None
-    assert "received" in found.seen
-
-
 @pytest.mark.parametrize(("packets", "expected"), [(0, False), (4_200_000, True)])
 def test_small_packets_fill_ethernet(packets: int, *, expected: bool) -> None:
     facts = {"sut": network_card(), "load": FAST}
     found = finding_of("link-saturated", build_trial(sent_traffic("sut", 0.7e9, packets), facts=facts))
     assert (found is not None) == expected
-
-
-def test_rate_of_a_virtual_interface_is_no_limit() -> None:
-    facts = {"sut": network_card(virtual=True), "load": FAST}
-    reported = skip_reason("link-saturated", build_trial(sent_traffic("sut", 2e9), facts=facts))
-    assert reported == "link speed of sut unknown; set link_bps in the inventory"
 
 
 @pytest.mark.parametrize(("bits_per_s", "known"), [(0.19e9, True), (0.5e9, False)])
@@ -285,10 +186,3 @@ def test_link_that_carried_the_load_needs_a_known_rate(bits_per_s: float, *, kno
         assert finding_of("link-saturated", evidence) is None
     else:
         assert "link speed of sut unknown" in skip_reason("link-saturated", evidence)
-
-
-def test_links_of_every_host_are_checked() -> None:
-    facts = {"sut": FAST}
-    assert "link speed of load unknown" in skip_reason("link-saturated", build_trial(facts=facts))
-    unwatched: Telemetry = {("net_sent_bytes_total", "load", None, "eth0"): {9.0: 0.0}}
-    assert skip_reason("link-saturated", build_trial(unwatched, facts=facts)) == "no telemetry for the links of load"

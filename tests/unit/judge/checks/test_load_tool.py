@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.load import Shape
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import LATENCIES
 from benchkit.models.trial import GeneratorRecord
@@ -22,7 +21,6 @@ from tests.support.judge.builders import (
     cpu_time,
     finding_of,
     sent_traffic,
-    skip_reason,
 )
 
 
@@ -62,9 +60,6 @@ def generators(
     )
 
 
-ALIKE: dict[str, float | None] = {"load1": 1000.0, "load2": 1100.0, "load3": 900.0}
-
-
 @pytest.mark.parametrize(("rate", "expected"), [(501.0, False), (499.0, True)])
 def test_a_slow_load_host_is_named_with_its_rate_relative_to_the_others(rate: float, *, expected: bool) -> None:
     slow = generators({"load1": 1000.0, "load2": 1000.0, "load3": rate, "load4": 5000.0})
@@ -73,43 +68,12 @@ def test_a_slow_load_host_is_named_with_its_rate_relative_to_the_others(rate: fl
     assert found is None or found.seen.startswith("load3 had 49.9 % of the median rate of the other load hosts")
 
 
-def test_a_rate_counts_for_the_share_of_the_load() -> None:
-    (first,) = generators({"load1": 1000.0})
-    (small,) = generators({"load2": 5.0}, connections=1)
-    rest = build_generator(
-        number=3, host="load2", load=build_load(connections=1), result=LoadResult(tool="wrk", rps=27)
-    )
-    assert finding_of("uneven-load", build_trial(generators=(first, small, rest))) is None
-    assert finding_of("uneven-load", build_trial(generators=(first, small))) is not None
-
-
-def test_one_load_host_is_compared_with_none() -> None:
-    alone = build_generator(result=LoadResult(tool="wrk"))
-    assert finding_of("uneven-load", build_trial(generators=(alone, alone), start_spread_s=1.0)) is None
-
-
-def test_it_is_skipped_where_a_rate_is_unknown() -> None:
-    unknown = generators({"load1": 1000.0, "load2": None})
-    assert skip_reason("uneven-load", build_trial(generators=unknown)) == "the rate of each load host is not known"
-
-
 @pytest.mark.parametrize(("requests", "expected"), [(1000, False), (999, True)])
 def test_requested_percentile(requests: int, *, expected: bool) -> None:
     asked = frozenset({"latency_p99_s"})
     found = finding_of("too-few-samples", build_trial(row={"requests": requests}, requested_metrics=asked))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", ("latency_p99_s",))
-
-
-def test_other_percentiles_are_no_finding() -> None:
-    assert finding_of("too-few-samples", build_trial(row={"requests": 50})) is None
-    assert finding_of("too-few-samples", build_trial(row={"requests": None})) is None
-
-
-def test_tool_without_request_count_is_skipped() -> None:
-    assert skip_reason(
-        "too-few-samples", build_trial(row={"requests": None}, requested_metrics=frozenset({"latency_p99_s"}))
-    )
 
 
 RATE = 10_000.0
@@ -141,14 +105,6 @@ def test_both_sides_of_the_threshold(achieved: float, *, expected: bool) -> None
     found = finding_of("rate-held", at_rate(achieved))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", LATENCIES)
-
-
-def test_closed_loops_have_no_rate_to_hold() -> None:
-    assert finding_of("rate-held", build_trial(row={"rate_achieved": None})) is None
-
-
-def test_a_tool_without_a_rate_is_not_checked() -> None:
-    assert skip_reason("rate-held", at_rate(None)) == "the tool reports no rate"
 
 
 def test_a_load_tool_without_cpu_was_at_fault() -> None:
@@ -216,14 +172,3 @@ def test_late_requests_are_the_load_tools(lag_s: float | None, design: str, seve
     found = finding_of("rate-held", at_rate(lag_s=lag_s, scenario={"design": design}))
     assert (None if found is None else found.severity) == severity
     assert found is None or f"sent at least {(lag_s or 0) * 1e6:.0f} µs late, and the" in found.seen
-
-
-def test_a_server_that_cannot_follow_a_shape_is_no_finding() -> None:
-    load = build_load(tool="vegeta", rate=RATE, shape=Shape(form="step", start_s=1, length_s=1))
-
-    def found(lag_s: float) -> object:
-        row = {"rate_achieved": 0.9 * RATE, "send_lag_p99_s": lag_s, "latency_p99_s": 0.001}
-        return finding_of("rate-held", build_trial(load=load, row=row))
-
-    assert found(0.00009) is None
-    assert found(0.00011) is not None

@@ -9,12 +9,11 @@ from pydantic import ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.judge.check import ALL
-from benchkit.judge.cpu_time import cpu_usage
 from benchkit.judge.evidence import Evidence
 from benchkit.models.load import Noise, NoiseRecord
 from benchkit.models.trial import TrialRecord
 from benchkit.store.telemetry_table import TrialSamples, noise_record, read_noise
-from tests.support.judge.builders import Telemetry, build_load, build_trial, build_watch, finding_of, skip_reason
+from tests.support.judge.builders import Telemetry, build_load, build_trial, build_watch, finding_of
 
 WANTED = {"slow_readers": 50, "half_open": 20, "malformed": "2/s"}
 DID = {
@@ -59,12 +58,6 @@ def test_clients_that_did_not_run(did: dict[str, object], seen: str | None) -> N
         assert (found.severity, found.metrics) == ("invalid", ALL)
 
 
-def test_nothing_is_checked_without_noise_and_skipped_without_a_record() -> None:
-    assert finding_of("missing-noise", build_trial()) is None
-    assert finding_of("missing-noise", build_trial(load=build_load(noise={"slow_readers": 0}))) is None
-    assert "not recorded" in skip_reason("missing-noise", build_trial(load=build_load(noise=WANTED)))
-
-
 @pytest.mark.parametrize(("established", "is_found"), [(134, False), (130, True), (64, True)])
 def test_connections_of_noise_are_none_of_the_load(established: int, *, is_found: bool) -> None:
     counts: Telemetry = {
@@ -72,11 +65,6 @@ def test_connections_of_noise_are_none_of_the_load(established: int, *, is_found
     }
     evidence = build_trial(counts, load=build_load(noise=WANTED), noise=NoiseRecord.model_validate(DID))
     assert (finding_of("missing-connections", evidence) is not None) == is_found
-
-
-def test_cpu_time_of_noise_is_that_of_the_trial() -> None:
-    usage = {each.name: each.cores for each in cpu_usage(trial()) or ()}
-    assert usage["noise"] == pytest.approx(0.1)
 
 
 def line(t_s: float, read_bytes: int, held: int, answers: dict[str, int]) -> str:

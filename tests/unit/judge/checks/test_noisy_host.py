@@ -7,9 +7,7 @@ import pytest
 from benchkit.judge.check import ALL
 from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.evidence import Evidence
-from benchkit.models.trial import ProfileRecord
 from tests.support.judge.builders import (
-    WINDOW_S,
     Telemetry,
     build_generator,
     build_service,
@@ -18,7 +16,6 @@ from tests.support.judge.builders import (
     core_counters,
     cpu_time,
     finding_of,
-    skip_reason,
 )
 
 
@@ -49,30 +46,6 @@ def test_kernel_that_charges_interrupts_to_processes(foreign: float, *, expected
     assert (finding_of("noisy-host", build_trial({**full, **cpu_time(app=1 - foreign)})) is not None) == expected
 
 
-def test_interrupts_on_an_idle_core() -> None:
-    half = core_counters("sut", 0, user=0.4, softirq=0.3)
-    assert finding_of("noisy-host", build_trial({**half, **cpu_time(app=0.45)})) is None
-
-
-def test_agent_is_no_noise() -> None:
-    seen = core_counters("sut", 0, user=0.96)
-    assert finding_of("noisy-host", build_trial(seen)) is not None
-    assert finding_of("noisy-host", build_trial({**seen, **cpu_time(agent=0.04)})) is None
-
-
-def test_profiler_is_no_noise() -> None:
-    """Run perf on the server's CPUs; pprof would be part of the server."""
-    seen = core_counters("sut", 0, user=1.0)
-
-    def profiled(cpu_s: float | None) -> Evidence:
-        perf = ProfileRecord(service="app", host="sut", profiler="perf", file="app.perf", cpu_s=cpu_s)
-        return build_trial(seen, kind="profile", profiles=(perf,))
-
-    assert finding_of("noisy-host", profiled(None)) is not None
-    assert finding_of("noisy-host", profiled(0.1 * WINDOW_S)) is None
-    assert finding_of("noisy-host", profiled(0.04 * WINDOW_S)) is not None
-
-
 def test_processes_that_share_cores_form_one_group() -> None:
     """Let both processes run on both cores, as on a shared lab."""
     both = {"services": (build_service(cpus=(0, 1)),), "generators": (build_generator(cpus=(0, 1)),)}
@@ -89,24 +62,6 @@ def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: 
     return build_trial({**idle, **cpu_time(app=took), **samples}, facts=facts, services=services)
 
 
-@pytest.mark.parametrize(("cpu", "expected"), [(9, False), (2, True)])
-def test_only_cpus_of_the_trial_count(cpu: int, *, expected: bool) -> None:
-    """Let the agent run on all CPUs, the server on four."""
-    seen = {**core_counters("sut", 0, user=0.5), **core_counters("sut", cpu, user=0.2), **cpu_time(agent=0.01)}
-    assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1, 2, 3))) is not None) == expected
-
-
-@pytest.mark.parametrize(("foreign", "expected"), [(0.08, False), (0.1, True)])
-def test_agent_may_have_run_on_any_core(foreign: float, *, expected: bool) -> None:
-    seen = {**core_counters("sut", 0, user=0.5 + foreign), **cpu_time(agent=0.04)}
-    assert (finding_of("noisy-host", many_core_trial(seen, 0.5, cpus=(0, 1))) is not None) == expected
-
-
-def test_agent_elsewhere_does_not_show_charged_interrupts() -> None:
-    seen = {**core_counters("sut", 0, user=0.6, softirq=0.4), **cpu_time(agent=0.04)}
-    assert finding_of("noisy-host", many_core_trial(seen, 0.6, cpus=(0,))) is None
-
-
 @pytest.mark.parametrize(("server", "expected"), [(0.5, True), (0.95, False)])
 def test_full_core_next_to_an_idle_one_with_charged_interrupts(server: float, *, expected: bool) -> None:
     """Attribute the rest of the full core, including its interrupts, to others."""
@@ -120,20 +75,3 @@ def test_rounding_of_counters_is_no_work() -> None:
         ("cpu_idle_s_total", "sut", None, str(cpu)): {-0.01: 0.0, 3.05: 3.06 + 0.01 * (-1) ** cpu} for cpu in range(32)
     }
     assert finding_of("noisy-host", many_core_trial(off, 0.0, of=32)) is None
-
-
-@pytest.mark.parametrize(("foreign", "expected"), [(0.06, False), (0.07, True)])
-def test_limit_grows_with_the_rounding_of_many_cores(foreign: float, *, expected: bool) -> None:
-    seen = many_core_trial(core_counters("sut", 5, user=foreign), 0.0, of=256)
-    assert (finding_of("noisy-host", seen) is not None) == expected
-
-
-def test_cores_without_telemetry_are_named_unless_others_are_noisy() -> None:
-    facts: dict[str, dict[str, object]] = {"load": {"boot_id": "another"}}
-    elsewhere = (build_generator(cpus=(4, 5)),)
-    assert (
-        skip_reason("noisy-host", build_trial(facts=facts, generators=elsewhere))
-        == "no telemetry for CPU 4, 5 of host load"
-    )
-    noisy = build_trial(core_counters("sut", 0, user=1.0), facts=facts, generators=elsewhere)
-    assert finding_of("noisy-host", noisy) is not None

@@ -49,11 +49,6 @@ def test_a_class_with_other_sizes_is_named(other: int, is_found: bool) -> None: 
     )
 
 
-def test_no_class_has_no_finding() -> None:
-    assert finding_of("other-sizes", build_trial()) is None
-    assert finding_of("other-sizes", trial(class_row("shop", requests=0, size_low=None, size_high=None))) is None
-
-
 @pytest.mark.parametrize(("other", "severity"), [(0, None), (1, "suspect"), (101, "invalid")])
 def test_statuses_are_checked_by_class(other: int, severity: str | None) -> None:
     rows = (class_row("shop", requests=90_000), class_row("GET /b", other_statuses=other, requests=1000))

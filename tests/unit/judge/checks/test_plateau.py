@@ -46,8 +46,3 @@ def test_one_server_under_three_loads_is_no_plateau() -> None:
     assert run_findings("plateau", manifest_of(cells, scenario=scenario), trials) == {}
     of_servers = {"stacks": {"go": {"services": {"app": {"gomaxprocs": "$connections"}}}}}
     assert run_findings("plateau", manifest_of(cells, scenario=of_servers), trials)
-
-
-def test_target_rate_is_no_plateau() -> None:
-    trials = plateau_trials((1000, 1000, 1000), (0.3, 0.6, 0.9)).assign(rate_requested=1000.0)
-    assert run_findings("plateau", manifest_of(SERVERS), trials) == {}

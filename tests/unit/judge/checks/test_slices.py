@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from benchkit.judge.check import LOAD
@@ -24,9 +23,6 @@ from tests.support.judge.builders import (
     finding_of,
     host_rows,
     run_findings,
-    skip_reason,
-    skipped_trials,
-    slice_rows,
     slices_with,
     trial_ids,
 )
@@ -37,17 +33,6 @@ def test_share_of_the_servers_cpus_over_all_slices() -> None:
     assert neighbour_share(build_trial(slices=slices).record) == pytest.approx(0.06 / (12 * 0.25))
     two_cpus = build_trial(slices=slices, services=(build_service(cpus=(0, 1)),))
     assert neighbour_share(two_cpus.record) == pytest.approx(0.03 / (12 * 0.25))
-
-
-def test_trial_of_another_design_has_no_neighbours() -> None:
-    assert neighbour_share(build_trial().record) is None
-    assert finding_of("busy-neighbour", build_trial()) is None
-
-
-def test_missing_telemetry() -> None:
-    trial = build_trial(slices=build_slices())
-    assert neighbour_share(trial.record) is None
-    assert "is unknown" in skip_reason("busy-neighbour", trial)
 
 
 @pytest.mark.parametrize(
@@ -89,39 +74,6 @@ def test_finding_names_the_cell() -> None:
     assert {(each.severity, each.metrics) for each in findings.values()} == {("suspect", LOAD)}
 
 
-def test_too_few_slices() -> None:
-    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=4)
-    evidence = RunEvidence(manifest_of(SERVERS[:2]), trials, host_rows(), slices_with(np.zeros(2), blocks=1, rounds=4))
-    assert carry_over(ordered_slices(evidence)) == {}
-
-
-def test_other_designs_have_no_slices() -> None:
-    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]})
-    assert run_findings("carry-over", manifest_of(SERVERS[:2]), trials) == {}
-    assert skipped_trials("carry-over", manifest_of(SERVERS[:2]), trials) == set()
-
-
-def test_slice_after_a_missing_one_has_nothing_before_it() -> None:
-    trials = trials_of({cell: [1e4] * 6 for cell in SLICED_CELLS[:2]}, slices=20)
-    slices = slices_with(np.zeros(2)).drop(index=10)
-    ordered = ordered_slices(RunEvidence(manifest_of(SERVERS[:2]), trials, host_rows(), slices))
-    assert ordered["before"].isna().sum() == 6 + 1
-
-
-TWO_CELLS = SLICED_CELLS[:2]
-
-
-def slices_with_loss(lost: float, *, in_all_cells: bool = False, rounds: int = 20) -> pd.DataFrame:
-    """Return slices of two cells in one block, of which that in round 7 has lost a share of its requests, 1: all."""
-    generator = np.random.default_rng(2)
-    drift = 0.3 * np.sin(np.arange(rounds))
-    logs = {cell: (9 + drift + 0.02 * generator.standard_normal(rounds))[None, :] for cell in TWO_CELLS}
-    for cell in TWO_CELLS if in_all_cells else TWO_CELLS[:1]:
-        logs[cell][0, 6] += np.log1p(-lost) if lost < 1 else -np.inf
-    orders = generator.permuted(np.broadcast_to(np.arange(2), (1, rounds, 2)), axis=2)
-    return slice_rows(logs, orders)
-
-
 @pytest.mark.parametrize(("answers", "expected"), [(20, False), (19, True)])
 def test_answers_of_each_connection(answers: int, *, expected: bool) -> None:
     trial = build_trial(slices=build_slices(12), row={"requests": 12 * 64 * answers})
@@ -148,11 +100,3 @@ def test_stall_of_whole_slices_counts_beside_many_answers(least: int, *, expecte
     if found is not None:
         assert found.severity == "suspect"
         assert found.seen == "2 slices of 250 ms had no answer at all, the first of them slice 11"
-
-
-def test_trial_of_another_design_has_no_slices() -> None:
-    assert finding_of("few-requests-in-slice", build_trial(row={"requests": 5})) is None
-
-
-def test_unknown_requests() -> None:
-    assert "unknown" in skip_reason("few-requests-in-slice", build_trial(slices=build_slices(), row={"requests": None}))

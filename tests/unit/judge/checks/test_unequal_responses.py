@@ -12,13 +12,11 @@ from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     EQUAL_PROBES,
     SERVERS,
-    build_generator,
     build_load,
     build_rounds,
     build_trial,
     finding_of,
     run_findings,
-    skipped_trials,
     trial_ids,
 )
 
@@ -87,14 +85,6 @@ def test_tolerance_includes_printed_digits() -> None:
     assert finding_of("unequal-responses", build_trial(row=few, load=build_load(histogram=False))) is None
 
 
-def test_each_generator_rounds_what_it_prints() -> None:
-    """Print 0.00 MB for 12 kB: right of three generators with 4 kB each, and wrong of one."""
-    none, plain = {"requests": 1000, "bytes_total": 0.0}, build_load(histogram=False, connections=3)
-    assert finding_of("unequal-responses", build_trial(row=none, load=plain)) is not None
-    three = tuple(build_generator(number=number) for number in (1, 2, 3))
-    assert finding_of("unequal-responses", build_trial(row=none, load=plain, generators=three)) is None
-
-
 @pytest.mark.parametrize(
     ("own", "seen"),
     [
@@ -122,43 +112,12 @@ def test_a_cell_with_responses_of_another_kind_than_its_baseline(own: dict[str, 
     )
 
 
-@pytest.mark.parametrize(("body_bytes", "similar"), [(499, False), (500, True), (2000, True), (2001, False)])
-def test_long_bodies_of_one_kind_are_within_a_factor(body_bytes: int, *, similar: bool) -> None:
-    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **{**EQUAL_PROBES, "probe_body_bytes": 1000})
-    b = trials["cell_id"] == "stack=b"
-    trials.loc[b, ["probe_body_bytes", "probe_body_sha256"]] = body_bytes, "cd"
-    assert (run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials) == {}) is similar
-
-
-def test_trial_that_differs_from_its_cell() -> None:
-    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
-    trials.loc[trials["trial_id"] == "r1.stack=a.b2", "probe_status"] = 204
-    assert set(run_findings("unequal-responses", manifest_of(SERVERS[:2]), trials)) == {"r1.stack=a.b2"}
-
-
 @pytest.mark.parametrize(("each", "expected"), [(141 + 12 + 40, False), (141 + 12 + 42, True), (1, False), (0.5, True)])
 def test_bodies_that_vary_may_have_any_size_of_their_kind(each: float, *, expected: bool) -> None:
     """Two probes of a counter differ, and its digits grow under load."""
     rounds = build_rounds(before={"body_sha256": "1" * 64})
     found = finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * each}, probe_rounds=rounds))
     assert (found is not None) == expected
-
-
-def test_a_body_that_only_the_load_brings_about_does_not_vary_by_itself() -> None:
-    rounds = build_rounds(during={"body_sha256": "1" * 64, "body_bytes": 20})
-    assert finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * 161.0}, probe_rounds=rounds))
-
-
-def test_declared_difference_is_accepted() -> None:
-    trials = trials_of({"stack=a": [1, 2, 3], "stack=b": [1, 2, 3]}, **EQUAL_PROBES)
-    trials.loc[trials["cell_id"] == "stack=b", "probe_body_bytes"] = 1600
-    scenario = {"differs": [{"what": ["body_bytes"], "why": "as it was published", "cells": {"stack": "b"}}]}
-    assert run_findings("unequal-responses", manifest_of(SERVERS[:2], scenario=scenario), trials) == {}
-
-
-def test_trials_without_probe_are_skipped() -> None:
-    trials = trials_of({"stack=a": [1, 2, 3]})
-    assert skipped_trials("unequal-responses", manifest_of(SERVERS[:1]), trials) == trial_ids("stack=a")
 
 
 @pytest.mark.parametrize(("each", "expected"), [(303, False), (300, False), (310, False), (330, True), (153, True)])

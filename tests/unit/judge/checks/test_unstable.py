@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit import units
-from benchkit.comparison.power import RatioNoise, half_width
 from benchkit.judge.check import RATES
 from tests.support.comparison.fixtures import manifest_of, trials_of
-from tests.support.judge.builders import SERVERS, run_findings, skipped_trials, trial_ids
+from tests.support.judge.builders import SERVERS, run_findings, trial_ids
 
 
 @pytest.mark.parametrize(
@@ -29,22 +27,6 @@ def test_limit_depends_on_the_number_of_blocks(blocks: int, spread: float, *, ex
     reasons = run_findings("unstable", manifest_of(SERVERS[:2]), trials_of(rates))
     assert set(reasons) == (trial_ids("stack=a", blocks) if expected else set())
     assert all((each.severity, each.metrics) == ("suspect", RATES) for each in reasons.values())
-
-
-@pytest.mark.parametrize("blocks", [3, 6, 30])
-def test_finding_states_the_interval_of_a_ratio(blocks: int) -> None:
-    evenly = np.linspace(-1, 1, blocks)
-    rates = 1000 * np.exp(0.5 * evenly / evenly.std(ddof=1))
-    reason = run_findings("unstable", manifest_of(SERVERS[:1]), trials_of({"stack=a": rates}))["r1.stack=a.b1"]
-    width = half_width(RatioNoise(0.5 * np.sqrt(2)), blocks)
-    assert width is not None
-    assert f"± {units.share(width - 1)}:" in reason.text
-
-
-def test_two_trials_are_skipped() -> None:
-    assert skipped_trials("unstable", manifest_of(SERVERS[:1]), trials_of({"stack=a": [1, 9]})) == trial_ids(
-        "stack=a", 2
-    )
 
 
 @pytest.mark.parametrize(("differences", "expected"), [([0.01, -0.01] * 3, False), ([0.3, -0.3] * 3, True)])
