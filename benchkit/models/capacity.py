@@ -35,7 +35,7 @@ class Objective(Frozen):
     p99_s: PositiveFloat | None = Field(default=None, description="limit of the p99 latency", examples=[0.010])
     p999_s: PositiveFloat | None = Field(default=None, description="limit of the p99.9 latency", examples=[0.050])
     error_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.001, description="largest share of failed requests and answers other than 2xx"
+        default=0.001, description="largest share of failed requests and non-2xx"
     )
 
     @model_validator(mode="after")
@@ -62,12 +62,9 @@ class CapacityGoal(Frozen):
 
     slo: Objective = Field(description="objective that the rate must keep", examples=[{"p99_s": 0.01}])
     precision: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.05, description="0.05: the search ends when its interval reaches at most 5 % to either side"
+        default=0.05, description="0.05: the interval reaches at most 5 % either way"
     )
-    budget_s: PositiveFloat = Field(
-        default=120,
-        description="time of a search, in seconds, after which no further probe begins if one was usable",
-    )
+    budget_s: PositiveFloat = Field(default=120, description="seconds after which no further probe begins")
 
 
 class CapacityProbe(Frozen):

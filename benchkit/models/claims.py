@@ -41,7 +41,7 @@ class AskedRatio(CellPair):
 
     metric: MetricName = Field(
         default="rps",
-        description="metric of the answer: any that a claim may have",
+        description="any metric that a claim may have",
         examples=["server_cpu_s_per_request", "profile_share/waiting"],
     )
 
@@ -50,12 +50,10 @@ class Need(Frozen):
     """Requirements on the hosts of a role for a claim to be testable."""
 
     cpus: PositiveInt | None = Field(default=None, description="CPUs that the role may use", examples=[4])
-    memory_bytes: PositiveFloat | None = Field(
-        default=None, description="memory of each host, in bytes", examples=[8589934592]
-    )
+    memory_bytes: PositiveFloat | None = Field(default=None, description="memory of each host", examples=[8589934592])
     link_bps: PositiveFloat | None = Field(default=None, description="lowest rate of the link", examples=[1000000000])
     link_at_most_bps: PositiveFloat | None = Field(
-        default=None, description="highest rate of the link, for results that a slow link causes", examples=[200000000]
+        default=None, description="highest rate of the link, for results of a slow one", examples=[200000000]
     )
 
 
@@ -71,16 +69,16 @@ class Claim(Frozen):
         examples=["nginx in front of a Go server costs a part of its rate"],
     )
     ratio: CellPair = Field(
-        description="the two cells that are compared, `of` divided by `to`",
+        description="the two compared cells, `of` divided by `to`",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
     relative_to: CellPair | None = Field(
         default=None,
-        description="two further cells: the claim is then about `ratio` divided by their ratio, within a block",
+        description="two further cells, by whose ratio `ratio` is divided within a block",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}}],
     )
     whose: Literal["author", "ours"] = Field(
-        default="ours", description="who claims it: the author of the study, or the writer of the scenario"
+        default="ours", description="the author of the study, or the writer of the scenario"
     )
     metric: MetricName = Field(
         default="rps",
@@ -91,13 +89,11 @@ class Claim(Frozen):
         examples=["server_cpu_s_per_request", "profile_share/waiting"],
     )
     at_least: PositiveFloat | None = Field(
-        default=None,
-        description="smallest ratio; one of at_least, at_most, between and about is required",
-        examples=[2],
+        default=None, description="smallest ratio; or at_most, between, about", examples=[2]
     )
     at_most: PositiveFloat | None = Field(default=None, description="largest ratio that is expected", examples=[0.9])
     between: tuple[PositiveFloat, PositiveFloat] | None = Field(
-        default=None, description="smallest and largest ratio that are expected", examples=[[0.5, 0.9]]
+        default=None, description="smallest and largest ratio", examples=[[0.5, 0.9]]
     )
     about: PositiveFloat | None = Field(default=None, description="expected ratio, with `within`", examples=[1.2])
     within: float | None = Field(
@@ -158,17 +154,13 @@ class Published(Frozen):
 
     cell: Levels = Field(min_length=1, description="levels that identify the cell", examples=[{"stack": "go"}])
     figures: Mapping[Name, NonNegativeFloat] = Field(
-        default_factory=dict,
-        description="figures by column of `trials`, such as `rps`, in SI units",
-        examples=[{"rps": 128403}],
+        default_factory=dict, description="by column of `trials`, in SI units", examples=[{"rps": 128403}]
     )
     shares: Mapping[Name, PublishedShare] = Field(
-        default_factory=dict,
-        description="cumulative shares of the CPU samples by function, such as `mcall`",
-        examples=[{"mcall": 0.12}],
+        default_factory=dict, description="cumulative CPU shares by function", examples=[{"mcall": 0.12}]
     )
     note: str | None = Field(
-        default=None, min_length=1, description="note on the conditions of the study", examples=["on eight cores"]
+        default=None, min_length=1, description="conditions of the study", examples=["on eight cores"]
     )
 
     @model_validator(mode="after")

@@ -48,32 +48,24 @@ class StopCondition(Frozen):
     metrics.
     """
 
-    precision: float = Field(
-        gt=0, lt=1, description="0.05: intervals reach at most 5 % to either side", examples=[0.05]
-    )
+    precision: float = Field(gt=0, lt=1, description="0.05: intervals reach at most 5 % either way", examples=[0.05])
     metrics: tuple[Annotated[Name, AfterValidator(metric_column)], ...] = Field(
-        default=("rps",), min_length=1, description="metrics whose intervals must be precise enough"
+        default=("rps",), min_length=1, description="metrics with intervals to be precise"
     )
     min_blocks: PositiveInt = Field(
-        default=7,
-        ge=6,
-        description="7 are enough for the sign-flip test to show a difference at the significance level of such runs",
+        default=7, ge=6, description="7 are enough for the sign-flip test to show a difference"
     )
     excludes: PositiveFloat | None = Field(
-        default=None,
-        description="threshold between two answers: the run also ends once every interval excludes this ratio",
-        examples=[0.95],
+        default=None, description="threshold: the run also ends once every interval excludes it", examples=[0.95]
     )
     alpha: float = Field(
         default=ALPHA_PER_LOOK,
         gt=0,
         le=ALPHA_PER_LOOK,
-        description="error rate of each interval at each look; 0.03 keeps 0.05 over the whole run",
+        description="error rate of each interval; 0.03 keeps 0.05 over the run",
     )
     budget_s: PositiveFloat | None = Field(
-        default=None,
-        description="time after which no further block begins, in seconds; absent: no limit",
-        examples=[3600],
+        default=None, description="seconds after which no further block begins", examples=[3600]
     )
 
 
@@ -129,9 +121,7 @@ class Difference(Frozen):
     """A difference between the responses of compared cells that the scenario intends."""
 
     what: tuple[Trait, ...] = Field(
-        min_length=1,
-        description="properties of the responses that differ; two real servers nearly always differ in header_bytes",
-        examples=[["header_bytes"]],
+        min_length=1, description="properties of the responses that differ", examples=[["header_bytes"]]
     )
     why: str = Field(
         min_length=1,
@@ -140,14 +130,10 @@ class Difference(Frozen):
     )
     cells: Levels = Field(
         default_factory=dict,
-        description="levels that one of the two cells must have; empty: applies to all cells",
+        description="levels that one of the two cells must have; empty: any",
         examples=[{"stack": "nginx-go"}],
     )
-    varies: bool = Field(
-        default=False,
-        description="true: they also vary between responses of one cell, so that responses under load are not "
-        "compared with the probe",
-    )
+    varies: bool = Field(default=False, description="true: they also vary between responses of one cell")
 
 
 TERMS: Mapping[str, str] = MappingProxyType(

@@ -64,7 +64,7 @@ class Shape(Frozen):
         "spike: rises to it and falls again, both in a line"
     )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.5, description="share of the target rate before and after", examples=[0.4]
+        default=0.5, description="share of the rate before and after", examples=[0.4]
     )
     start_s: NonNegativeInt = Field(description="whole seconds at the base before it begins", examples=[5])
     length_s: PositiveInt = Field(description="whole seconds that it takes", examples=[5])
@@ -117,12 +117,8 @@ def _per_second(value: object) -> object:
 class Noise(Frozen):
     """Slow and broken clients of HTTP/1.1, from the first load host, through warm-up and window."""
 
-    slow_readers: NonNegativeInt = Field(
-        default=0, description="connections that read their responses slowly, one after the other", examples=[50]
-    )
-    half_open: NonNegativeInt = Field(
-        default=0, description="connections that send half of a request, and wait", examples=[20]
-    )
+    slow_readers: NonNegativeInt = Field(default=0, description="connections that read slowly", examples=[50])
+    half_open: NonNegativeInt = Field(default=0, description="connections that send half of a request", examples=[20])
     malformed: Annotated[
         float,
         BeforeValidator(_per_second, json_schema_input_type=float | str),
@@ -136,7 +132,7 @@ class Noise(Frozen):
         default=None, description="path that they ask for; absent: the load's", examples=["/large"]
     )
     read_bytes_per_s: Annotated[int, Field(ge=10)] = Field(
-        default=1000, description="bytes that each slow reader reads per second, in ten reads"
+        default=1000, description="bytes per second of each slow reader"
     )
 
     @property
@@ -163,10 +159,7 @@ class NoiseRecord(Frozen):
     read_bytes: int = Field(description="bytes that slow readers read, with headers")
     responses: int = Field(description="responses that they read to the end")
     malformed: int = Field(description="malformed requests that were sent")
-    answers: Mapping[str, int] = Field(
-        default_factory=dict,
-        description="answers to them: by status, `closed` (a closed connection) and `none` (nothing for 2 s)",
-    )
+    answers: Mapping[str, int] = Field(default_factory=dict, description="by status, `closed`, and `none` after 2 s")
     refused: int = Field(description="connections that could not be opened")
     closed: int = Field(description="connections of slow readers and half requests that the server closed")
 
@@ -199,95 +192,80 @@ class Load(Frozen):
     processes: PositiveInt = Field(default=1, description="generator processes on each load host")
     pin: bool = Field(default=False, description="divide the CPUs of the role among the processes")
     duration_s: PositiveFloat | None = Field(
-        default=None, description="measured window in seconds; this or `request_count` is required", examples=[5]
+        default=None, description="measured window in seconds, or `request_count`", examples=[5]
     )
     request_count: PositiveInt | None = Field(
-        default=None, description="stop after this number of requests instead of after a time", examples=[10000]
+        default=None, description="end after this number of requests", examples=[10000]
     )
-    warmup_s: float = Field(
-        default=0, ge=0, description="run the same load for this time before the measured window, without recording it"
-    )
+    warmup_s: float = Field(default=0, ge=0, description="seconds of the same load before the measured window")
     keepalive: bool = Field(default=True, description="keep connections open from one request to the next")
     method: Method = Field(default="GET", description="method of the request, where there is one")
     path: RequestPath = Field(default="/", description="its path; the leading slash is optional")
     headers: Headers = Field(
         default_factory=dict,
-        description="headers of the request, or of all `requests`, by name. A secret value is {env: NAME} or {file: "
-        "PATH}, read on the controller when a run starts and never stored",
+        description="by name, of all requests. A secret value is {env: NAME} or {file: PATH}, read when a run starts and never stored",
         examples=[{"Accept": "text/html", "Authorization": {"env": "TOKEN"}}],
     )
     body: str | None = Field(default=None, description="body of the request", examples=["hello"])
     requests: tuple[Request, ...] = Field(
         default=(),
-        description="several requests, each with a weight, in place of method, path and body",
+        description="several requests with weights, in place of method, path and body",
         examples=[[{"path": "/a", "weight": 3}, {"method": "POST", "path": "/b", "body": "hello"}]],
     )
     traffic: str | None = Field(
         default=None,
-        description="file with requests and their shares, which `benchkit traffic from` makes of a log, relative to the "
-        "scenario's file; in place of requests",
+        description="file of `benchkit traffic from`, relative to the scenario's; in place of requests",
         examples=["shop.json"],
     )
     pace: Literal["recorded", "constant", "poisson"] | None = Field(
         default=None,
-        description="instants of traffic's requests: as recorded, or at its mean rate with constant or random "
-        "intervals; absent: as fast as possible, or at `rate`",
+        description="instants of traffic's requests: as recorded, or at its mean rate; absent: at `rate`, or as fast as possible",
     )
     speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
     script: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
-        description="script of k6, relative to the scenario's file, that states requests, thresholds and scenarios itself; "
-        "method, path and body are then what is probed",
+        description="script of k6, relative to the scenario's file; method, path and body are then what is probed",
         examples=["checkout.js"],
     )
     rate: PositiveFloat | None = Field(
         default=None,
         json_schema_extra=_allow_rate_share,
-        description="target rate in requests per second, or {share_of_slowest: 0.5} or {share_of_capacity: 0.5}; absent: as "
-        "fast as possible",
+        description="requests per second, or {share_of_slowest: 0.5} or {share_of_capacity: 0.5}; absent: as fast as possible",
         examples=[1000],
     )
     arrivals: Literal["constant", "poisson"] = Field(
-        default="constant",
-        description="requests at a rate are due an interval apart, or at random, as from many independent users",
+        default="constant", description="requests at a rate come an interval apart, or at random"
     )
     share_of_slowest: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="target rate as a share of what the slowest cell answers at full speed, which the run measures "
-        "first. It is one rate for all cells with this share",
+        description="target rate as a share of the slowest cell's at full speed, which the run measures first",
         examples=[0.5],
     )
     capacity: CapacityGoal | None = Field(
         default=None,
-        description="search in every block for the highest rate that keeps an objective, in place of a target rate; with "
-        "share_of_capacity once, before the first block",
+        description="search in every block for the highest rate that keeps an objective; with share_of_capacity once",
         examples=[{"slo": {"p99_s": 0.01}, "precision": 0.05}],
     )
     share_of_capacity: PositiveFloat | None = Field(
         default=None,
-        description="target rate as a share of the cell's capacity. The run searches for it once, as `capacity` says, "
-        "for all cells that differ in this share alone",
+        description="target rate as a share of the cell's capacity, for which the run searches once",
         examples=[0.5],
     )
     shape: Shape | None = Field(
         default=None,
-        description="course of the target rate within the window: below it, up to it and below it again",
+        description="course of the target rate within the window",
         examples=[{"form": "step", "base": 0.4, "start_s": 5, "length_s": 5}],
     )
     timeout_s: PositiveFloat | None = Field(
-        default=None,
-        description="time after which a request has failed, in seconds; absent: the tool's own",
-        examples=[10],
+        default=None, description="seconds after which a request has failed; absent: the tool's own", examples=[10]
     )
-    histogram: bool = Field(
-        default=True, description="record the time of every request; false: the tool's summary alone"
-    )
+    histogram: bool = Field(default=True, description="record the time of every request")
     extra_args: tuple[str, ...] = Field(
-        default=(), description="arguments that are passed on to the tool unchanged", examples=[["--latency"]]
+        default=(), description="passed on to the tool unchanged", examples=[["--latency"]]
     )
     noise: Noise | None = Field(
         default=None,
-        description="slow and broken clients beside this load, whose connections and requests are not among its figures",
+        description="slow and broken clients beside this load, which are not among its figures",
         examples=[{"slow_readers": 50, "half_open": 20, "malformed": "1/s"}],
     )
     _script_files: Mapping[str, bytes] = PrivateAttr(default_factory=dict)

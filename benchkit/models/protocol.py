@@ -63,36 +63,26 @@ class TlsOptions(Frozen):
     """TLS of a service; without effect where its protocol has none."""
 
     version: TlsVersion = Field(default="1.3", description="the only version of TLS that it negotiates")
-    key: CertificateKey = Field(
-        default="ecdsa-p256", description="key of the certificate that benchkit makes for each run"
-    )
-    resumption: bool = Field(
-        default=True, description="issue session tickets, with which clients resume; false: every handshake is full"
-    )
+    key: CertificateKey = Field(default="ecdsa-p256", description="key of the certificate that benchkit makes")
+    resumption: bool = Field(default=True, description="issue session tickets, with which clients resume")
     early_data: bool = Field(
         default=False,
-        description="take the first request of a resumed connection of HTTP/3 within its handshake (0-RTT), and have "
-        "the load tool send it so. An attacker can repeat such a request",
+        description="take the first request of a resumed connection of HTTP/3 within its handshake (0-RTT); an attacker can repeat it",
     )
     ciphers: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9_+:-]+$")] | None = Field(
         default=None,
-        description="allowed cipher suites by OpenSSL's names, with colons between them; absent: the server's own",
+        description="allowed cipher suites by OpenSSL's names, with colons between",
         examples=["ECDHE-ECDSA-AES128-GCM-SHA256"],
     )
     session_cache_bytes: Annotated[int, Field(strict=True, ge=1 << 14, le=1 << 32)] | None = Field(
-        default=None,
-        description="size of the server's cache of sessions, which it shares among its workers; absent: no cache",
-        examples=[10485760],
+        default=None, description="size of the server's cache of sessions; absent: none", examples=[10485760]
     )
     certificate: CertificateFile | None = Field(
-        default=None,
-        description="of an external server, the file (PEM) that verifies it, relative to the scenario's file",
-        examples=["authority.pem"],
+        default=None, description="of an external server, the file (PEM) that verifies it", examples=["authority.pem"]
     )
     server_name: DnsName | None = Field(
         default=None,
-        description="name that clients ask for (SNI), verify, and send as `Host`, while they connect to the address; "
-        "absent: the address, or the URL's host",
+        description="name that clients ask for (SNI), verify, and send as `Host`; absent: the address, or the URL's host",
         examples=["my.example"],
     )
 
@@ -108,9 +98,7 @@ class TlsOptions(Frozen):
 class Negotiated(Frozen):
     """Protocol, TLS version, cipher suite and key of a connection, as one of its ends states them."""
 
-    protocol: HttpProtocol | None = Field(
-        default=None, description="version of HTTP, with or without TLS; None: unknown"
-    )
+    protocol: HttpProtocol | None = Field(default=None, description="version of HTTP, with or without TLS")
     tls_version: str | None = Field(default=None, description="version of TLS, as `1.3`; None: no TLS, or unknown")
     cipher: str | None = Field(default=None, description="cipher suite by OpenSSL's name; None: no TLS, or unknown")
     key: str | None = Field(default=None, description="kind of the certificate's key, as `rsa-2048`; None: likewise")

@@ -66,12 +66,10 @@ class SecretValue(Frozen):
     """A header value that is read when a run starts, on the controller, and that is never stored or shown."""
 
     env: Annotated[str, StringConstraints(pattern=VARIABLE)] | None = Field(
-        default=None, description="environment variable of the controller with the value", examples=["TOKEN"]
+        default=None, description="environment variable of the controller", examples=["TOKEN"]
     )
     file: Annotated[str, StringConstraints(min_length=1)] | None = Field(
-        default=None,
-        description="file of the controller with the value, relative to the scenario's file",
-        examples=["token.txt"],
+        default=None, description="file of the controller, relative to the scenario's", examples=["token.txt"]
     )
     _value: str | None = PrivateAttr(default=None)
     _problem: str = PrivateAttr(default="it was not read")
@@ -223,17 +221,16 @@ class Expectation(Frozen):
         default=None, description="status; absent: any below 400", examples=[201]
     )
     contains: Annotated[str, StringConstraints(min_length=1)] | None = Field(
-        default=None, description="text that the body contains", examples=["Hello"]
+        default=None, description="text in the body", examples=["Hello"]
     )
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None,
-        description="SHA-256 of the body, in hexadecimal digits",
+        description="SHA-256 of the body",
         examples=["d2a84f4b8b650937ec8f73cd8be2c74add5a911ba64df27458ed8229da804a26"],
     )
     size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
         default=None,
-        description="fewest and most bytes of the body. openloop compares every answer within the window with them, "
-        "and counts those of other sizes by class (up to 50 classes)",
+        description="fewest and most bytes of the body; openloop counts answers of other sizes by class",
         examples=[[100, 5000]],
     )
 
@@ -250,25 +247,22 @@ class Request(Frozen):
     path: RequestPath = Field(default="/", description="path and query", examples=["/search?q=a"])
     headers: Headers = Field(
         default_factory=dict,
-        description="headers, by name; they override the load's; a secret value is {env: NAME} or {file: PATH}. "
-        "Content-Length follows from the body",
+        description="by name; they override the load's. Content-Length follows from the body",
         examples=[{"Content-Type": "application/json"}],
     )
     body: str | None = Field(default=None, description="body as text", examples=["hello"])
     body_file: str | None = Field(
-        default=None, description="file with the body, relative to the scenario's file", examples=["upload.bin"]
+        default=None, description="file with the body, relative to the scenario's", examples=["upload.bin"]
     )
     weight: PositiveFloat = Field(
-        default=1, description="share of this request among all, in relation to the weights of the others", examples=[3]
+        default=1, description="share among all requests, relative to the others' weights", examples=[3]
     )
     kind: Annotated[str, StringConstraints(min_length=1)] | None = Field(
-        default=None,
-        description="class in which it is counted, with its own figures, by openloop; absent: method and path",
-        examples=["search"],
+        default=None, description="class in which openloop counts it; absent: method and path", examples=["search"]
     )
     expect: Expectation = Field(
         default_factory=Expectation,
-        description="response that is checked once before every trial",
+        description="response that is checked before every trial",
         examples=[{"status": 201}],
     )
     _file_content: bytes | None = PrivateAttr(default=None)
@@ -347,16 +341,14 @@ class TrafficRequest(Frozen):
     path: RequestPath
     headers: Mapping[str, str] = Field(default_factory=dict, description="headers that were chosen; never a secret one")
     body_bytes: Annotated[int, Field(ge=0, le=MAX_BODY_BYTES)] | None = Field(
-        default=None,
-        description="size of its body, whose content no log has; None: it has none, or the size is unknown",
+        default=None, description="size of its body, where it is known"
     )
-    body: str | None = Field(default=None, description="its body, where the source has one, as an API description does")
     weight: Annotated[float, Field(gt=0)] = Field(description="requests of the log that it stands for")
     status: Annotated[int, Field(ge=200, le=599)] | None = Field(
-        default=None, description="status of most answers to its class; None: unknown"
+        default=None, description="of most answers to its class"
     )
     size: tuple[NonNegativeInt, NonNegativeInt] | None = Field(
-        default=None, description="fewest and most bytes of the bodies of these answers; None: unknown"
+        default=None, description="fewest and most bytes of their bodies"
     )
 
     @property
@@ -366,7 +358,7 @@ class TrafficRequest(Frozen):
             method=self.method,
             path=self.path,
             headers=self.headers,
-            body=self.body if self.body_bytes is None else "x" * self.body_bytes,
+            body=None if self.body_bytes is None else "x" * self.body_bytes,
             weight=self.weight,
             kind=self.kind,
             expect=Expectation(status=self.status, size=self.size),
@@ -380,14 +372,12 @@ class Traffic(Frozen):
     source: str = Field(description="where it comes from, as a phrase: `access.log (combined)`")
     lines: PositiveInt = Field(description="requests that were read")
     period_s: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="time from the first request to the last; None: no times"
+        default=None, description="from the first request to the last"
     )
     requests: tuple[TrafficRequest, ...] = Field(min_length=1)
-    order: tuple[NonNegativeInt, ...] = Field(
-        default=(), description="places of the requests in the order of the log; empty: they have none"
-    )
+    order: tuple[NonNegativeInt, ...] = Field(default=(), description="places of requests in the order of the log")
     times: tuple[Annotated[float, Field(ge=0)], ...] = Field(
-        default=(), description="instant of each of these in seconds from the first; empty: unknown"
+        default=(), description="seconds of each of these from the first"
     )
     notes: tuple[str, ...] = Field(default=(), description="what the source does not state, and what was omitted")
 

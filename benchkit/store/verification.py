@@ -6,17 +6,17 @@ Checksums are recorded when a run ends, as lines of `sha256sum` with paths from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Literal
 
 from benchkit.errors import InputError
 from benchkit.files import file_sha256, read_regular
 from benchkit.store.durable_files import write_atomically
-from benchkit.store.journal import read_progress
 from benchkit.store.layout import (
     CHECKSUMS,
+    JOURNAL,
     Checksums,
     checksums_path,
     checksums_text,
@@ -25,7 +25,7 @@ from benchkit.store.layout import (
     parse_checksums,
 )
 from benchkit.store.parquet_files import arrow_schema, read_parquet
-from benchkit.store.run_folder import RunFolder
+from benchkit.store.run_folder import RECORD, RunFolder
 from benchkit.store.store import Store
 from benchkit.units import counted
 
@@ -134,48 +134,36 @@ def check_store(store: Store, run: str | None) -> list[CheckedRun]:
 def _check(store: Store, run: RunFolder) -> CheckedRun:
     if run.is_locked():
         return CheckedRun(run.run_id, "in use")
-    damages: dict[str, str] = {}
-    checksums = None
+    checksums, damages = None, dict[str, str]()
     try:
         checksums = read_checksums(store, run)
-        damages |= changed_files(store, checksums or {})
+        damages = _unreadable(store, run) if checksums is None else changed_files(store, checksums)
     except InputError as error:
         damages[checksums_path(run.run_id)] = _sentence(error)
-    for path, damage in _unreadable(store, run):
-        damages.setdefault(path.relative_to(store.path).as_posix(), _sentence(damage))
     found = tuple(Damage(path, what) for path, what in damages.items())
     return CheckedRun(
         run.run_id, "damaged" if found else "intact", found, None if checksums is None else len(checksums)
     )
 
 
-def _unreadable(store: Store, run: RunFolder) -> Iterator[tuple[Path, InputError]]:
-    """Yield the files whose content is damaged, also where there are no checksums."""
-    try:
-        cells = {cell.cell_id for cell in run.manifest().cells}
-    except InputError as error:
-        yield run.manifest_file, error
-        return
-    try:
-        read_progress(run.history())
-    except InputError as error:
-        yield run.journal_file, error
+def _unreadable(store: Store, run: RunFolder) -> dict[str, str]:
+    """Return the files of a run without checksums whose content is damaged, each with what is wrong with it."""
+    readers: dict[str, Callable[[], object]] = {
+        manifest_path(run.run_id): run.manifest,
+        f"runs/{run.run_id}/{JOURNAL}": lambda: list(run.history()),
+    }
     for trial_id in run.complete_trials():
-        try:
-            run.record(trial_id)
-        except InputError as error:
-            yield run.raw(trial_id) / "trial.json", error
+        readers[f"runs/{run.run_id}/raw/{trial_id}/{RECORD}"] = partial(run.record, trial_id)
     for path in files_of_run(store.path, run.run_id):
-        if not path.startswith("tables/"):
-            continue
-        table = path.split("/")[1]
+        if path.startswith("tables/"):
+            readers[path] = partial(read_parquet, store.path / path, arrow_schema(path.split("/")[1]))
+    damages = {}
+    for path, read in readers.items():
         try:
-            rows = read_parquet(store.path / path, arrow_schema(table))
+            read()
         except InputError as error:
-            yield store.path / path, error
-            continue
-        if table == "trials" and (unknown := sorted(set(rows["cell_id"].to_pylist()) - cells)):
-            yield run.manifest_file, InputError(f"lacks the cell {unknown[0]} of its tables")
+            damages[path] = _sentence(error)
+    return damages
 
 
 def _sentence(error: InputError) -> str:
