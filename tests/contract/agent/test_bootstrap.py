@@ -103,21 +103,6 @@ def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -
     assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
 
 
-def test_each_python_of_a_host_has_its_own(launch: Launch, workdir: Path) -> None:
-    for python in PYTHONS:
-        assert launch(workdir=workdir, python=python).close(60) == []
-    assert len(list((workdir / "agent").iterdir())) == len(PYTHONS)
-
-
-def test_one_that_arrives_damaged_is_not_run(open_stream: Open, workdir: Path) -> None:
-    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
-    damaged = AgentFile(bytes(len(agent_file().content)), agent_file().sha256)
-    start(stream, "here", damaged)
-    assert stream.exit_code(60) == 1
-    assert "the agent arrived damaged" in stream.stderr()
-    assert list((workdir / "agent").iterdir()) == []
-
-
 def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:
     noise = "echo welcome; printf 'no line end'; "
     stream = open_stream(["/bin/sh", "-c", noise + command(agent_file(), str(workdir))])
@@ -143,12 +128,6 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
 def test_what_prevents_the_start_is_named(open_stream: Open, script: str, message: str) -> None:
     stream = open_stream(["/bin/sh", "-c", script])
     with pytest.raises(HostError, match=message):
-        start(stream, "here", agent_file())
-
-
-def test_a_shell_that_waits_for_input_is_an_error(open_stream: Open) -> None:
-    stream = open_stream(["/bin/sh", "-c", "echo Continue?; read answer"], receive_timeout_s=2)
-    with pytest.raises(HostError, match=r"the login shell did not run the command: Continue\?"):
         start(stream, "here", agent_file())
 
 
@@ -193,30 +172,6 @@ def test_a_work_directory_that_is_not_ours_alone_is_refused(
     stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
     with pytest.raises(HostError, match=re.escape(str(workdir))):
         start(stream, "here", agent_file())
-
-
-def test_the_home_folder_is_no_work_directory(open_stream: Open, workdir: Path) -> None:
-    workdir.mkdir(mode=0o700)
-    (workdir / "thesis.tex").touch()
-    stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
-    receive = start(stream, "here", agent_file())
-    with pytest.raises(HostError, match="contains other files"):
-        AgentLink("here", stream, receive).hello()
-
-
-def test_two_at_once_do_not_disturb_one_another(launch: Launch, tmp_path: Path) -> None:
-    links = [launch(workdir=tmp_path / "both") for _ in range(2)]
-    assert len({link.hello().pid for link in links}) == 2
-    assert all(link.close(60) == [] for link in links)
-
-
-def test_it_runs_by_hand_as_a_file(tmp_path: Path) -> None:
-    (tmp_path / "agent.pyz").write_bytes(agent_file().content)
-    line = "import sys; sys.path.insert(0, 'agent.pyz'); from benchkit.agent.server import main; main(['wd'])"
-    ended = subprocess.run(
-        ["python3", "-I", "-c", line], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True
-    )
-    assert ended.stdout.startswith(b"bnch")
 
 
 def test_a_connection_that_breaks_while_the_agent_is_sent_is_lost(open_stream: Open) -> None:

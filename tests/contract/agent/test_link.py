@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,23 +33,6 @@ def test_each_answer_reaches_its_request(agent: AgentLink) -> None:
         for n in range(10)
     ]  # fmt: skip
     assert [agent.result(future, 10).body for future in futures] == [f"{n}\n".encode() for n in range(10)]
-
-
-def test_many_threads_share_a_link(agent: AgentLink) -> None:
-    wrong: list[str] = []
-
-    def ask(name: str) -> None:
-        for _ in range(50):
-            answer = agent.call(FileStore.mkdir, path=f"t/{name}")
-            if answer.name != name:
-                wrong.append(str(answer))
-
-    threads = [threading.Thread(target=ask, args=(f"n{number}",)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 def test_refusals_carry_their_kind_and_the_host(agent: AgentLink) -> None:
@@ -94,10 +76,3 @@ def test_a_missing_answer_is_waited_for_once(launch: Launch, monkeypatch: pytest
         agent.call(Agent.read_clocks)
     assert time.monotonic() - began < 30
     os.kill(pid, signal.SIGCONT)
-
-
-def test_closing_a_lost_link_is_not_confirmed(launch: Launch) -> None:
-    agent = launch()
-    os.kill(agent.hello().pid, signal.SIGKILL)
-    (failure,) = agent.close(5)
-    assert failure.startswith("shutdown not confirmed")

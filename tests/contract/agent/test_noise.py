@@ -113,21 +113,6 @@ def test_clients_hold_their_connections_and_read_slowly(port: int, python: str, 
     assert [each.t_ns for each in reports] == sorted(each.t_ns for each in reports)
 
 
-@pytest.mark.parametrize("path", ["/", "/chunked"])
-def test_readers_ask_again_on_the_same_connection(port: int, path: str) -> None:
-    last = run_noise(
-        PYTHONS[0],
-        port,
-        lambda report: report.done["responses"] >= 2 * 2,
-        slow_readers=2,
-        read_bytes_per_s=100_000,
-        path=path,
-    )[-1]
-    assert last.done["responses"] >= 2 * 2
-    assert last.done["read_bytes"] >= last.done["responses"] * len(BODY)
-    assert (last.done["closed"], last.done["refused"]) == (0, 0)
-
-
 def test_malformed_requests_are_counted_by_their_answers(port: int) -> None:
     each_kind = len(noise.MALFORMED)
     reports = run_noise(PYTHONS[0], port, lambda report: report.done["malformed"] >= each_kind, malformed_per_s=20)
@@ -136,16 +121,3 @@ def test_malformed_requests_are_counted_by_their_answers(port: int) -> None:
     assert sum(last.answers.values()) == last.done["malformed"]
     assert last.answers["501"] > 0  # this server has no POST
     assert last.answers["closed"] > 0  # and answers without a status line
-
-
-def test_a_server_that_is_down_refuses() -> None:
-    last = run_noise(PYTHONS[0], 1, lambda report: report.done["refused"] > 2, slow_readers=2, malformed_per_s=5)[-1]
-    assert last.done["refused"] > 2
-    assert (last.held["slow_readers"], last.done["malformed"]) == (0, 0)
-
-
-def test_a_signal_ends_it_while_answers_arrive(port: int) -> None:
-    """Try it some times: an answer that arrives at the instant of the signal must not hide it."""
-    for _ in range(10):
-        last = run_noise(PYTHONS[0], port, lambda report: report.done["malformed"] > 0, malformed_per_s=2000)[-1]
-        assert last.done["malformed"] > 0

@@ -108,49 +108,6 @@ def test_the_cpu_time_of_children_that_nobody_waits_for_is_counted(agent: AgentL
     assert cpu_time(agent, process).total_s >= before.total_s, "what it used stays known"
 
 
-UNMOUNT = 'for kind in $0; do umount -a -t $kind; done; exec "$@"'
-
-
-@pytest.mark.parametrize(
-    ("hidden", "tree"), [("cgroup", "0::"), ("cgroup2", "cpuacct:"), ("cgroup cgroup2", None)], ids=["v2", "v1", "none"]
-)
-def test_each_version_counts_alike_and_none_is_no_failure(
-    launch: Callable[..., AgentLink], hidden: str, tree: str | None
-) -> None:
-    kinds = {line.split(" - ")[1].split()[0] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-    if tree is not None and kinds.isdisjoint({"cgroup", "cgroup2"} - {hidden}):
-        pytest.skip("this machine has the other version only")
-    agent = launch(prefix=["unshare", "-m", "sh", "-c", UNMOUNT, hidden])
-    process = start_counted(agent, WORKERS)
-    if tree is None:
-        wait_for(lambda: bool(cmdline(process.pid)), "it runs without a group")
-        assert "/benchkit-" not in Path(f"/proc/{process.pid}/cgroup").read_text()
-    else:
-        wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
-        lines = Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()
-        assert [line.partition("/")[0].endswith(tree) for line in lines if "/benchkit-" in line] == [True]
-        wait_for(lambda: cpu_time(agent, process).processes == 1, "all workers have ended")
-        assert cpu_time(agent, process).total_s < 8 * 0.1 * 2, "it counts nothing twice"
-    assert stop(agent, process).survivors == []
-    assert agent.call(Undo.traces).records == []
-
-
-def test_telemetry_has_user_and_system_time_which_add_up(agent: AgentLink, workdir: Path) -> None:
-    process = start_counted(agent, WORKERS)
-    wait_for(lambda: cpu_time(agent, process).total_s > 0.8, "eight workers use 0.8 s together")
-    agent.call(Telemetry.start, "watch0.jsonl", 60, [ops.SampledService("app", process.id)])
-    agent.call(Telemetry.snapshot)
-    agent.call(Telemetry.stop)
-    samples = read_telemetry((workdir / "watch0.jsonl").read_bytes())
-    total_s, user_s, system_s = (
-        samples["app", f"{name}cpu_s_total", None].numbers[-1] for name in ("", "user_", "system_")
-    )
-    assert total_s > 0.8
-    assert user_s + system_s == pytest.approx(total_s, abs=1e-5)
-    assert user_s > system_s >= 0
-    stop(agent, process)
-
-
 def test_the_quota_of_a_role_applies_and_its_throttling_is_seen(agent: AgentLink, workdir: Path) -> None:
     if not agent.call(FactsReader.gather, {"sh": ["sh"]}, []).facts["cpu_groups"]:
         pytest.skip("this machine has no control groups with the CPU controller to spare")
@@ -220,28 +177,6 @@ def test_an_existing_group_counts_instead(agent: AgentLink, has_ended: Callable[
     assert stop(agent, client).survivors == []
     assert has_ended(container.pid)
     stop(agent, container)
-
-
-def test_a_group_that_never_appears_has_no_cpu_time(agent: AgentLink) -> None:
-    process = start_counted(agent, "import time; time.sleep(60)")
-    agent.call(ProcessTable.count_by_cgroup, process.id, "/nowhere")
-    with pytest.raises(RefusedError, match="the control group /nowhere does not exist"):
-        cpu_time(agent, process)
-    agent.call(Telemetry.start, "watch2.jsonl", 60, [ops.SampledService("app", process.id)])
-    agent.call(Telemetry.snapshot)
-    summary = agent.call(Telemetry.stop)
-    assert summary is not None
-    assert "app: control group /nowhere does not exist" in summary.unavailable
-    stop(agent, process)
-
-
-@pytest.mark.parametrize(
-    ("program", "why"), [("no-such-program", "No such file"), ("./none", "No such file"), ("/etc/passwd", "Permission")]
-)
-def test_a_program_that_cannot_start_is_refused_as_without_a_group(agent: AgentLink, program: str, why: str) -> None:
-    with pytest.raises(RefusedError, match=f"cannot start {program}.*{why}"):
-        agent.call(ProcessTable.start, ops.ProcessSpec([program], own_group=True))
-    assert agent.call(Undo.traces).records == []
 
 
 @pytest.mark.parametrize(

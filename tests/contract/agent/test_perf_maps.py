@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +9,7 @@ import pytest
 from benchkit.agent.files import FileStore
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
-from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.profilers import expect_perf_maps, remove_perf_maps, require_perf_maps
@@ -44,11 +42,6 @@ def test_a_compressed_file_has_the_same_bytes_for_the_same_content(agent: AgentL
         assert len(contents[-1]) < len(text) / 100
     assert contents[0] == contents[1]
     assert gzip.decompress(contents[0]) == text
-
-
-def test_files_outside_of_the_work_directory_are_not_compressed(agent: AgentLink) -> None:
-    with pytest.raises(RefusedError):
-        agent.call(FileStore.compress, path="/etc/hostname")
 
 
 @pytest.fixture
@@ -105,56 +98,3 @@ def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind:
         assert host.call(Undo.traces).records == []
     finally:
         target.unlink()
-
-
-def test_a_folder_without_files_and_one_that_was_never_made_leave_nothing(agent: AgentLink, left_behind: Path) -> None:
-    host = Host(HostSpec(name="here", address="127.0.0.1", roles=()), agent)
-    folder = host.workdir / FOLDER
-    for is_made in (True, False):
-        expect_perf_maps(host, folder)
-        if not is_made:
-            Path(folder).rmdir()
-        remove_perf_maps(host, folder)
-        assert (left_behind.exists(), Path(folder).exists(), host.call(Undo.traces).records) == (True, False, [])
-
-
-def test_a_link_at_the_path_of_a_map_does_not_keep_the_record(
-    launch: Callable[..., AgentLink], left_behind: Path, expect: Expect, has_ended: Callable[[int], bool]
-) -> None:
-    link = launch()
-    expect(link)
-    left_behind.unlink()
-    left_behind.symlink_to("/etc/hostname")
-    pid = link.hello().pid
-    assert link.close(60) == []
-    assert has_ended(pid)
-    assert left_behind.is_symlink()
-
-
-def test_a_map_of_another_user_stays(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
-    host, folder = expect(agent)
-    try:
-        os.chown(left_behind, 12345, -1)
-    except PermissionError:
-        pytest.skip("only root can give a file to another user")
-    with pytest.raises(HostError, match=f"no map for perf at {left_behind}"):
-        require_perf_maps(host, [UNUSED_PID])
-    remove_perf_maps(host, folder)
-    assert left_behind.exists()
-    assert host.call(Undo.traces).records == []
-
-
-def test_maps_that_cannot_be_removed_stay_on_record(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
-    host, folder = expect(agent)
-    attributes = subprocess.run(["chattr", "+i", left_behind], check=False)
-    if attributes.returncode:
-        pytest.skip("no file here can be made immutable")
-    try:
-        with pytest.raises(HostError, match="a cleanup failed"):
-            remove_perf_maps(host, folder)
-        assert [record.kind for record in host.call(Undo.traces).records] == ["cleanup"]
-        assert (Path(folder) / str(UNUSED_PID)).exists()
-    finally:
-        subprocess.run(["chattr", "-i", left_behind], check=True)
-    remove_perf_maps(host, folder)
-    assert not left_behind.exists()

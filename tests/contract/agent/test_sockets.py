@@ -175,16 +175,6 @@ def test_what_is_no_complete_response_is_refused(agent: AgentLink, serve: Serve,
     assert caught.value.kind == kind
 
 
-def test_a_server_that_says_nothing_does_not_hold_the_probe(
-    agent: AgentLink, listener: socket.socket, closed: socket.socket
-) -> None:
-    with pytest.raises(RefusedError, match="took too long") as caught:
-        http(agent, port_of(listener), 0.2)
-    assert caught.value.kind == "timeout"
-    with pytest.raises(RefusedError, match="Connection refused"):
-        http(agent, port_of(closed))
-
-
 @pytest.mark.parametrize(
     ("family", "address", "shown"),
     [
@@ -204,18 +194,6 @@ def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, ad
     assert agent.call(SocketProbes.port_owners, [port]) == {port: []}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take a user's rights away")
-def test_a_port_that_the_user_may_not_open_is_not_taken(launch: Callable[..., AgentLink], tmp_path: Path) -> None:
-    workdir = tmp_path / "theirs"
-    workdir.mkdir(mode=0o700)
-    os.chown(workdir, 65534, 65534)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    agent = launch(prefix=user, workdir=workdir, python="/usr/bin/python3")
-    assert agent.call(SocketProbes.port_owners, ports=[1, 7]) == {1: [], 7: []}
-
-
 def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(agent: AgentLink) -> None:
     """Report an outgoing connection that has the port of a service, which it keeps for a minute after its end."""
 
@@ -233,10 +211,3 @@ def test_a_connection_that_has_a_port_is_named_with_its_peer_also_after_its_end(
     wait_until(lambda: [each.state for each in owners_of(port)] == [ops.TIME_WAIT])  # both ends have been confirmed
     (owner,) = owners_of(port)
     assert (owner.state, owner.peer, owner.pid) == ("TIME-WAIT", peer, None)
-
-
-def test_a_port_that_is_bound_and_does_not_listen_is_taken_too(agent: AgentLink) -> None:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        (owner,) = agent.call(SocketProbes.port_owners, ports=[port_of(made)])[port_of(made)]
-    assert owner.pid is None

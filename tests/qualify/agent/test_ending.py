@@ -101,13 +101,3 @@ def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded
         agent.result(would_have_started, 10)
     with contextlib.suppress(HostError):  # unless it could say so before it ended
         assert agent.result(ran, 10).ended.signal == signal.SIGTERM
-
-
-def test_what_an_agent_says_before_it_dies_is_the_cause(launch: Launch) -> None:
-    agent = launch()
-    stderr = Path(f"/proc/{agent.hello().pid}/fd/2")
-    with stderr.open("a") as file:
-        file.write("Fatal Python error: something gave way\n")
-    os.kill(agent.hello().pid, signal.SIGKILL)
-    with pytest.raises(HostError, match="here: the agent ended: Fatal Python error: something gave way"):
-        agent.call_within(30, ProcessTable.wait, number=1, timeout_s=30)

@@ -106,13 +106,6 @@ def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
     assert (record.kind, record.state) == ("sysctl", "mine")
 
 
-def test_what_changes_nothing_leaves_no_record(launch: Launch, inside: list[str]) -> None:
-    agent = launch(prefix=inside)
-    assert write(agent, {FIN: "60"})[FIN].outcome == "already"
-    assert write(agent, {"net.ipv4.tcp_tw_reuse": "99"})["net.ipv4.tcp_tw_reuse"].outcome == "refused"
-    assert records(agent) == []
-
-
 def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -> None:
     agent = launch(prefix=inside)
     before = {key: value(inside, key) for key in (FIN, PORTS, BACKLOG)}
@@ -166,40 +159,6 @@ def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connect
     assert value(inside, FIN) == "60"
     assert has_ended(process.pid)
     assert records(other) == []
-
-
-def test_a_record_that_cannot_be_undone_stays_until_it_can(launch: Launch, inside: list[str]) -> None:
-    agent = launch(prefix=inside)
-    write(agent, {PORTS: "20000 30000"})
-    (record,) = Path(agent.hello().workdir, "records").iterdir()
-    good = record.read_bytes()
-    record.write_bytes(good.replace(value_of(good), b"9 1"))  # what no kernel takes
-    (undone,) = agent.call(Undo.restore)
-    assert f"{PORTS} is '20000\\t30000' and should be '9 1': Invalid argument" in undone.failures[0]
-    record.write_bytes(b"{")
-    (undone,) = agent.call(Undo.restore)
-    assert "cannot be read" in undone.failures[0]
-    record.write_bytes(good)
-    (undone,) = agent.call(Undo.restore)
-    assert undone.failures == []
-    assert value(inside, PORTS) == "32768 60999"
-
-
-def value_of(record: bytes) -> bytes:
-    """Return the former value of the only setting, as in JSON."""
-    return record.split(b'"former": {"' + PORTS.encode() + b'": "')[1].split(b'"')[0]
-
-
-def test_a_reboot_has_undone_everything(launch: Launch, inside: list[str]) -> None:
-    first = launch(prefix=inside)
-    write(first, {FIN: "30"})
-    (record,) = Path(first.hello().workdir, "records").iterdir()
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    record.write_text(record.read_text().replace(boot_id, "another"))
-    other = launch(prefix=inside)
-    assert [each.state for each in records(other)] == ["abandoned"]
-    assert [each.failures for each in other.call(Undo.restore)] == [[]]
-    assert (value(inside, FIN), records(other)) == ("30", [])
 
 
 def test_sudo_is_used_where_it_must_be_and_only_if_it_may(launch: Launch, tmp_path: Path) -> None:

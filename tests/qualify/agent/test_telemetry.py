@@ -139,45 +139,6 @@ def test_workers_that_were_forked_are_in_the_tree_and_what_a_killed_one_took_sta
     assert each[str(workers[1])].numbers[-1] > 0.1
 
 
-THREADS = """
-import threading, time
-def spin(seconds):
-    while time.thread_time() < seconds: pass
-    time.sleep(60)
-for seconds in (0.05, 0.2):
-    threading.Thread(target=spin, args=(seconds,)).start()
-"""
-
-
-def have_spun(pid: int) -> bool:
-    """Return whether both threads have used the time that they spin for."""
-    paths = [path for path in Path(f"/proc/{pid}/task").glob("*/schedstat") if path.parent.name != str(pid)]
-    times = sorted(int(path.read_text().split()[0]) / 1e9 for path in paths)
-    return len(times) == 2 and times[0] >= 0.05 and times[1] >= 0.2
-
-
-def test_threads_have_their_times_and_all_of_them_their_switches(agent: AgentLink, watch: Watch) -> None:
-    process = python(agent, THREADS)
-    watch.start(FAST_S, service(process, threads=True))
-    wait_until(lambda: have_spun(process.pid))
-    watch.look()
-    found, _ = watch.stop()
-    times = {
-        int(instance or 0): series.numbers[-1]
-        for (_, metric, instance), series in found.items()
-        if "thread_cpu" in metric
-    }
-    assert times.keys() == {thread.id for thread in psutil.Process(process.pid).threads()}
-    spun_little, spun_much = sorted(time_s for tid, time_s in times.items() if tid != process.pid)
-    assert 0.05 <= spun_little < 0.2 <= spun_much
-    assert values(found, "threads")[-1] == 3
-    switches = {kind: values(found, f"{kind}_switches_total")[-1] for kind in ("voluntary", "involuntary")}
-    lines = [Path(f"/proc/{process.pid}/task/{tid}/status").read_text().splitlines() for tid in times]
-    now = sum(int(line.split()[1]) for status in lines for line in status if line.startswith("voluntary_ctxt"))
-    assert len(times) <= switches["voluntary"] <= now
-    stop(agent, process)
-
-
 LISTENING = """
 import socket, time
 def listen(address, backlog, family=socket.AF_INET):
@@ -399,10 +360,3 @@ def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) ->
         with pytest.raises(RefusedError):
             agent.call(Telemetry.start, path, interval_s)
     assert not (workdir / "fine.jsonl").exists()
-
-
-def test_a_refused_service_leaves_no_watch_behind(agent: AgentLink, watch: Watch) -> None:
-    unknown = ops.SampledService("app", 999_999)
-    with pytest.raises(RefusedError, match="no process 999999"):
-        watch.start(60, unknown)
-    assert agent.call(Telemetry.stop) is None

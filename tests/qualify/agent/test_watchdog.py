@@ -165,18 +165,6 @@ def test_a_change_that_cannot_be_restored_is_reported_until_it_can(
     assert fin(inside) == "60"
 
 
-def test_folders_survive_a_reboot_and_are_removed_after_it(launch: Launch, inside: list[str]) -> None:
-    agent = launch(prefix=inside)
-    agent.call(FileStore.mkdir_temporary, path="trials/t1")
-    (record,) = Path(agent.hello().workdir, "records").glob("[0-9]*")
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    record.write_text(record.read_text().replace(boot_id, "another"))
-    (undone,) = HostChanges(launch(prefix=inside), "here").restore()
-    assert undone.text.startswith("folder ")
-    assert undone.failures == []
-    assert list(Path(agent.hello().workdir, "trials").glob("*")) == []
-
-
 def lock(agent: AgentLink, run: str, host: str = "sut") -> str | None:
     return agent.call(WatchdogLink.lock, run, host, "me@laptop").shared_with
 
@@ -210,16 +198,6 @@ def test_an_interrupted_run_takes_over_its_own_host(launch: Launch, inside: list
     assert lock(lost, "r1") is None
     assert lock(resumed, "r1") is None
     assert all(has_ended(pid) for pid in [*pids(lost), *tree])
-    assert fin(inside) == "60"
-
-
-def test_a_host_that_is_being_restored_is_waited_for(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
-    first, second = launch(prefix=inside), launch(prefix=inside)
-    change_host(first)
-    lock(first, "r1")
-    os.kill(pids(first)[0], signal.SIGKILL)
-    assert has_ended(pids(first)[0])
-    assert lock(second, "r2") is None
     assert fin(inside) == "60"
 
 
@@ -276,20 +254,6 @@ def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: li
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-def test_users_of_one_host_see_each_others_hold(launch: Launch, inside: list[str], tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(folder.stat().st_mode | 0o011)
-    theirs = tmp_path / "theirs"
-    theirs.mkdir(mode=0o700)
-    os.chown(theirs, 65534, 65534)
-    root, nobody = launch(prefix=inside), launch(prefix=[*inside, *NOBODY], workdir=theirs, python="/usr/bin/python3")
-    assert lock(nobody, "r1") is None
-    with pytest.raises(RefusedError, match="in use: r1 of me@laptop"):
-        lock(root, "r2")
-    assert nobody.close(60) == []
-    assert lock(root, "r2") is None
-
-
 def set_fin(inside: list[str], value: str) -> None:
     """Change the setting as an administrator does."""
     subprocess.run([*inside, "/bin/sh", "-c", f"echo {value} > /proc/sys/{FIN.replace('.', '/')}"], check=True)
@@ -318,18 +282,6 @@ def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
     (report,) = reports(launch, inside)
     assert report.failures == []
     assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
-
-
-@pytest.mark.parametrize(("refusals", "failures"), [(1, 0), (9, 1)])
-def test_what_cannot_be_undone_at_once_is_tried_again_at_the_goodbye(
-    launch: Launch, tmp_path: Path, refusals: int, failures: int
-) -> None:
-    agent = launch()
-    tried = tmp_path / "tried"
-    undo = f"echo >>{tried}; test $(wc -l <{tried}) -gt {refusals}"
-    agent.call(Undo.expect_cleanup, ["sh", "-c", undo], {}, 10, "a trial")
-    assert len(agent.close(60)) == failures
-    assert len(tried.read_text()) >= 2
 
 
 OWN_WAY = """

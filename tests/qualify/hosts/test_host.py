@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledStart, ToFile
+from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledStart
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
 from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.errors import HostError
-from benchkit.hosts.connections import Hosts, connect, connect_all
+from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
-from benchkit.hosts.host import CLOSE_TIMEOUT_S, Host
+from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.sockets import Tcp, Unix
 from benchkit.hosts.tuning import apply, plan
@@ -42,28 +38,6 @@ def folder(sut: Host) -> Iterator[str]:
     sut.call(FileStore.mkdir, "test")
     yield "test"
     sut.call(FileStore.remove, "test")
-
-
-def test_variable_facts_include_the_settings_that_a_run_tunes(sut: Host) -> None:
-    key = "net.ipv4.tcp_syn_retries"
-    usual = sut.variable_facts().sysctls
-    assert key not in usual
-    assert {**usual, key: sut.call(Sysctls.read, [key])[key].value} == sut.variable_facts([key]).sysctls
-
-
-def test_a_host_whose_key_is_gone_cannot_be_reconnected(inventory: Inventory, tmp_path: Path) -> None:
-    spec = inventory.hosts[0]
-    assert spec.identity is not None
-    key = tmp_path / "identity"
-    key.write_bytes(spec.identity.read_bytes())
-    key.chmod(0o600)
-    copied = inventory.model_copy(update={"hosts": (spec.model_copy(update={"identity": key}),)})
-    with connect_all(copied) as connected:
-        key.unlink()  # as when its lab is taken down
-        with pytest.raises(HostError, match="cannot read identity") as lost:
-            connected.reconnect(spec.name)
-        connected.drop(spec.name)
-    assert "a lab may have been taken down" in str(lost.value)
 
 
 @separate_hosts
@@ -131,36 +105,6 @@ def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None
     assert {str(each.process.ended) for group in ended for each in group} == {"signal SIGINT"}
 
 
-def test_when_one_cannot_start_none_does(sut: Host) -> None:
-    with pytest.raises(HostError, match="sut: cannot start /no/such: No such file or directory"):
-        sut.processes.start_all([ProcessSpec(["sleep", "61"]), ProcessSpec(["/no/such"])])
-    assert sut.processes.run(["/bin/sh", "-c", "ps -eo args | grep '[s]leep 61'"]).stdout == b""
-
-
-def test_a_process_with_all_its_settings(sut: Host, folder: str) -> None:
-    cpu = sut.facts.cpus[0]
-    script = 'echo "$WORD"; ulimit -Sn; pwd; grep Cpus_allowed_list /proc/self/status; echo err >&2'
-    process = sut.processes.start(
-        ProcessSpec(
-            ["/bin/sh", "-c", script],
-            env={"WORD": "$(id)"},
-            cwd=folder,
-            cpus=[cpu],
-            nofile=512,
-            stdout=ToFile(f"{folder}/out"),
-            stderr=ToFile(f"{folder}/err", max_bytes=2),
-        )
-    )
-    ended = process.wait(10)
-    assert ended is not None
-    assert ended.exit_code == 0
-    out = sut.files.read(f"{folder}/out").decode()
-    assert out == f"$(id)\n512\n{sut.workdir}/{folder}\nCpus_allowed_list:\t{cpu}\n"
-    assert sut.files.read(f"{folder}/err") == b"er"
-    outputs = process.outputs()
-    assert (outputs["stderr"].size, outputs["stderr"].dropped) == (2, 2)
-
-
 def test_short_commands(sut: Host) -> None:
     done = sut.processes.run(["/bin/sh", "-c", "cat; echo oops >&2; exit 3"], stdin=b"in")
     assert (done.stdout, done.stderr, done.ended.exit_code, done.ok, str(done.ended)) == (
@@ -201,19 +145,6 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
         sut.sockets.require_free([at.port])
     sut.processes.stop([server])
     sut.sockets.require_free([at.port])
-
-
-def test_a_port_that_connects_to_itself_has_no_listener(sut: Host, inventory: Inventory) -> None:
-    """Leave the kernel two local ports, so that it soon chooses the port itself as source."""
-    at = Tcp(inventory.named("sut").address, 40080)
-    (ports,) = sut.call(Sysctls.read, ["net.ipv4.ip_local_port_range"]).values()
-    sut.call(Sysctls.write, {"net.ipv4.ip_local_port_range": "40080 40081"})
-    try:
-        with pytest.raises(HostError, match="cannot connect to"):
-            sut.sockets.wait_open(at, 1)
-        sut.sockets.require_free([at.port])
-    finally:
-        sut.call(Sysctls.write, {"net.ipv4.ip_local_port_range": str(ports.value)})
 
 
 def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
@@ -318,46 +249,3 @@ def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inv
         process = host.processes.start(ProcessSpec(["sleep", "65"]))
         raise ZeroDivisionError
     assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0
-
-
-@kernel_settings
-def test_an_interrupted_upload_restores_the_hosts_at_once(hosts: Hosts, inventory: Inventory) -> None:
-    """Interrupt an upload of tens of MB at random moments, as Ctrl-C and SIGTERM do."""
-    key = "net.ipv4.tcp_fin_timeout"
-    former = hosts["sut"].call(Sysctls.read, [key])[key].value
-    content = os.urandom(40_000_000)
-    for number in range(5):
-        timer = threading.Timer(random.uniform(0.0, 0.4), os.kill, [os.getpid(), signal.SIGINT])  # noqa: S311 - no secret
-        with pytest.raises(KeyboardInterrupt):
-            _upload_until_interrupted(inventory, timer, {key: "31"}, number.to_bytes(8, "big") + content)
-        assert hosts["sut"].call(Sysctls.read, [key])[key].value == former
-        assert _partial_files(hosts["sut"]) == []
-    hosts["sut"].call(FileStore.remove, "large")
-
-
-def _partial_files(host: Host) -> list[str]:
-    """Return the partial files that stay in the store: an agent needs a moment to remove its own."""
-    deadline = time.monotonic() + CLOSE_TIMEOUT_S
-    while True:
-        partial = [each for each in host.call(FileStore.list_folder, "store") if each.startswith(".part-")]
-        if not partial or time.monotonic() > deadline:
-            return partial
-        time.sleep(0.05)
-
-
-def _upload_until_interrupted(
-    inventory: Inventory, timer: threading.Timer, sysctls: Mapping[str, str], content: bytes
-) -> None:
-    closing_at = 0.0
-    try:
-        with connect(inventory.named("sut")) as host:
-            assert all(each.outcome == "applied" for each in host.call(Sysctls.write, sysctls).values())
-            try:
-                timer.start()
-                for attempt in itertools.count():
-                    host.files.place([PlacedFile("large", attempt.to_bytes(8, "big") + content)])
-            finally:
-                closing_at = time.monotonic()
-        pytest.fail("it was not interrupted")
-    finally:
-        assert time.monotonic() - closing_at < CLOSE_TIMEOUT_S, "the host confirms its end without a time limit"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import shlex
-import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import fabric
 import pytest
 
-from benchkit.errors import HostError, InputError, LostError
+from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.inventory import HostSpec, Inventory
-from benchkit.hosts.ssh import SshConnection
 from tests.support.hosts.fixtures import SLOW_STARTS
 
 if TYPE_CHECKING:
@@ -46,23 +40,6 @@ def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
     home()
     with connect(odd_server.spec) as host:
         assert host.facts.workdir == odd_server.spec.workdir
-
-
-def test_a_read_times_out_although_the_wall_clock_is_set_back(
-    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home()
-    connection = SshConnection(odd_server.spec, {})
-    connection.open()
-    stream = connection.run("echo here; exec sleep 60")
-    assert stream.receive(100) == b"here\n"
-    stream.time_out_after(0.5)
-    began = time.monotonic()
-    true_s = time.time
-    monkeypatch.setattr(time, "time", lambda: true_s() - (3600 if time.monotonic() > began + 0.1 else 0))
-    with pytest.raises(TimeoutError):
-        stream.receive(100)
-    stream.close()
 
 
 def test_a_slow_and_noisy_start_is_paid_once(odd_server: OddServer, home: Home, hosts: Hosts) -> None:
@@ -109,14 +86,6 @@ def test_an_unknown_host_key_is_refused_with_the_line_that_accepts_it(
     connect(spec).close()
 
 
-def test_the_fingerprint_is_the_one_that_ssh_keygen_shows(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
-    home()
-    public = tmp_path / "host_key.pub"
-    public.write_text(odd_server.host_key)
-    shown = subprocess.run(["ssh-keygen", "-lf", str(public)], capture_output=True, text=True, check=True).stdout
-    assert shown.split()[1] in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
-
-
 def test_a_changed_host_key_is_refused(odd_server: OddServer, home: Home, tmp_path: Path, key: Path) -> None:
     home()
     known = tmp_path / "known_hosts"
@@ -149,17 +118,6 @@ def test_the_inventorys_known_hosts_win_over_the_users_and_bad_lines_do_not_matt
     assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
 
 
-def test_the_inventorys_known_hosts_win_over_a_hashed_name_of_the_users(
-    odd_server: OddServer, home: Home, key: Path
-) -> None:
-    ssh = home()
-    other = " ".join(key.with_suffix(".pub").read_text().split()[:2])
-    (ssh / "known_hosts").write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {other}\n")
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(ssh / "known_hosts")], check=True, capture_output=True)
-    connect(odd_server.spec).close()
-    assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
-
-
 def test_hashed_names_are_known_names(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
     home()
     known = tmp_path / "known_hosts"
@@ -167,12 +125,6 @@ def test_hashed_names_are_known_names(odd_server: OddServer, home: Home, tmp_pat
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, capture_output=True)
     assert odd_server.spec.address not in known.read_text()
     connect(odd_server.spec.model_copy(update={"known_hosts": known})).close()
-
-
-def test_a_configuration_that_makes_no_sense_is_named(odd_server: OddServer, home: Home) -> None:
-    home("Host *\n  Port none\n")
-    with pytest.raises(InputError, match=r"sut: ~/\.ssh/config cannot be used: "):
-        connect(odd_server.spec.model_copy(update={"port": None}))
 
 
 @pytest.mark.parametrize("content", ["", "no key\n", "ssh-ed25519 AAAA public\n", "\0\xff\n"])
@@ -208,19 +160,6 @@ def test_a_key_that_is_not_accepted(odd_server: OddServer, home: Home, key: Path
     assert f"ssh -p {odd_server.spec.port} root@{odd_server.spec.address}" in message
 
 
-def test_a_login_may_take_longer_than_a_connection(
-    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home()
-    connection = SshConnection(odd_server.at("slow-login"), {})
-    connection.open()
-    connection.close()
-    monkeypatch.setattr("benchkit.hosts.ssh.LOGIN_S", 1)
-    message = refused(odd_server.at("slow-login"))
-    target = f"{odd_server.spec.address}:{odd_server.ports['slow-login']}"
-    assert message.startswith(f"sut: {target} does not answer the login of root: waited 1 s")
-
-
 def test_no_key_at_all(odd_server: OddServer, home: Home) -> None:
     home()
     assert "there is no key to offer" in refused(odd_server.spec.model_copy(update={"identity": None}))
@@ -253,19 +192,6 @@ def test_a_name_that_does_not_resolve(odd_server: OddServer, home: Home) -> None
     home()
     message = refused(odd_server.spec.model_copy(update={"address": "no-such-host.invalid"}))
     assert message.startswith("sut: the name no-such-host.invalid does not resolve")
-
-
-@pytest.mark.parametrize("greeting", [b"", b"220 mail.example ESMTP\r\n" * 30])
-def test_another_server_than_ssh(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes) -> None:
-    home()
-    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        spec = HostSpec(name="x", address="127.0.0.1", port=server.getsockname()[1], identity=key, roles=("sut",))
-        if greeting:
-            client = socket.create_connection(server.getsockname())
-            client.close()
-        message = refused(spec)
-    assert message.startswith(f"x: no SSH session with 127.0.0.1:{spec.port}: ")
 
 
 def through(odd_server: OddServer, inventory: Inventory) -> tuple[HostSpec, dict[str, HostSpec]]:
@@ -341,80 +267,3 @@ def test_the_problems_of_all_hosts_are_reported_together(inventory: Inventory, h
     assert "third: the name no-such-host.invalid does not resolve" in message
     assert "load: " not in message
     assert "no-such-gate" not in message, "a host without a role is a jump host only"
-
-
-def test_every_step_of_a_connection_is_logged_with_host_and_duration(
-    odd_server: OddServer, inventory: Inventory, home: Home, caplog: pytest.LogCaptureFixture
-) -> None:
-    home()
-    spec, others = through(odd_server, inventory)
-    gate = f"load: jump host {odd_server.spec.address}"
-    with caplog.at_level(logging.DEBUG, "benchkit.hosts"), connect(spec, others) as host:
-        host.processes.run(["true"])
-    steps = [
-        r"load: connecting",
-        rf"{gate}: SSH: connecting to root@\S+",
-        rf"{gate}: SSH: connected to \S+ after \d+\.\d{{3}} s: host key SHA256:\S+",
-        r"load: SSH: connecting to \S+",
-        r"load: SSH: connected to \S+ after \d+\.\d{3} s: host key SHA256:\S+",
-        r"load: SSH: opening a channel",
-        r"load: SSH: channel open after \d+\.\d{3} s",
-        r"load: SSH: command started after \d+\.\d{3} s",
-        r"load: waiting for the start-up program",
-        r"load: the start-up program reports '(have|need)' after \d+\.\d{3} s",
-        r"load: agent \d+ of watchdog \d+ is ready",
-        r"load: request \d+ ReadClocks: started, body of 0 bytes",
-        r"load: request \d+ ReadClocks: answered after \d+\.\d{6} s, body of 0 bytes",
-        r"load: request \d+ GatherFacts: answered after \d+\.\d{6} s, body of 0 bytes",
-        r"load: connected after \d+\.\d{3} s",
-        r"load: running true for up to 30 s",
-        r"load: request \d+ RunCommand: answered after \d+\.\d{6} s, body of 0 bytes",
-        r"load: closing the link, waiting up to \d+ s for the agent",
-        r"load: SSH: command ended with exit code 0",
-        r"load: SSH: disconnecting",
-        r"load: the agent ended after \d+\.\d{3} s: everything restored",
-    ]
-    messages = iter(caplog.messages)
-    for step in steps:
-        assert any(re.fullmatch(step, message) for message in messages), f"{step}\n{caplog.text}"
-
-
-def test_a_server_that_hangs_shows_in_the_log(
-    home: Home, key: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    home()
-    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server, caplog.at_level(logging.DEBUG, "benchkit.hosts"):
-        port = server.getsockname()[1]
-        refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
-    assert f"x: SSH: connecting to me@127.0.0.1:{port}" in caplog.messages
-    failed = rf"x: SSH: connecting to me@127\.0\.0\.1:{port} failed after \d+\.\d{{3}} s: SSHException\(.*"
-    assert [message for message in caplog.messages if re.fullmatch(failed, message)], caplog.text
-
-
-def test_a_banner_that_hangs_is_named(home: Home, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home()
-    monkeypatch.setattr("benchkit.hosts.ssh.CONNECT_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        message = refused(HostSpec(name="x", address="127.0.0.1", port=port, user="me", identity=key, roles=("sut",)))
-    start = f"x: no SSH session with 127.0.0.1:{port}: it accepted the connection, then sent no complete SSH greeting"
-    assert message.startswith(start)
-    assert f"ssh -v -p {port} me@127.0.0.1" in message
-
-
-def test_a_server_that_is_killed_while_connecting_is_lost(
-    odd_server: OddServer, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home()
-    open_connection = fabric.Connection.open
-
-    def open_and_lose(connection: fabric.Connection) -> None:
-        open_connection(connection)
-        connection.client.get_transport().close()
-
-    monkeypatch.setattr(fabric.Connection, "open", open_and_lose)
-    with pytest.raises(
-        LostError, match=r"no SSH session with .*: it closed the connection while the session was being"
-    ):
-        connect(odd_server.spec)

@@ -16,7 +16,6 @@ from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.hosts.sockets import Tcp
-from benchkit.hosts.ssh import CONNECT_S
 from benchkit.lab.lab import Lab
 
 
@@ -65,10 +64,7 @@ ODDITIES = {
     "no-python": 'exec env -i HOME=/nonexistent PATH=/nonexistent /bin/sh -c "$SSH_ORIGINAL_COMMAND"',
     "slow-and-noisy": 'echo welcome; echo to >&2; echo >> SLOW_STARTS; sleep 0.7; exec sh -c "$SSH_ORIGINAL_COMMAND"',
     "no-login": "echo This account is not available.; exit 1",
-    "slow-login": None,
 }
-SLOW_LOGIN_S = CONNECT_S + 2
-"""Time that the server takes to find the keys of an account."""
 
 
 @pytest.fixture(scope="session")
@@ -98,11 +94,6 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
         if command is not None:
             forced = command.replace("SLOW_STARTS", str(host.workdir / SLOW_STARTS)).replace("FOLDER", str(there))
             lines += [f"Match LocalPort {ports[oddity]}", f"ForceCommand {forced}"]
-    find_keys = f'/bin/sh -c "sleep {SLOW_LOGIN_S}; cat {there}/authorized_keys"'
-    lines += [
-        *(f"Match LocalPort {ports['slow-login']}", "AuthorizedKeysFile none"),
-        *(f"AuthorizedKeysCommand {find_keys}", "AuthorizedKeysCommandUser root"),
-    ]
     host.files.place(
         [
             PlacedFile(there / "sshd_config", "\n".join([*lines, ""]).encode(), 0o600),

@@ -11,22 +11,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
-import psutil
 import pytest
 
 from benchkit.agent import server_counters
 from benchkit.agent.cgroup_accounting import Cgroup, CgroupMount, CpuSplitter
 from benchkit.agent.cgroups import cpu_quota, group_folders
-from benchkit.agent.collector import UnavailableError, number_after
-from benchkit.agent.common import parse_cpu_list
-from benchkit.agent.host_collectors import Frequency, parse_cores, parse_memory, parse_protocols, parse_sockets
+from benchkit.agent.collector import UnavailableError
+from benchkit.agent.host_collectors import parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, SamplingSchedule, Tick
-from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, expvar, nginx, node
+from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, nginx, node
 from benchkit.agent.socket_collectors import Listener, has_other_state, tcp_listeners, unix_listeners
 from benchkit.agent.telemetry import CoreSpeedSampler, Problems
-from benchkit.models.telemetry import TELEMETRY_METRICS
 
 LONG_S = 60.0
 """Time for other threads: more than a busy machine keeps them waiting."""
@@ -54,24 +51,6 @@ def test_the_own_requests_are_subtracted_from_the_counters_of_nginx(page: bytes)
 def test_a_missing_value_of_a_worker_is_absent() -> None:
     page = b'{"workers": {"31": {"requests": 7, "heap_bytes": null}, "32": {"requests": 0}}}'
     assert node(page, BenchkitRequests(1, 1)) == {("requests_total", "31"): 7, ("requests_total", "32"): 0}
-
-
-def test_what_servers_count_themselves_is_sparse() -> None:
-    go = (
-        b'{"requests": 7, "tls": {"handshakes": 4, "resumed": 1}, "connections": {"accepted": 3, "open": 2}, "runtime": {"goroutines": 5, "heap_live_bytes": 4096, '
-        b'"gc_cycles": 2, "gc_pause_s": 0.1, "gc_cpu_s": 0.2, "allocated_bytes": 512, "mutex_wait_s": 0.3, "scheduler_latencies": [{"low_s": 0, "high_s": 1e-6, "count": 2}]}}'
-    )
-    workers = b'{"workers": {"31": {"event_loop_active_s": 0.5}}}'
-    own = BenchkitRequests(1, 1)
-    found = {**expvar(go, own), **node(workers, own), **nginx(NGINX, own)}
-    sparse = {name for name, metric in TELEMETRY_METRICS.items() if metric.sparse}
-    of_processes = {"voluntary_switches_total", "involuntary_switches_total", "storage_written_bytes_total"}
-    assert {name for name, _ in found} == sparse - of_processes
-
-
-def test_a_page_in_another_format_is_unavailable() -> None:
-    with pytest.raises(UnavailableError, match="not the page of stub_status"):
-        nginx(b"<html>404</html>", BenchkitRequests(1, 1))
 
 
 @pytest.fixture
@@ -135,16 +114,6 @@ def test_another_answer_is_no_counter_page(
 ) -> None:
     with pytest.raises(UnavailableError, match=why):
         serve(response).get()
-
-
-def test_clock_rates_are_those_of_psutil_where_the_host_has_them() -> None:
-    try:
-        rates = Frequency().sample()
-    except UnavailableError:
-        assert not psutil.cpu_freq(percpu=True)
-        return
-    assert rates.keys() == {("cpu_frequency_hz", str(core)) for core in range(len(psutil.cpu_freq(percpu=True)))}
-    assert min(rates.values()) > 1e8
 
 
 V1 = """\
@@ -229,19 +198,6 @@ def test_the_smallest_quota_applies(tmp_path: Path) -> None:
     assert cpu_quota([old]) is None
     (old / "cpu.cfs_quota_us").write_text("50000\n")
     assert cpu_quota([inner, outer, old]) == 0.5
-
-
-def test_a_number_is_found_behind_its_word_alone() -> None:
-    content = b"Name:\tx\nnonvoluntary_ctxt_switches:\t3\nvoluntary_ctxt_switches:\t12"
-    assert number_after(content, b"voluntary_ctxt_switches:") == 12
-    assert number_after(content, b"nonvoluntary_ctxt_switches:") == 3
-    assert number_after(content, b"ctxt") is None
-
-
-def test_the_kernels_lists_of_cpus_are_parsed() -> None:
-    assert parse_cpu_list("0-2,8\n") == [0, 1, 2, 8]
-    assert parse_cpu_list("3") == [3]
-    assert parse_cpu_list("") == []
 
 
 def test_a_requested_tick_starts_after_its_request() -> None:

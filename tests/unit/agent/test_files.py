@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -52,15 +51,6 @@ def test_placing_is_idempotent(files: FileStore, root: Path) -> None:
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_an_equal_file_that_came_otherwise_stays_too(files: FileStore, root: Path) -> None:
-    upload(files)
-    (root / "a").write_bytes(CONTENT)
-    (root / "a").chmod(0o644)
-    assert files.place([("a", SHA256, 0o644)]) == []
-    (root / "a").chmod(0o600)
-    assert files.place([("a", SHA256, 0o644)]) == ["a"]
-
-
 def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
     content = os.urandom(1000)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -70,12 +60,6 @@ def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
     assert is_stored
     files.place([("x", sha256, 0o600)])
     assert (root / "x").read_bytes() == content
-
-
-def test_an_empty_file_is_a_file(files: FileStore, root: Path) -> None:
-    upload(files, b"")
-    files.place([("empty", hashlib.sha256(b"").hexdigest(), 0o644)])
-    assert (root / "empty").stat().st_size == 0
 
 
 def test_what_arrives_damaged_is_not_kept(files: FileStore, root: Path) -> None:
@@ -157,23 +141,3 @@ def test_reading_in_pieces_and_listing(files: FileStore, root: Path) -> None:
         files.read("nothing", 0, 1)
     with pytest.raises(OperationError, match="is not a regular file"):
         files.read("folder", 0, 1)
-
-
-def test_what_was_not_used_for_long_makes_room(files: FileStore, root: Path) -> None:
-    upload(files, b"old")
-    (old,) = (root / "store").iterdir()
-    long_ago = time.time() - FileStore.KEEP_S - 60
-    os.utime(old, (long_ago, long_ago))
-    upload(files, b"new", token="t2")  # noqa: S106
-    assert [entry.read_bytes() for entry in (root / "store").iterdir()] == [b"new"]
-
-
-@pytest.mark.parametrize(("sha256", "mode"), [("../../x", 0o644), ("A" * 64, 0o644), (SHA256, 0o4755), (SHA256, -1)])
-def test_hashes_and_modes_are_what_they_say(files: FileStore, sha256: str, mode: int) -> None:
-    with pytest.raises(OperationError, match=r"is not a SHA-256|mode"):
-        files.missing([(sha256, mode)])
-
-
-def test_a_token_is_no_path(files: FileStore) -> None:
-    with pytest.raises(OperationError, match="not a valid name"):
-        upload(files, token="../x")  # noqa: S106

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from concurrent.futures import Future
 
 import pytest
@@ -13,12 +12,10 @@ import pytest
 from benchkit.agent import operations as ops
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
-from benchkit.agent.server import Agent
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent, refusal
-from tests.support.waiting import wait_until
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
 ENDED = ops.ExitStatus(at_ns=7, exit_code=0, signal=None, user_s=0.1, system_s=0.2)
@@ -142,122 +139,6 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     for future in uploads[1:]:
         with pytest.raises(LostError):
             link.result(future, 0)
-
-
-def test_the_goodbye_does_not_wait_for_frames_that_were_not_sent_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drop the frames behind the one that is being sent: nobody waits for their answers."""
-    monkeypatch.setattr(agent_link, "FRAME_TIMEOUT_S", CLOSE_S)
-    received: list[str] = []
-    gate = threading.Event()
-
-    class SlowStream(FakeStream):
-        def send(self, content: bytes) -> None:
-            received.append(content.partition(b'"op":"')[2].partition(b'"')[0].decode())
-            gate.wait(30)
-            super().send(content)
-
-    stream = SlowStream(ScriptedAgent({FileStore.upload: False}))
-    link = AgentLink(HOST, stream, stream.receive)
-    for _ in range(5):
-        upload(link)
-    wait_until(lambda: bool(received))
-
-    def accept_once_the_goodbye_waits() -> None:
-        wait_until(lambda: link._sender._last is not None)
-        gate.set()
-
-    host = threading.Thread(target=accept_once_the_goodbye_waits)
-    host.start()
-    assert link.close(CLOSE_S) == []
-    host.join()
-    assert received == ["FileStore.upload", "Agent.goodbye"]
-
-
-def test_patience_counts_from_the_last_piece_of_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait behind the uploads of a slow link as long as they proceed; a hanging host still fails the request."""
-    # All pieces together take longer than the patience, of which each takes a twentieth on an idle machine.
-    pieces, piece_s, patience_s = 25, 0.1, 2.0
-    assert pieces * piece_s > patience_s
-    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", patience_s)
-
-    def arrive(_: object) -> bool:
-        time.sleep(piece_s)
-        return False
-
-    link = link_to(
-        ScriptedAgent({FileStore.upload: arrive, FileStore.list_folder: {"a": 1}, Agent.read_clocks: NO_ANSWER})
-    )
-    for _ in range(pieces):
-        upload(link)
-    assert link.call(FileStore.list_folder, "x") == {"a": 1}
-    monkeypatch.setattr(agent_link, "ANSWER_TIMEOUT_S", 0.1)
-    with pytest.raises(LostError, match="no answer from the agent"):
-        link.call(Agent.read_clocks)
-    link.close(CLOSE_S)
-
-
-def test_no_frame_is_sent_by_the_thread_that_signals_interrupt() -> None:
-    """Send requests and the goodbye outside of the main thread: an interruption there would tear a frame."""
-    senders: list[threading.Thread] = []
-
-    class WatchedStream(FakeStream):
-        def send(self, content: bytes) -> None:
-            senders.append(threading.current_thread())
-            super().send(content)
-
-    stream = WatchedStream(ScriptedAgent({FileStore.upload: False}))
-    link = AgentLink(HOST, stream, stream.receive)
-    link.result(upload(link), 1)
-    assert link.close(CLOSE_S) == []
-    assert len(senders) == 2
-    assert threading.main_thread() not in senders
-
-
-class BusyHost(FakeStream):
-    """A stream to a host that is slow to end its agent: silence, then the end of the output, then the exit code."""
-
-    SILENCES, EXIT_S = 3, 10.0
-
-    def __init__(self, agent: ScriptedAgent) -> None:
-        super().__init__(agent)
-        self._silences = 0
-        self._has_ended = False
-
-    def end_input(self) -> None:
-        """Begin to end the agent."""
-        self._silences = self.SILENCES
-
-    def receive(self, size: int) -> bytes:
-        """End the output after a few timeouts."""
-        try:
-            return super().receive(size)
-        except TimeoutError:
-            if self._silences == 0:
-                raise
-            self._silences -= 1
-            if self._silences == 0:
-                super().end_input()
-            raise
-
-    def exit_code(self, timeout_s: float) -> int | None:
-        """Return the exit code to those who wait long enough for it, without letting them wait."""
-        self._has_ended = self._has_ended or timeout_s >= self.EXIT_S
-        return 0 if self._has_ended else None
-
-
-def test_closing_waits_for_the_agent_of_a_busy_host_as_long_as_it_was_told_to() -> None:
-    stream = BusyHost(ScriptedAgent({}))
-    link = AgentLink(HOST, stream, stream.receive)
-    link.call(Agent.read_clocks)
-    assert link.close(2 * BusyHost.EXIT_S) == []
-    assert link.shutdown_confirmed
-
-
-def test_an_end_without_an_exit_code_is_not_confirmed() -> None:
-    stream = BusyHost(ScriptedAgent({}))
-    link = AgentLink(HOST, stream, stream.receive)
-    assert link.close(BusyHost.EXIT_S / 2) == ["shutdown not confirmed: the agent ended, without an exit code"]
-    assert not link.shutdown_confirmed
 
 
 def test_closing_gives_up_a_host_that_does_not_answer_the_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from benchkit.agent import operations as ops
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
-from benchkit.errors import HostError, LostError
+from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.host_changes import HostChanges, Leftovers
 from benchkit.hosts.inventory import HostSpec
@@ -86,11 +86,3 @@ def test_the_holder_of_a_host_is_described() -> None:
     holder = FakeLink({Undo.traces: replace(NO_TRACES, holder=running)}).call(Undo.traces).holder
     assert (holder, str(holder)) == (running, "r1 of me@pc since 1970-01-01 00:00:00 UTC")
     assert str(ops.LockHolder(7, None, "silent")) == "process 7, which does not answer"
-
-
-def test_nothing_is_requested_over_a_dead_link() -> None:
-    link = FakeLink({Undo.traces: LostError("it ends", where=HOST)})
-    for _ in range(2):
-        with pytest.raises(LostError):
-            HostChanges(link, HOST).clean_up()
-    assert len(link.agent.requests) == 1

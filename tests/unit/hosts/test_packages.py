@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from benchkit.hosts.packages import (
-    PROGRAMS,
-    Manager,
     find_here,
     manager_here,
-    missing,
     packages_for,
 )
 
@@ -36,29 +32,8 @@ def test_a_module_of_another_program_is_found_by_its_file() -> None:
     assert find_here(("nginx-lua",), "/nowhere") == frozenset({"nginx-lua"} if module.is_file() else ())
 
 
-def test_a_program_beside_its_other_versions_is_found_by_a_pattern() -> None:
-    is_here = any(Path("/usr/lib/postgresql").glob("*/bin/postgres")) or shutil.which("postgres") is not None
-    assert ("postgres" in find_here(("postgres",), "/nowhere")) is is_here
-
-
 def test_what_no_package_has_is_named() -> None:
     assert packages_for(("nginx", "wrk", "hey"), "dnf") == (("nginx",), ("wrk", "hey"))
-
-
-@pytest.mark.parametrize("manager", get_args(Manager))
-def test_every_manager_brings_something_and_every_program_has_a_home(manager: Manager) -> None:
-    packages, unpackaged = packages_for(PROGRAMS, manager)
-    assert packages
-    assert all(PROGRAMS[program].home.startswith("https://") for program in unpackaged)
-
-
-def test_names_of_an_inventorys_own_come_with_no_package() -> None:
-    assert packages_for(("nginx-mainline", "nginx"), "apt") == (("nginx",), ("nginx-mainline",))
-
-
-def test_missing_keeps_the_order_of_the_table() -> None:
-    assert missing(("wrk", "sshd", "nginx"), {"nginx"}) == ("sshd", "wrk")
-    assert missing(EVERY, set(EVERY)) == ()
 
 
 def _executable(folder: Path, name: str) -> None:
