@@ -133,14 +133,12 @@ def _is_read(chosen: OutputFormat, text: str) -> bool:
 
 
 def _is_excerpt(chosen: OutputFormat, text: str, result: LoadResult) -> bool:
-    """Return whether a text lacks parts that an author left out, and no note says that something broke off."""
     is_begun = not chosen.starts or chosen.starts[0].search(text) is not None
     is_cut = not is_begun or _OMISSION.search(text) is not None
     return is_cut and not BROKEN & {note.code for note in result.notes}
 
 
 def _marked(text: str) -> list[OutputFormat]:
-    """Return all formats whose marks the text has."""
     sample = text if len(text) <= 2 * MAX_SAMPLE else f"{text[:MAX_SAMPLE]}\n{text[-MAX_SAMPLE:]}"
     return [each for each in FORMATS.values() if each.recognise(sample)]
 
@@ -186,6 +184,5 @@ def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str)
 
 
 def _runs(number: int) -> str:
-    """Return a number of runs in words, for messages: `two runs`."""
     word = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
     return f"{word} {'run' if number == 1 else 'runs'}"

@@ -263,7 +263,6 @@ def _notes(output: ReducerOutput) -> Iterator[Note]:
 
 
 def _histogram(latency: ReducedLatency, rows: int, digits: int = DIGITS) -> Histogram:
-    """Return the histogram of this number of rows, decoded by the library after its layout has been checked."""
     try:
         encoded = latency.histogram_us.encode("ascii")
         _refuse_bomb(encoded)
@@ -291,7 +290,6 @@ def _histogram(latency: ReducedLatency, rows: int, digits: int = DIGITS) -> Hist
 
 
 def _refuse_bomb(encoded: bytes) -> None:
-    """Raise ParseError for data that unpacks to more bytes than any histogram of the layout has."""
     unpacking = zlib.decompressobj()
     unpacking.decompress(base64.b64decode(encoded, validate=True)[8:], _MAX_PAYLOAD)
     if unpacking.unconsumed_tail:

@@ -325,9 +325,6 @@ class Tool:
     own_s: float = 2.0
     """Time for its own start and end, beside its load and the last answers, in seconds; a tool that takes longer is
     ended. For a million different times wrk prints 10 MB of histogram."""
-    lingers_s: Mapping[HttpProtocol, float] = field(default_factory=dict)
-    """Longest idle wait after its window, before it prints a result, by protocol, in seconds. The time that it states
-    includes this wait. The window replaces that time, so that a load needs a duration, not a number of requests."""
     exit_codes: frozenset[int] = frozenset({0})
     """Exit codes of a run that generated its load to the end."""
     load_notes: Callable[[Load], Iterable[str]] = field(default=lambda _load: (), repr=False)
@@ -369,15 +366,9 @@ class Tool:
             return (f"{self.name} does not speak {target.protocol} (it speaks: {', '.join(sorted(self.protocols))})",)
         return (*self._unsupported_protocol(load, target), *self.validate_target(load, target))
 
-    def linger_s(self, protocol: HttpProtocol) -> float:
-        """Return its longest idle wait after its window, in seconds."""
-        return self.lingers_s.get(protocol, 0.0)
-
     def _unsupported_protocol(self, load: Load, target: Target) -> Iterator[str]:
         if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
             yield f"tls.server_name: {self.name} always asks for the address that it connects to"
-        if self.linger_s(target.protocol) and load.duration_s is None:
-            yield f"request_count: {self.name} ends late over {target.protocol}, so that its own time is unknown: set duration_s"
         if load.streams > 1 and not has_streams(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
         is_early = target.tls is not None and target.tls.early_data

@@ -19,7 +19,6 @@ from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, merge_histograms
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult, Merge, Note
-from benchkit.models.protocol import HttpProtocol
 
 MAX_END_SPREAD = 0.05
 """Spread of the generators' ends, as a share of the window, above which a note says that they did not run together."""
@@ -27,25 +26,9 @@ MAX_END_SPREAD = 0.05
 T = TypeVar("T")
 
 
-def read_generator(tool: Tool, load: Load, output: ToolOutput, protocol: HttpProtocol = "http1") -> ParsedOutput:
+def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
-    read = _read(tool, load, output)
-    if tool.linger_s(protocol):
-        read = _within_window(read, load)
-    return with_achieved_rate(read, load, tool.rate)
-
-
-def _within_window(read: ParsedOutput, load: Load) -> ParsedOutput:
-    """Return an output over the window, for a tool whose stated time includes an idle wait."""
-    result, window_s = read.result, load.duration_s
-    if window_s is None or result.duration_s is None or result.duration_s <= window_s:
-        return read
-    update = {
-        "duration_s": window_s,
-        "rps": None if result.requests is None else result.requests / window_s,
-        "bytes_per_s": None if result.bytes_total is None else result.bytes_total / window_s,
-    }
-    return replace(read, result=result.model_copy(update=update))
+    return with_achieved_rate(_read(tool, load, output), load, tool.rate)
 
 
 def _read(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:

@@ -104,7 +104,7 @@ def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
     tool = get_tool(record.load.tool)
     starts = [generator.started_s for generator in record.generators]
     by_generator = [
-        [read_generator(tool, load, printed, record.protocol) for load, printed in _slices(record, generator, raw)]
+        [read_generator(tool, load, printed) for load, printed in _slices(record, generator, raw)]
         for generator in record.generators
     ]
     slices = tuple(merge_generator_outputs(outputs, starts) for outputs in zip(*by_generator, strict=True))

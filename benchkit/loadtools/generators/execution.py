@@ -110,11 +110,9 @@ class GeneratorRun:
 
     @property
     def measured_s(self) -> float:
-        """Time that it measured: to its own end, or to the end of its window where it overran or lingered."""
+        """Time that it measured: to its own end, or to the end of its window where it overran."""
         window_s = self.generator.load.duration_s
         took_s = self.ended_s - self.started_s
-        if window_s is not None and self.generator.linger_s:
-            return min(window_s, took_s)
         return window_s if self.overran and window_s is not None else took_s
 
     @property
@@ -147,8 +145,8 @@ class PlannedSlice:
     def limit_s(self, generator: Generator) -> float:
         """Return the instant at which a generator is ended if it has not ended by itself."""
         if self.window_end_s is None:
-            return self.at_s + time_limit_s(generator.load, generator.target.protocol)
-        return self.window_end_s + grace_s(generator.load) + generator.linger_s
+            return self.at_s + time_limit_s(generator.load)
+        return self.window_end_s + grace_s(generator.load)
 
     def start(self, host: Host, placed: PlacedGenerator, began_s: float) -> ScheduledStart:
         """Return how its host starts a generator; the first slice begins at `began_s` of `time.monotonic()`."""

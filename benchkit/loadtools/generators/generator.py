@@ -16,7 +16,6 @@ from benchkit.loadtools.load_shares import divide_load, unsupported_fields, warm
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import LONGEST_ANSWER_S, Target, Tool, longest_answer_s
 from benchkit.models.load import Load
-from benchkit.models.protocol import HttpProtocol
 from benchkit.services.certificates import authority_file, authority_name
 from benchkit.services.go_build import GoSource
 from benchkit.services.http_probe import probe_program
@@ -85,11 +84,6 @@ class Generator:
 
     def _argv(self, load: Load) -> tuple[str, ...]:
         return (self.program, *self.lead, *get_tool(self.tool).argv(load, self.target)[1:])
-
-    @property
-    def linger_s(self) -> float:
-        """Longest idle wait of its tool after its window, in seconds."""
-        return get_tool(self.tool).linger_s(self.target.protocol)
 
     @property
     def name(self) -> str:
@@ -176,7 +170,6 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
 
 
 def _reducer_options(tool: Tool, load: Load) -> tuple[str, ...]:
-    """Return the reducer's arguments: the window of a script, or the interval of requests due at known instants."""
     if load.script is not None:
         return ("-window", f"{load.duration_s:.9f}s")
     if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
@@ -228,10 +221,10 @@ def grace_s(load: Load) -> float:
     return longest_answer_s(load, is_open=load.rate is not None and rate is not None and rate.is_open)
 
 
-def time_limit_s(load: Load, protocol: HttpProtocol = "http1") -> float:
+def time_limit_s(load: Load) -> float:
     """Return the longest time that a generator with this load may take, in seconds."""
     if load.duration_s is not None:
         tool = get_tool(load.tool)
-        return load.duration_s + grace_s(load) + tool.own_s + tool.linger_s(protocol)
+        return load.duration_s + grace_s(load) + tool.own_s
     slowest_rps = SLOWEST_RPS if load.rate is None else min(load.rate, SLOWEST_RPS)
     return (load.request_count or 0) / slowest_rps + LONGEST_ANSWER_S

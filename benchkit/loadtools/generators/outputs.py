@@ -97,7 +97,6 @@ def _reducer(slices: Sequence[PlacedGenerator]) -> ProcessSpec:
 
 
 def _read_outputs(host: Host, placed: Sequence[PlacedGenerator]) -> list[Outputs]:
-    """Return the output files of generators, whose rows are all in one folder of their host. Raises HostError."""
     folder = placed[0].rows.parent
     sizes = host.call(FileStore.list_folder, folder)
     names = [path.name for each in placed for kind in SUFFIXES if sizes.get((path := each.output(kind)).name)]

@@ -214,7 +214,6 @@ class _AbReader(Reader):
         return latency.model_copy(update={"percentiles": self.percentiles})
 
     def _complete(self, total: Latency | None) -> bool:
-        """Return whether the run ended normally, and the text has all that ab prints by default."""
         required = (self.connections, self.duration_s, self.requests, self.failed, self.rps, self.bytes_per_s, total)
         has_percentages = "100" in self.percentiles or self.requests in (0, 1)  # none with -d either
         is_whole = None not in (*required, self.bytes_total) and has_percentages and not self.unread

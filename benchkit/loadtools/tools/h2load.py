@@ -301,7 +301,6 @@ ROWS = RequestRows("h2load", covers="request")
 
 
 def _time(seconds: float) -> str:
-    """Return a time in the tool's own form, which has no fractions."""
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
 
 

@@ -143,7 +143,6 @@ class _HeyReader(SectionReader):
         return self.rps * self.duration_s, 5e-5 * (self.rps + self.duration_s) + 1e-3
 
     def _is_counted(self) -> bool:
-        """Return whether statuses and errors account for every request: in truncated text they do not."""
         expected = self._by_rate()
         if "Status code distribution" not in self.sections or expected is None:
             return False
@@ -152,13 +151,11 @@ class _HeyReader(SectionReader):
         return any(abs(total - expected[0]) <= expected[1] for total in totals)
 
     def _is_capped(self) -> bool:
-        """Return whether hey dropped results: it counts a million statuses, and its rate implies more."""
         expected = self._by_rate()
         is_more = expected is None or expected[0] - self.counted > expected[1]
         return sum(self.statuses.values()) == MAX_RESULTS and is_more
 
     def _is_unmeasured(self) -> bool:
-        """Return whether no request was answered: the average is then "NaN" and the extremes are zero."""
         return self.average is None and 0 in (self.slowest, self.fastest)
 
     def _latency(self, *, is_capped: bool) -> Latency:
@@ -281,7 +278,6 @@ def read_counters(text: str) -> HeyCounters:
 
 
 def _read_errors(encoded: str) -> dict[str, int]:
-    """Return the number of times of each error, by message, from JSON in hex."""
     try:
         counts = from_json(bytes.fromhex(encoded))
     except ValueError:

@@ -268,7 +268,6 @@ def _trend(cells: str) -> Latency | None:
 
 
 def _latency(times: Mapping[str, float | None], step_s: float | None = None) -> Latency:
-    """Return times by the names of k6: avg, min, med, max, and percentiles as "90"."""
     named = {"mean": times.get("avg"), "50": times.get("med")}
     return latency_by_name({**times, **named}, "request", step_s=step_s)
 
@@ -456,7 +455,6 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 
 
 def _options(load: Load) -> dict[str, Any]:
-    """Return the options of the script that has k6 generate this load."""
     return {
         "scenarios": {"load": _scenario(load)},
         "discardResponseBodies": True,

@@ -8,12 +8,7 @@ Its command line, read from its source (1.16.0: src/lib.rs, client.rs, printer.r
   the server counts more requests than oha. With `-w` it would wait without end for a connection that the server's
   queue dropped: `-t` limits a request to 30 s, and without a rate to the window's length if that is shorter.
 - `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
-- Over HTTP/3 and without a rate it never drops its sender of requests (src/client_h3.rs,
-  `http3_connection_fast_work_until`). It waits until the idle time-out of QUIC closes its connections: 30 s (quinn), or
-  less where the server's is shorter. Its total time and its rate include that wait, no signal shortens it, and the
-  result is printed after it.
-- At a rate over HTTP/3, requests that are due when it ends fail with "Remote is closing the connection", one a stream.
-- `--disable-keepalive` is ignored over HTTP/2 and HTTP/3.
+- `--disable-keepalive` is ignored over HTTP/2.
 - It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests, so that
   benchkit reads its JSON.
 - Certificates are verified by the host's authorities and by `--cacert`. Sessions are resumed.
@@ -34,7 +29,7 @@ Its output, read from its source (src/printer.rs, result_data.rs, client.rs):
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
@@ -71,7 +66,7 @@ from benchkit.loadtools.tool import (
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
-from benchkit.models.protocol import has_streams, is_http2
+from benchkit.models.protocol import has_streams
 
 DEADLINE = "aborted due to deadline"
 """Error of the requests in flight at the end of a run by time (`ClientError::Deadline`)."""
@@ -173,7 +168,6 @@ class _OhaReader(SectionReader):
         return _with_counts(stated, self.messages if is_counted else None)
 
     def _is_counted(self) -> bool:
-        """Return whether statuses and errors account for every request of the rate: in truncated text they do not."""
         if self.rps is None or self.duration_s is None or self.unread or not (self.statuses or self.messages):
             return False
         rounding = (self.step or 1e-4) / 2 * self.rps + 5e-5 * self.duration_s + 1e-6
@@ -272,7 +266,6 @@ URLS = "oha.urls"
 
 
 def _measure(output: ToolOutput) -> ParsedOutput:
-    """Return what oha measured: its own count of requests includes those that failed."""
     result = parse(output.stdout)
     answered = sum(result.status.values())
     exact = {
@@ -283,17 +276,12 @@ def _measure(output: ToolOutput) -> ParsedOutput:
     return ParsedOutput(result.model_copy(update=exact), None)
 
 
-def _validate_target(load: Load, target: Target) -> Iterable[str]:
-    if target.protocol == "h3" and load.rate is not None:
-        yield "rate: oha counts requests at its end as failed over h3; openloop holds a rate there"
-
-
 def _argv(load: Load, target: Target) -> list[str]:
     first = load.request_mix[0]
     argv = ["oha", "--no-tui", "--no-color", "--output-format=json", "--disable-compression", "--redirect=0"]
     argv.append(f"-c{load.connections}")
     if has_streams(target.protocol):
-        argv += ["--http2" if is_http2(target.protocol) else "--http-version=3", f"-p{load.streams}"]
+        argv += ["--http2", f"-p{load.streams}"]
     argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms", "-w"]
     argv.append(f"--worker-threads={load.threads}")
     if load.rate is not None:
@@ -329,11 +317,8 @@ TOOL = Tool(
     requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", own_headers=("host",)),
     files=lambda load, target: files_of_paths(load, target, "oha", URLS),
     validate=either_time_or_count,
-    validate_target=_validate_target,
-    protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
-    builds={"h3": "built with `--features http3`"},
+    protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
-    lingers_s={"h3": 30.0},
     load_notes=lambda _load: (
         "oha prints percentiles, not every time: several generators' or slices' cannot be merged.",
     ),

@@ -225,7 +225,6 @@ def _protocol_arguments(load: Load, target: Target) -> Iterator[str]:
 
 
 def _constant(load: Load, rate: float) -> list[RateStage]:
-    """Return the requests of a window at a constant rate: at least one."""
     requests = load.request_count or round(rate * (load.duration_s or 0))
     return [RateStage(requests=max(1, requests), interval_ns=round(NS_PER_S / rate))]
 

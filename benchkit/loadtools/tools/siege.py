@@ -201,7 +201,6 @@ class _SiegeReader(Reader):
         )
 
     def _is_too_fast(self) -> bool:
-        """Return whether the elapsed time is printed as zero: below 10 ms siege prints rates of zero."""
         return not self.duration_s and self.requests != 0
 
     def _latency(self) -> Latency:
@@ -278,7 +277,6 @@ def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    """Return the configuration file: the load and nothing else, and no log outside the working directory."""
     options = {
         "limit": max(load.connections, 255),
         "failures": 1_000_000_000,
@@ -306,7 +304,6 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 
 
 def _line(load: Load, request: Request, target: Target) -> str:
-    """Return a request as siege reads it: `URL`, `URL METHOD`, or `URL METHOD <file of the body`."""
     words = [target.origin + request.path]
     if request.method != "GET":
         words.append(request.method)

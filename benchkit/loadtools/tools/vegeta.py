@@ -281,7 +281,6 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
 
 
 def _lines(load: Load, request: Request, target: Target) -> str:
-    """Return a request as vegeta reads it: method and URL, a line for each header, and the file of the body."""
     body = body_file(load, "vegeta", request)
     lines = [f"{request.method} {target.origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
     return "".join(f"{line}\n" for line in lines)
@@ -316,7 +315,6 @@ def _protocol_arguments(target: Target) -> list[str]:
 
 
 def _rate(per_s: float) -> str:
-    """Return a rate as vegeta takes it: a whole number of requests in a time."""
     return f"{per_s:.0f}/1s" if per_s == int(per_s) else f"{per_s * 1000:.0f}/1000s"
 
 

@@ -192,7 +192,6 @@ class _WrkReader(Reader):
         return without_times(latency) if self._unmeasured() else latency
 
     def _unmeasured(self) -> bool:
-        """Return whether no answer was recorded: the mean, or the share within one deviation, is then not a number."""
         is_empty = bool(self.corrected_times) and not any((self.corrected_times or {}).values())
         row = "mean" in self.tokens and (self.mean is None or is_not_a_number(self.within or ""))
         return self.requests == 0 or is_empty or row
@@ -356,7 +355,6 @@ def _format_arguments(load: Load, request: Request) -> str:
 
 
 def _limits(mix: tuple[Request, ...]) -> Iterator[float]:
-    """Yield the cumulative share of the weights up to each request, the last one being 1."""
     total = sum(request.weight for request in mix)
     reached = 0.0
     for request in mix:
@@ -368,7 +366,6 @@ _ESCAPES: Mapping[str, str] = {'"': '\\"', "\\": "\\\\"}
 
 
 def _lua_string(text: str) -> str:
-    """Return visible ASCII text and blanks, as all parts of requests are, as a string of Lua."""
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
 
 

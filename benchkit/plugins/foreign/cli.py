@@ -101,7 +101,6 @@ def import_outputs(
 
 
 def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
-    """Return the files with the time at which each was written, or that `at` states. Raises InputError."""
     from benchkit.cli.console import STDIN, input_name, read_input
     from benchkit.errors import InputError
     from benchkit.plugins.foreign.imported import OutputFile

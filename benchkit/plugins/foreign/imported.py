@@ -218,7 +218,6 @@ def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: Imp
 
 
 def _not_imported(error: Exception, state: str) -> BenchkitError:
-    """Return the error of an import that could not be stored, such as on a full disk: it cannot be resumed."""
     why = error.why if isinstance(error, BenchkitError) else error.strerror if isinstance(error, OSError) else None
     return BenchkitError(
         f"the outputs could not be stored, and {state}", why=why or str(error), hint="fix this, then import them again"
@@ -267,7 +266,6 @@ def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
 
 
 def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedCell) -> RunOutcome:
-    """Record a trial for each file of the manifest's last cell, and finish the run. The run must be locked."""
     position = len(manifest.cells)
     places = [PlannedTrial(block, position, cell.cell_id) for block in range(1, len(cell.files) + 1)]
     with recording(folder, store) as recorder:

@@ -46,7 +46,6 @@ _ENDED = re.compile(r"\.\.\. end of run|Tidying up ")
 
 
 def _read_csv(lines: Sequence[str], delimiter: str) -> LoadResult:
-    """Return the result of the rows of a JTL, of which the first is its heading."""
     names, *rows = csv_rows(lines, delimiter)
     if names in rows:
         raise several_runs("jmeter", lines[0])

@@ -129,7 +129,6 @@ class _LocustReader(Reader):
 
 
 def _read_csv(lines: Sequence[str]) -> LoadResult:
-    """Return the result of `_stats.csv`: of its row for all requests."""
     header, *rows = csv_rows(lines)
     if header in rows:
         raise ParseError("two files of locust in one text", hint="parse each file separately")

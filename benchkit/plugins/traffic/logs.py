@@ -201,7 +201,6 @@ def _lines(data: bytes) -> Iterator[str]:
 
 
 def _recognise(lines: list[str]) -> str:
-    """Return the name of the format that most of the first lines have."""
     patterns = {name: _compile(form) for name, form in FORMATS.items()}
     counts = Counter(
         {name: sum(_match(each, line) is not None for line in lines[:PROBED]) for name, each in patterns.items()}
@@ -210,7 +209,6 @@ def _recognise(lines: list[str]) -> str:
 
 
 def _match(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
-    """Return the match of a line, also behind a prefix of docker compose."""
     if len(line) > MAX_LINE:
         return None
     return pattern.match(line) or pattern.match(_COMPOSE.sub("", line, count=1))
@@ -312,7 +310,6 @@ def _read_w3c(lines: Iterable[str], host: str | None) -> Log:
 
 
 def _read_targets(lines: Iterable[str], host: str | None) -> Log:
-    """Return the requests of a list: a target of vegeta has its headers and `@` with its body file on lines below."""
     log = Log("list of targets")
     found: dict[str, str] = {}
     headers: dict[str, str] = {}
@@ -413,7 +410,6 @@ def _add(log: Log, fields: Mapping[str, str | None], headers: Mapping[str, str],
 
 
 def _instant(text: str | None) -> tuple[float | None, bool]:
-    """Return an instant, and whether it is a whole second."""
     if text is None:
         return None, True
     if re.fullmatch(r"[0-9]{9,13}(\.[0-9]+)?", text):

@@ -84,7 +84,6 @@ def kinds_of(requests: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _without_id(name: str) -> str:
-    """Return a part of a path with `{}` for each id between its dots."""
     return ".".join("{}" if _ID.fullmatch(part) else part for part in name.split("."))
 
 
@@ -94,7 +93,6 @@ def _without_name(name: str) -> str:
 
 
 def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iterator[TrafficRequest]:
-    """Yield the requests of a class, whose weights sum up to the number that the log has."""
     chosen = [logged[place * len(logged) // paths] for place in range(paths)] if len(logged) > paths else list(logged)
     statuses = Counter(each.status for each in logged if each.status is not None)
     status = statuses.most_common(1)[0][0] if statuses else None
@@ -119,7 +117,6 @@ def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iter
 
 
 def _size_class(size: int, sizes: Sequence[int]) -> int:
-    """Return the largest of the sizes within the same power of `SIZE_FACTOR`."""
     low = 1
     while low * SIZE_FACTOR <= size:
         low *= SIZE_FACTOR
@@ -127,7 +124,6 @@ def _size_class(size: int, sizes: Sequence[int]) -> int:
 
 
 def _order(kept: Sequence[LoggedRequest], requests: Sequence[TrafficRequest]) -> Iterator[int]:
-    """Yield the index in `requests` for each logged one: of its own path, else of others of its class in turn."""
     places = {(each.kind, each.path): place for place, each in enumerate(requests)}
     of_kind: defaultdict[str, list[int]] = defaultdict(list)
     for place, request in enumerate(requests):

@@ -19,7 +19,6 @@ from benchkit.services.certificates import RunAuthority
 from benchkit.store.store import Store
 from tests.bench.real_runs import run_once
 from tests.support.builders import load, read_scenario
-from tests.support.loadtools.fixtures import skip_without
 from tests.support.run.opening import open_run
 
 CADDY = os.environ.get("BENCHKIT_CADDY") or shutil.which("caddy")
@@ -84,12 +83,11 @@ def test_servers_speak_the_protocol_that_is_asked_of_them(lab: Lab, tmp_path: Pa
     assert trials["protocol"].tolist() == asked
 
 
-HTTP3 = load(tool="oha", connections=4, streams=4, duration_s=2)
+HTTP3 = load(tool="openloop", connections=4, streams=4, duration_s=2)
 """Two seconds: the page of the server's counters is read once in each."""
 
 
 def test_server_and_tool_count_the_same_requests_over_http3(lab: Lab, tmp_path: Path) -> None:
-    skip_without("oha")
     stack = {"go": one(backend="nethttp", protocol="h3")}
     with connect_all(lab.inventory()) as hosts:
         run_id = run_once(tmp_path, read_scenario(tmp_path, load=HTTP3, stacks=stack, blocks=1), hosts)
@@ -108,7 +106,6 @@ def test_server_and_tool_count_the_same_requests_over_http3(lab: Lab, tmp_path: 
 
 @pytest.mark.skipif(shutil.which("iptables") is None, reason="no iptables, which blocks UDP: install iptables")
 def test_udp_that_is_blocked_on_the_way_says_so(lab: Lab, tmp_path: Path) -> None:
-    skip_without("oha")
     stack = {"go": one(backend="nethttp", protocol="h3")}
     experiment = read_scenario(tmp_path, load=HTTP3, stacks=stack, blocks=1)
     with connect_all(lab.inventory()) as hosts:
@@ -186,9 +183,6 @@ def test_caddy_by_the_example_of_the_documentation(lab: Lab, tmp_path: Path) -> 
     caddy = one(backend="command", protocol="$protocol", files=files, run=run)
     with connect_all(lab.inventory()) as hosts:
         trials = trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors={"protocol": ["https1", "h2"]})
-        if shutil.which("oha"):
-            factors = {"protocol": ["h3"]}
-            trials = pd.concat(
-                [trials, trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors=factors, load=HTTP3)]
-            )
+        factors = {"protocol": ["h3"]}
+        trials = pd.concat([trials, trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors=factors, load=HTTP3)])
     assert trials["protocol"].tolist() == trials["factor_protocol"].tolist()

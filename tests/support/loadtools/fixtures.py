@@ -137,8 +137,8 @@ def run_generator(load: Load, target: Target, folder: Path) -> ParsedOutput:
     printed = _run_tool(generator, folder)
     if generator.reducer is None:
         output = ToolOutput(decode(printed), (folder / "stderr").read_text())
-        return read_generator(tool, load, output, target.protocol)
+        return read_generator(tool, load, output)
     subprocess.run([*generator.reducer, PRINTED], cwd=folder, timeout=60, check=True)
     text, reduction = (folder / f"{PRINTED}.{suffix}" for suffix in ("txt", "json"))
     output = ToolOutput(text.read_text(), (folder / "stderr").read_text(), reduction.read_bytes())
-    return read_generator(tool, load, output, target.protocol)
+    return read_generator(tool, load, output)

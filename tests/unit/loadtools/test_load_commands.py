@@ -223,10 +223,6 @@ PROTOCOLS: dict[str, tuple[HttpProtocol, TlsOptions | None, dict[str, Any], str]
     ),
     "oha": ("https1", TLS13, {}, "OHA -c4 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem -t5000ms"),
     "oha-h2c": ("h2c", None, {"streams": 8}, "OHA -c4 --http2 -p8 -z5000ms -w --worker-threads=1 -t5000ms"),
-    "oha-h3": (
-        *("h3", TLS13, {"streams": 8}),
-        "OHA -c4 --http-version=3 -p8 -z5000ms -w --worker-threads=1 --cacert=/w/ca.pem -t5000ms",
-    ),
     "k6-h2": ("h2", TLS13, PLAIN, "K6 load.js"),
     "openloop": (
         "https1",
@@ -336,18 +332,6 @@ UNSUPPORTED: dict[str, tuple[str, HttpProtocol, TlsOptions | None, dict[str, Any
         *("hey", "h2", TLS13, {"connections": 1, "keepalive": False}),
         "keepalive: hey keeps its connections of HTTP/2 open",
     ),
-    "oha keeps those of HTTP/3, too": (
-        *("oha", "h3", TLS13, {"keepalive": False}),
-        "keepalive: oha keeps its connections of HTTP/3 open",
-    ),
-    "oha fails requests at its end": (
-        *("oha", "h3", TLS13, {"rate": 100}),
-        "rate: oha counts requests at its end as failed over h3; openloop holds a rate there",
-    ),
-    "oha states a time with its wait": (
-        *("oha", "h3", TLS13, {"duration_s": None, "request_count": 9}),
-        "request_count: oha ends late over h3, so that its own time is unknown: set duration_s",
-    ),
     "ab never resumes": (
         *("ab", "https1", TlsOptions(), {"keepalive": False}),
         "tls.resumption: ab never resumes a session on a new connection: set it to false, or keep them",
@@ -383,7 +367,7 @@ def test_a_plan_says_which_tools_verify_no_certificate() -> None:
         for name, tool in TOOLS.items()
         if any(" speaks h3 where it is " in note for note in tool.plan_notes(_load(name), _target("h3", TLS13)))
     }
-    assert builds == {"h2load", "oha"}
+    assert builds == {"h2load"}
 
 
 def test_k6_reads_the_load_from_a_file() -> None:

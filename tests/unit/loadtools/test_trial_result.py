@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.generators.generator import time_limit_s
 from benchkit.loadtools.measurement import Counters, Measurement, RequestSpan
-from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import ParsedOutput, RateSupport, ToolOutput
 from benchkit.loadtools.tools.hey import MAX_RESULTS, TEMPLATE, measure, read_counters
-from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, read_generator, with_achieved_rate
+from benchkit.loadtools.trial_result import merge_generator_outputs, merge_slices, with_achieved_rate
 from benchkit.models.histogram import Histogram
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated
 from tests.support.loadtools.reductions import document
-from tests.support.paths import TESTS
 
 
 def _histogram(values: dict[int, int]) -> Histogram:
@@ -342,17 +339,3 @@ def test_rates_of_generators_add_up_and_lags_merge() -> None:
     assert both.achieved_rate == pytest.approx(1000, rel=1e-3)
     assert one.achieved_rate == pytest.approx(500, rel=1e-3)
     assert (both.latency_from, both.lag) == ("due", histogram([10, 30]))
-
-
-def test_a_tool_that_lingers_is_measured_over_its_window_and_has_the_time_to_end() -> None:
-    """Oha over HTTP/3 states a time and a rate with its wait for the end of the connections."""
-    text = (TESTS / "fixtures" / "load" / "oha" / "v116-json.txt").read_text()
-    plain = read_generator(TOOLS["oha"], Load(tool="oha", connections=4, duration_s=0.1), ToolOutput(text)).result
-    assert plain.duration_s is not None
-    assert plain.requests is not None
-    assert plain.duration_s > 1
-    load = Load(tool="oha", connections=4, duration_s=plain.duration_s / 4)
-    within = read_generator(TOOLS["oha"], load, ToolOutput(text), "h3").result
-    assert (within.duration_s, within.requests) == (load.duration_s, plain.requests)
-    assert within.rps == pytest.approx(4 * plain.requests / plain.duration_s)
-    assert time_limit_s(load, "h3") == time_limit_s(load, "h2") + 30
