@@ -28,7 +28,6 @@ from matplotlib.ticker import (
 from benchkit import units
 from benchkit.report.layers import Layer
 from benchkit.report.style import INK, MUTED, SURFACE, MarkStyle, colour, dashes, drawable, marker, style
-from benchkit.report.tables import Table
 
 WIDTH_IN = 7.6
 MAX_PANELS = 12
@@ -135,8 +134,6 @@ class Chart:
     legend: Sequence[tuple[Artist, str]] = ()
     columns: int = 3
     width: float = 1.0
-    table: Table | None = None
-    """Data that no section of the report has."""
 
 
 def draw(chart: Chart, title: str, source: str) -> Figure:

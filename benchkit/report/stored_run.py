@@ -9,8 +9,6 @@ from functools import cached_property
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from benchkit.comparison.agreement import Agreement, agreements
@@ -49,28 +47,15 @@ class MetricValues:
         """Trials of each cell that has any."""
         return {str(cell_id): trials for cell_id, trials in self.trials.groupby("cell_id", sort=False)}
 
-    def included(self, cell_id: str) -> list[float]:
-        """Return the values of a cell that are not excluded."""
-        return self._included.get(cell_id, [])
-
     def included_or_all(self, cell_id: str) -> list[float]:
         """Return the values of a cell that are not excluded; all of them where all are."""
-        return self.included(cell_id) or known(self.by_cell.get(cell_id, self.trials[:0])["value"])
-
-    @cached_property
-    def medians(self) -> Mapping[str, float]:
-        """Median of the included values of each cell that has any."""
-        return {cell_id: float(pd.Series(values).median()) for cell_id, values in self._included.items()}
+        trials = self.by_cell.get(cell_id, self.trials[:0])
+        return known(trials["value"][trials["exclusion"].isna()]) or known(trials["value"])
 
     @cached_property
     def has_exclusions(self) -> bool:
         """True if any of the values is excluded."""
         return bool(self.trials["exclusion"].notna().any())
-
-    @cached_property
-    def _included(self) -> Mapping[str, list[float]]:
-        included = self.trials[self.trials["exclusion"].isna()]
-        return {str(cell_id): known(values) for cell_id, values in included.groupby("cell_id", sort=False)["value"]}
 
 
 def metric_values(measured: pd.DataFrame, exclusions: Iterable[Exclusion], metric: str) -> MetricValues:
@@ -194,19 +179,9 @@ class StoredRun:
         """Return the measured trials of a cell, in the order of their blocks."""
         return self._by_cell.get(cell_id, self.measured.iloc[:0])
 
-    def telemetry_of(self, cell_id: str) -> pd.DataFrame:
-        """Return the telemetry of the measured trials of a cell."""
-        return self.telemetry.iloc[self._telemetry_rows.get(cell_id, np.array([], dtype=np.intp))]
-
     @cached_property
     def _by_cell(self) -> dict[str, pd.DataFrame]:
         return {str(cell_id): trials for cell_id, trials in self.measured.groupby("cell_id", sort=False)}
-
-    @cached_property
-    def _telemetry_rows(self) -> dict[str, npt.NDArray[np.intp]]:
-        cell_of = dict(zip(self.measured["trial_id"], self.measured["cell_id"], strict=True))
-        by_cell = self.telemetry.groupby(self.telemetry["trial_id"].map(cell_of)).indices
-        return {str(cell_id): np.asarray(rows, dtype=np.intp) for cell_id, rows in by_cell.items()}
 
 
 def cached_per_run(compute: Callable[[StoredRun], PerRun]) -> Callable[[StoredRun], PerRun]:

@@ -14,7 +14,6 @@ from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import NOT_USABLE
-from benchkit.models.columns import Metric
 from benchkit.models.design import controlled
 from benchkit.models.metrics import RPS, metric_named
 from benchkit.report.stored_run import StoredRun, cached_per_run, numbers
@@ -22,24 +21,6 @@ from benchkit.safe_text import clean
 from benchkit.stats.samples import geometric_mean
 
 ERRORS = ("errors_connect", "errors_read", "errors_write", "errors_timeout")
-
-
-@dataclass(frozen=True)
-class Headline:
-    """A metric of a cell in its included trials, or in all where all are excluded."""
-
-    metric: Metric
-    values: tuple[float, ...]
-
-    @property
-    def text(self) -> str:
-        """The mean with the name of the metric."""
-        return f"{self.metric.format(geometric_mean(self.values))} {self.metric.title}"
-
-    @property
-    def range(self) -> str:
-        """The lowest and the highest value."""
-        return f"{self.metric.format(min(self.values))} to {self.metric.format(max(self.values))}"
 
 
 @dataclass(frozen=True)
@@ -58,8 +39,8 @@ class CellSummary:
     ratio: Ratio | None
     errors: int | None
     non_2xx: int | None
-    headline: Headline | None = None
-    """Its result in the primary metric, if the rate is not the primary metric."""
+    headline: tuple[str, str] | None = None
+    """Mean and range of the primary metric, if that is not the rate."""
     capacity: CellCapacity | None = None
     """Its capacity, if each trial searched for it."""
 
@@ -113,7 +94,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
         return "no result", "no trial of it ended with a rate"
     if cell.capacity is not None:
         return cell.capacity.figure, "; ".join(_describe_capacity(cell, cell.capacity, labels))
-    shown = _range(cell.rps) if cell.headline is None else f", {cell.headline.range}"
+    shown = _range(cell.rps) if cell.headline is None else f", {cell.headline[1]}"
     parts = [f"mean of {units.counted(len(cell.rps), 'trial')}{shown}", *_describe_exclusions(cell)]
     if cell.ratio is not None:
         parts.insert(0, _describe_ratio(cell.ratio, labels[cell.ratio.baseline]))
@@ -125,7 +106,7 @@ def describe_cell(cell: CellSummary, labels: Mapping[str, str], blocks: int) -> 
     rate = units.requests_per_s(cell.mean_rps)
     if cell.headline is None:
         return rate, "; ".join(parts)
-    return f"{cell.headline.text} at {rate}", "; ".join(parts)
+    return f"{cell.headline[0]} at {rate}", "; ".join(parts)
 
 
 def _describe_capacity(cell: CellSummary, capacity: CellCapacity, labels: Mapping[str, str]) -> Iterator[str]:
@@ -151,10 +132,13 @@ def _ratios(run: StoredRun) -> dict[str, Ratio]:
     }
 
 
-def _headline(run: StoredRun, cell_id: str) -> Headline | None:
-    primary = run.data.primary_metric
-    known = run.values(primary).included_or_all(cell_id)
-    return Headline(metric_named(primary), tuple(known)) if known and primary != RPS else None
+def _headline(run: StoredRun, cell_id: str) -> tuple[str, str] | None:
+    metric = metric_named(run.data.primary_metric)
+    values = run.values(metric.name).included_or_all(cell_id)
+    if not values or metric.name == RPS:
+        return None
+    mean, low, high = (metric.format(each) for each in (geometric_mean(values), min(values), max(values)))
+    return f"{mean} {metric.title}", f"{low} to {high}"
 
 
 def _describe_ratio(ratio: Ratio, baseline: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit import units
+from benchkit.comparison.runs.increases import of_servers
 from benchkit.models.capacity import goal_of
 from benchkit.models.metrics import P50, P99
 from benchkit.report.chart import Chart, Panel, Scale, and_more, line_legend, notes, sample_evenly
@@ -54,11 +55,7 @@ def _chart(run: StoredRun) -> Chart | None:
     frames = _frames(run)
     if not frames:
         return None
-    measured = [
-        view
-        for view in run.measured_cells
-        if any((frame["cell_id"] == view.cell_id).any() for frame in frames.values())
-    ]
+    measured = run.cells_in(set().union(*(frame["cell_id"] for frame in frames.values())))
     cells = sample_evenly(measured, len(SERIES))
     hues = {view.cell_id: hue for hue, view in enumerate(cells)}
     exclusions = run.values("rps").exclusions
@@ -66,23 +63,14 @@ def _chart(run: StoredRun) -> Chart | None:
     panels = []
     for heading, frame in frames.items():
         drawn = frame[frame["cell_id"].isin(list(hues))].sort_values(["trial_id", "t_s"])
-        if drawn.empty:
-            continue
-        drawn = drawn.assign(
-            x=drawn["t_s"],
-            y=drawn["value"],
-            hue=drawn["cell_id"].map(hues),
-            exclusion=drawn["trial_id"].map(exclusions),
+        drawn = drawn.rename(columns={"t_s": "x", "value": "y"}).assign(
+            hue=drawn["cell_id"].map(hues), exclusion=drawn["trial_id"].map(exclusions)
         )
-        is_latency = heading.endswith("latency")
-        high = 1.15 * float(drawn["y"].max())
-        scale = Scale(
-            texts.get(heading, units.count), low=None if is_latency else 0, kind="log" if is_latency else "linear"
-        )
-        if is_latency:
-            scale = Scale(units.seconds, low=float(drawn["y"].min()) / 1.3, high=1.3 * high, kind="log")
-        elif high > 0:
-            scale = Scale(texts.get(heading, units.count), low=0, high=high, ticks=3)
+        low, high = float(drawn["y"].min()), float(drawn["y"].max())
+        if heading.endswith("latency"):
+            scale = Scale(units.seconds, low=low / 1.3, high=1.3 * high, kind="log")
+        else:
+            scale = Scale(texts.get(heading, units.count), low=0, high=1.15 * high or None, ticks=3)
         panels.append(Panel([*_background(run, heading), lines(drawn)], scale, heading))
     ends = [float(value) for frame in frames.values() for value in (frame["t_s"].min(), frame["t_s"].max())]
     return Chart(
@@ -106,7 +94,7 @@ OVER_TIME = ReportFigure("over-time", "Load and servers over time", _chart)
 
 
 def _background(run: StoredRun, heading: str) -> list[Layer]:
-    """Return the shaded range, and the limits of a panel: those of the objective and of the accept queue."""
+    """Return the shaded range, and the limit of the objective."""
     durations = numbers(run.measured["duration_s"]).dropna()
     shaded = _shape(run) or ((0.0, float(durations.median())) if len(durations) else None)
     layers: list[Layer] = [] if shaded is None else [shade(*shaded)]
@@ -128,11 +116,10 @@ def _frames(run: StoredRun) -> dict[str, pd.DataFrame]:
     """Return the samples of each measure that the run has, by heading: trial_id, cell_id, t_s, value."""
     found = _load_frames(run)
     telemetry = run.telemetry
-    generators = telemetry["service"].astype("string").str.startswith("generator").fillna(value=False)
-    hosts = set(telemetry.loc[telemetry["service"].notna() & ~generators, "host"])
-    of_servers = telemetry[~generators & telemetry["host"].isin(list(hosts))]
+    servers = of_servers(telemetry)
+    servers = servers[servers["host"].isin(list(servers["host"][servers["service"].notna()].unique()))]
     for each in _TELEMETRY:
-        samples = counter_sums(of_servers, each.metrics, ["trial_id", "host", "service"])
+        samples = counter_sums(servers, each.metrics, ["trial_id", "host", "service"])
         if each.is_rate:
             samples = rates(samples, ["trial_id", "host", "service"])
         samples = samples.assign(t_s=samples["t_s"].astype("float64").round())

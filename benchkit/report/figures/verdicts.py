@@ -64,11 +64,11 @@ class TrialMatrix:
     cells: tuple[str, ...]
     blocks: tuple[int, ...]
     outcomes: Mapping[tuple[str, int], TrialOutcome]
-    """Outcome of each cell in the blocks that were planned with it; `missing` if the journal has none."""
+    """Outcome of each cell in each block; `missing` if the journal has none."""
 
-    def of_cell(self, cell_id: str) -> list[TrialOutcome | None]:
-        """Return the outcomes of a cell, block by block; None for a block that was planned without it."""
-        return [self.outcomes.get((cell_id, block)) for block in self.blocks]
+    def of_cell(self, cell_id: str) -> list[TrialOutcome]:
+        """Return the outcomes of a cell, block by block."""
+        return [self.outcomes[cell_id, block] for block in self.blocks]
 
 
 @cached_per_run
@@ -167,7 +167,7 @@ VERDICTS = ReportFigure("verdict-matrix", "The verdict on every trial", _chart, 
 
 def _alarms(matrix: TrialMatrix, cell: str) -> Counter[TrialState]:
     """Return the number of a cell's trials in each state that counts against it."""
-    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome and outcome.state in ALARMS)
+    return Counter(outcome.state for outcome in matrix.of_cell(cell) if outcome.state in ALARMS)
 
 
 def _text(states: Counter[TrialState]) -> str:
@@ -186,6 +186,5 @@ def _marks(matrix: TrialMatrix, cells: Sequence[str], labels: Mapping[str, str])
         (x, y, outcome.state, f"{labels[cell]}, block {block}: {outcome.description}"[:_MAX_HOVER])
         for y, cell in enumerate(cells)
         for x, (block, outcome) in enumerate(zip(matrix.blocks[:MAX_BLOCKS], matrix.of_cell(cell), strict=False), 1)
-        if outcome is not None
     ]
     return pd.DataFrame(rows, columns=["x", "y", "state", "text"])

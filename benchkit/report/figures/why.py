@@ -15,7 +15,6 @@ from benchkit.report.chart import Chart, ChartRow, Panel, Scale, and_more
 from benchkit.report.figure import ReportFigure
 from benchkit.report.layers import BAR, bars, intervals
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.tables import Entry, Table, named, number, table
 
 MAX_PAIRS = 6
 """Pairs of cells, and cells without a baseline, that are drawn at most: the first."""
@@ -59,7 +58,6 @@ def _chart(run: StoredRun) -> Chart | None:
             for each in waterfall
         ],
         subtitle=["CPU time of all servers; the parts add up", *(f"cause: {cause}" for cause in _causes(run))],
-        table=_table(run),
     )
 
 
@@ -128,27 +126,3 @@ def _lengths(waterfall: Sequence[_Bar]) -> pd.DataFrame:
     ]
     columns = ["y", "low", "high", "end", "is_whole", "hue", "text"]
     return pd.DataFrame(rows, columns=columns).assign(opacity=1.0)
-
-
-def _table(run: StoredRun) -> Table:
-    rows = []
-    for part in (*_components(run), *cell_parts_of(run.data)):
-        compared = part if isinstance(part, Component) else None
-        against = f" against {run.labels[compared.baseline_id]}" if compared else ""
-        values = {
-            "baseline": compared.baseline_value if compared else None,
-            "cell": part.value,
-            "difference": compared.difference if compared else None,
-            "low": part.low,
-            "high": part.high,
-        }
-        rows.append(
-            {
-                "cells": named(f"{run.labels[part.cell_id]}{against}"),
-                "level": Entry(part.level),
-                "part": Entry("sum" if part.is_sum else part_name(part)),
-                **{name: number(value, "{:.4g}".format) for name, value in values.items()},
-                "unit": Entry(part.unit),
-            }
-        )
-    return table("why", "What differences and CPU times consist of", rows)

@@ -77,19 +77,8 @@ def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> dict
         "Figure": Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
         "Published": number(each.published, shown),
         "Measured": number(each.measured, shown, ", invalid" if each.only_invalid else ""),
-        "Verdicts on the trials": Entry(_verdicts(each)),
         "Notes": prose("; ".join(clean(text) for text in (each.note, each.why) if text) or ABSENT),
     }
-
-
-def _verdicts(each: PublishedComparison) -> str:
-    """Return the verdicts of the trials behind a figure: `8 valid, 2 suspect (cold)`."""
-    if each.profiles is not None:
-        return units.counted(each.profiles, "profile")
-    if not each.verdicts:
-        return ABSENT
-    checks = f" ({', '.join(each.checks)})" if each.checks else ""
-    return f"{', '.join(f'{times} {verdict}' for verdict, times in each.verdicts.items())}{checks}"
 
 
 def _ratios(report: ReportInput) -> Iterator[Block]:

@@ -87,9 +87,11 @@ TRIALS = Section("trials", "Every trial", _trials)
 def _trial_table(run: StoredRun) -> Table:
     """Return all ended trials in the order in which they ran; columns without a value are omitted."""
     trials = run.trials.sort_values(["block", "position", "trial_id"], kind="stable")
+    started = trials["started_at"].dt.tz_convert("UTC").dt.strftime("%Y-%m-%d %H:%M:%S")
+    names = trials["trial_id"].str.removeprefix(f"{run.manifest.run_id}.")
     columns = [
-        (TableColumn("Block", "number"), _counts(trials["block"])),
-        (TableColumn("Position", "number"), _counts(trials["position"])),
+        (TableColumn("Block", "number"), [number(block, units.count) for block in trials["block"]]),
+        (TableColumn("Position", "number"), [number(position, units.count) for position in trials["position"]]),
         (TableColumn("Cell", "name"), _cells(run, trials["cell_id"])),
         *((TableColumn(title), _texts(trials[name])) for title, name in _word_columns(trials)),
         *([(TableColumn("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
@@ -101,10 +103,7 @@ def _trial_table(run: StoredRun) -> Table:
             group = latency if each.group else ""
             column = TableColumn(each.title, "number", group, each.unit)
             columns.append((column, [number(value, each.text) for value in values]))
-    columns += [
-        _started(trials["started_at"]),
-        (TableColumn("Trial"), _short_ids(run, trials["trial_id"])),
-    ]
+    columns += [(TableColumn("Started (UTC)"), _texts(started)), (TableColumn("Trial"), _texts(names))]
     return Table(
         name="trials",
         caption="Every trial that ended, in the order in which they ran",
@@ -138,35 +137,11 @@ def _cells(run: StoredRun, column: pd.Series) -> list[Entry]:
     return [Entry(*views[str(cell_id)]) for cell_id in column]
 
 
-def _counts(column: pd.Series) -> list[Entry]:
-    return [number(value, units.count) for value in numbers(column)]
-
-
 def _texts(column: pd.Series) -> list[Entry]:
     return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
 
 
-def _short_ids(run: StoredRun, column: pd.Series) -> list[Entry]:
-    """Return the ids of trials without the run id that all of them begin with."""
-    prefix = f"{run.manifest.run_id}."
-    return [Entry(str(trial_id).removeprefix(prefix)) for trial_id in column]
-
-
-def _started(column: pd.Series) -> tuple[TableColumn, list[Entry]]:
-    """Return the start of each trial; a date that all share is in the heading."""
-    times = column.dt.tz_convert("UTC")
-    dates = times.dt.strftime("%Y-%m-%d").unique()
-    is_one_day = len(dates) == 1
-    texts = times.dt.strftime("%H:%M:%S" if is_one_day else "%Y-%m-%d %H:%M:%S")
-    return TableColumn(f"Started (UTC, {dates[0]})" if is_one_day else "Started (UTC)"), [
-        Entry(str(text)) for text in texts
-    ]
-
-
 START = "start"
-
-_UNITS = {"_bytes": units.size, "_bps": units.bits_per_s, "_s": units.seconds}
-"""Format of a fact by the suffix of its name, which is its unit."""
 
 
 def _reproduce(report: ReportInput) -> Iterator[Block]:
@@ -206,7 +181,7 @@ def _facts(host: HostRecord, stored: pd.DataFrame) -> Table:
     rows = stored[stored["host"] == host.name].drop_duplicates(["at", "fact"])
     values: dict[str, dict[str, str]] = {}
     for at, fact, value in zip(rows["at"], rows["fact"], rows["value"], strict=True):
-        values.setdefault(str(fact), {})[str(at)] = ABSENT if pd.isna(value) else _format(str(fact), str(value))
+        values.setdefault(str(fact), {})[str(at)] = ABSENT if pd.isna(value) else str(value)
     changes = {fact: "; ".join(_changes(by_time)) for fact, by_time in values.items()}
     has_changes = any(changes.values())
     facts = [
@@ -227,17 +202,6 @@ def _changes(by_time: Mapping[str, str]) -> Iterator[str]:
         if at != START and value != before:
             yield f"{at}: {value}"
             before = value
-
-
-def _format(fact: str, value: str) -> str:
-    """Return the value as stored, and with its unit if the name of the fact has one."""
-    for suffix, text in _UNITS.items():
-        if fact.endswith(suffix):
-            try:
-                return f"{value} ({text(float(value))})"
-            except ValueError:
-                return value
-    return value
 
 
 def _yaml(data: object) -> str:

@@ -279,9 +279,9 @@ def doubted(run: StoredRun) -> StoredRun:
     )
 
 
-def states(run: StoredRun) -> dict[str, list[str | None]]:
+def states(run: StoredRun) -> dict[str, list[str]]:
     matrix = trial_matrix(run)
-    return {cell: [None if each is None else each.state for each in matrix.of_cell(cell)] for cell in matrix.cells}
+    return {cell: [each.state for each in matrix.of_cell(cell)] for cell in matrix.cells}
 
 
 def test_the_matrix_has_the_outcome_of_every_planned_trial(doubted: StoredRun) -> None:

@@ -168,7 +168,7 @@ def test_every_trial_is_in_the_table(whole: BeautifulSoup, run: StoredRun) -> No
         "Received": "11.1 MB/s",
         "Window": "5.01 s",
         "Overhead": units.seconds(first["overhead_s"]),
-        "Started (UTC, 2026-03-01)": "10:23:17",
+        "Started (UTC)": "2026-03-01 10:23:17",
         "Trial": "synthetic-b1-p1",
     }
 
@@ -223,7 +223,7 @@ def test_results_name_design_means_and_ratios(whole: BeautifulSoup) -> None:
         [
             "nginx-go",
             "39,639 requests/s",
-            "0.554 [0.537, 0.571] \N{MULTIPLICATION SIGN} go; mean of 5 trials, 39,366 to 40,182",
+            "0.55\N{MULTIPLICATION SIGN} of go (95 % CI 0.54 to 0.57); mean of 5 trials, 39,366 to 40,182",
         ],
     ]
 
@@ -254,8 +254,6 @@ def test_hosts_have_facts_and_their_changes(run: StoredRun) -> None:
         ("sut", "sut", "start", "sysctl.net.core.somaxconn", "4096"),
         ("sut", "load", "start", "sysctl.net.core.somaxconn", "4096"),
         ("sut", "sut", "start", "memory_bytes", "8589934592"),
-        ("sut", "sut", "start", "clock_offset_s", "-0.00012"),
-        ("sut", "sut", "start", "glibc_s", "no number"),
         ("sut", "sut", "tuned", "sysctl.net.core.somaxconn", "65535"),
         ("sut", "sut", "tuned", "memory_bytes", "8589934592"),
         ("sut", "sut", "block 3", "governor", None),
@@ -265,9 +263,7 @@ def test_hosts_have_facts_and_their_changes(run: StoredRun) -> None:
     root = report(replace(run, hosts=facts))
     assert table_records(root, "facts-sut") == [
         {"Fact": "sysctl.net.core.somaxconn", "At the start": "4096", "Changed": "tuned: 65535; restored: 4096"},
-        {"Fact": "memory_bytes", "At the start": "8589934592 (8.00 GiB)", "Changed": ""},
-        {"Fact": "clock_offset_s", "At the start": "-0.00012 (-120 µs)", "Changed": ""},
-        {"Fact": "glibc_s", "At the start": "no number", "Changed": ""},
+        {"Fact": "memory_bytes", "At the start": "8589934592", "Changed": ""},
         {"Fact": "governor", "At the start": "\N{EN DASH}", "Changed": "block 3: \N{EN DASH}"},
     ]
     assert "No facts of this host are stored." in one(root, "#reproduce").get_text()

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import jinja2
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -98,6 +99,11 @@ class Study(Frozen):
     """Ratios of the answer, with the published ones beside them."""
     commands: tuple[str, ...] = ()
     """Commands that run the scenarios again; empty: a lab, and `benchkit run` of each."""
+
+
+def telemetry_of(run: StoredRun, cell: str) -> pd.DataFrame:
+    """Return the telemetry of the measured trials of a cell."""
+    return run.telemetry[run.telemetry["trial_id"].isin(list(run.trials_of(cell)["trial_id"]))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +245,7 @@ class RecordedStudy:
         """Return the bytes per request on the server's link, the median of the trials, by its telemetry."""
         run = self.runs[scenario]
         cell = self._cell(run, levels)
-        rows = run.telemetry_of(cell)
+        rows = telemetry_of(run, cell)
         rows = rows[(rows["metric"] == metric) & (rows["host"] == "sut") & (rows["instance"] != "lo")]
         inside = rows[
             (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(run.measured.set_index("trial_id")["duration_s"]))
@@ -278,7 +284,7 @@ class RecordedStudy:
         durations = run.measured.set_index("trial_id")["duration_s"].drop(excluded)
         medians = []
         for number in (few, many):
-            rows = run.telemetry_of(self._cell(run, {**levels, "connections": number}))
+            rows = telemetry_of(run, self._cell(run, {**levels, "connections": number}))
             inside = (rows["t_s"] >= 0) & (rows["t_s"] <= rows["trial_id"].map(durations).astype("float64"))
             medians.append(rows[inside & (rows["metric"] == "heap_bytes")]["value"].median())
         low, high = medians
