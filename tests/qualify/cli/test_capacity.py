@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from benchkit.cli.choices import own_lab
 from benchkit.document import read_document
 from tests.support.cli.fixtures import CommandResult
 from tests.support.paths import TESTS
@@ -17,11 +16,10 @@ SERVER = TESTS / "support/servers/plain.js"
 
 def test_the_capacity_is_told_with_what_is_known_of_it(cli: Cli, tmp_path: Path) -> None:
     saved = tmp_path / "mine.yaml"
-    with own_lab("capacity", is_one_host=True) as lab:
-        done = cli(
-            "capacity", f"node {SERVER} {{port}} 100000", "--p99", "500ms", "--connections", 8, "--duration", 60,
-            "--probe", 1, "--precision", 0.3, "--save", saved, "-i", lab.inventory, "--json",
-        )  # fmt: skip
+    done = cli(
+        "capacity", f"node {SERVER} {{port}} 100000", "--p99", "500ms", "--connections", 8, "--duration", 60,
+        "--probe", 1, "--precision", 0.3, "--save", saved, "--json",
+    )  # fmt: skip
     assert done.code == 0, done.err
     document = done.document()
     (capacity,) = document["capacities"]
