@@ -6,20 +6,14 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Literal
 from urllib.parse import unquote
 
 from benchkit.errors import InputError
 from benchkit.models.request import VALUE, is_secret
-
-Queries = Literal["keep", "hash", "drop"]
-"""Treatment of query strings: kept but for secret values, each value as a digest, or dropped."""
+from benchkit.plugins.traffic import DEFAULT_HEADERS, Queries
 
 DIGEST = 12
 """Characters of a digest: with 11 hexadecimal digits, two of a million values share one in 3 of 100 logs."""
-
-DEFAULT_HEADERS = ("Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "User-Agent")
-"""Headers that requests keep unless others are named."""
 
 _SECRET_PARAMETER = re.compile(
     r"auth|token|secret|passw|pwd|api_?-?key|access_?-?key|session|^sid$|^sig$|signature|credential|jwt|^code$|^key$"

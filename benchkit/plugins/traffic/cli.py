@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit.cli.options import Json, in_existing_folder
-from benchkit.plugins.traffic.cleaning import DEFAULT_HEADERS, Cleaner, Queries
+from benchkit.plugins.traffic import DEFAULT_HEADERS, Queries
 
 if TYPE_CHECKING:
     from benchkit.models.request import Traffic
@@ -60,6 +60,7 @@ def from_file(
     {}. Cookies, authorization, and tokens in paths and queries are removed and counted.
     """
     from benchkit.cli.console import input_name, print_json, read_input
+    from benchkit.plugins.traffic.cleaning import Cleaner
     from benchkit.plugins.traffic.logs import read_log
     from benchkit.plugins.traffic.requests import traffic_of
     from benchkit.report.report_files import write_file
