@@ -113,18 +113,6 @@ def test_a_slow_server_that_needs_more_kept_connections_gets_new_ones(seen: Obse
     assert adapt(given.comparison, observed(rate=300)) is None
 
 
-def test_a_rate_that_fewer_connections_keep_changes_nothing() -> None:
-    few = replace(COMPARISON, connections=8)
-    assert adapt(few, replace(observed(rate=330), rate_before=360.0)) is None
-    assert adapt(few, replace(observed(rate=160), rate_before=360.0)) is None, "it is busy: others slow it"
-
-
-def test_short_trials_keep_a_reserve_below_the_limit_of_the_load_tool() -> None:
-    seen = observed(busy=0.88)
-    assert adapt(COMPARISON, seen) is None
-    assert adapt(COMPARISON, seen, reserve=0.034) == adapt(COMPARISON, observed(busy=0.95))
-
-
 def test_adapting_ends() -> None:
     worst = observed("missing-connections", "server-idle", busy=1.0, server=0.1, queue=5, is_closing=True, taken=0.03)
     comparison, count = COMPARISON, 0

@@ -66,13 +66,6 @@ def test_services_bind_to_an_address_that_other_hosts_reach(address: str, own: t
     assert capabilities(address, own).address == wanted
 
 
-def test_the_inventory_may_set_the_address_of_services() -> None:
-    assert (
-        capabilities("box.example", ("10.0.0.5", "192.168.7.1"), service_address=IPv4Address("192.168.7.1")).address
-        == "192.168.7.1"
-    )
-
-
 def test_the_error_for_a_host_without_an_address_has_a_hint() -> None:
     with pytest.raises(InputError, match=r"service_address: 10\.0\.0\.1"):
         _ = capabilities("box.example", ()).address

@@ -40,11 +40,3 @@ def test_an_unsupported_cell_has_no_control() -> None:
     design = plan_design(scenario, with_controls(scenario, go="too many connections"), {}, {})
     trials = order_trials(scenario, design, 1)
     assert {trial.cell_id for trial in trials} == {"stack=nginx"}
-
-
-def test_a_sequential_design_gives_a_note() -> None:
-    scenario = two_stacks(design="sequential")
-    design = plan_design(scenario, with_controls(scenario), {}, {})
-    trials, (note,) = order_trials(scenario, design, 1), design.notes
-    assert [trial.cell_id for trial in trials] == ["stack=go"] * 5 + ["stack=nginx"] * 5
-    assert note.startswith("The design is sequential")

@@ -67,29 +67,6 @@ def test_cells_that_cannot_be_side_by_side_run_in_blocks(fields: dict[str, Any],
     assert all(":8080/" in cell.target for cell in planned.cells)
 
 
-WRK_CONNECTS = (
-    "wrk opens its connections within the measured time: for about 15% of a slice of 1 s. h2load and openloop open them "
-    "before."
-)
-
-
-@pytest.mark.parametrize(
-    ("fields", "notes"),
-    [
-        ({"tool": "h2load"}, ()),
-        ({"tool": "wrk"}, (WRK_CONNECTS,)),
-        ({"tool": "wrk", "connections": 10}, ()),
-        ({"tool": "wrk", "keepalive": False}, ()),
-    ],
-)
-def test_the_plan_states_what_connecting_costs_where_it_is_in_the_slice(
-    fields: dict[str, Any], notes: tuple[str, ...]
-) -> None:
-    planned = sliced(load=load(**({"connections": 500} | fields)), slice_s=1)
-    assert planned.design == "sliced"
-    assert planned.notes == notes
-
-
 def test_the_next_ports_are_free_for_all_services_of_a_stack() -> None:
     used = {("a", 80), ("a", 81), ("b", 90)}
     assert next_shift({("a", 80)}, used) == 2

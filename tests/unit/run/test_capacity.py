@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from benchkit.errors import InputError
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, Objective
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow, VerdictRow
@@ -102,13 +100,6 @@ def test_a_load_tool_that_is_the_limit_gives_a_lower_bound() -> None:
     assert {probe.outcome for probe in found.probes} == {"held", "generator"}
 
 
-def test_a_server_that_holds_every_rate_is_not_bounded() -> None:
-    found = find(Server(capacity=1e6))
-    assert found.high is None
-    assert {probe.outcome for probe in found.probes} == {"held"}
-    assert found.rps == found.low == found.highest_tried
-
-
 def test_a_search_without_a_usable_probe_knows_no_capacity() -> None:
     found = find(Server(capacity=0.5, disturbed=tuple(range(2, 200)), took_s=10.0))
     assert (found.low, found.high, found.highest_held) == (None, None, None)
@@ -120,12 +111,6 @@ def test_a_search_without_a_usable_probe_in_its_time_goes_on_to_a_rate_that_hold
     found = find(Server(capacity=500, disturbed=tuple(range(2, 200)), took_s=25.0))
     assert [probe.outcome for probe in found.probes] == ["unusable"] * 4 + ["held"]
     assert (found.rps, found.low, found.high) == (found.highest_held, found.highest_held, None)
-
-
-def test_a_search_whose_time_is_over_at_full_speed_makes_a_probe() -> None:
-    found = find(Server(capacity=1e6, took_s=150.0))
-    assert [probe.outcome for probe in found.probes] == ["held"]
-    assert found.rps == found.low == found.highest_held
 
 
 def test_every_probe_is_reported() -> None:
@@ -146,13 +131,6 @@ def test_a_probe_that_cannot_be_used_is_followed_by_one_at_a_lower_rate() -> Non
     assert found.rps == pytest.approx(1500, rel=0.03)
 
 
-def test_a_search_under_constant_disturbance_finds_what_the_server_holds_at_least() -> None:
-    found = find(Server(capacity=1500, disturbed=tuple(range(2, 200))))
-    assert found.high is None
-    assert found.low == pytest.approx(1500, rel=1 - BACK_OFF)
-    assert {probe.outcome for probe in found.probes} == {"held", "unusable"}
-
-
 def test_a_search_ends_with_its_time_and_says_so() -> None:
     found = find(Server(capacity=2500, took_s=30.0))
     assert found.reason == "its time of 1 min 40 s is over"
@@ -160,14 +138,3 @@ def test_a_search_ends_with_its_time_and_says_so() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.high / found.low > 1.1
-
-
-def test_a_server_that_answers_nothing_has_no_capacity() -> None:
-    server = Server(capacity=2500)
-
-    def silent(number: int, cell: PlannedCell) -> TrialTables:
-        tables = server(number, cell)
-        return replace(tables, trial=replace(tables.trial, rps=0.0))
-
-    with pytest.raises(InputError, match="the cell answers nothing at full speed"):
-        find_capacity(planned(LOAD), GOAL, Thresholds(), silent, report=lambda _: None)

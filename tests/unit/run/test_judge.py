@@ -12,7 +12,6 @@ import pytest
 
 from benchkit.comparison.components import components_of
 from benchkit.comparison.runs.run_data import read_run_data
-from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import VerdictRow
 from benchkit.models.run import HostRecord, Manifest
 from benchkit.run.judge import Judge, judge_stored_run
@@ -28,7 +27,6 @@ from tests.support.judge.builders import (
     WINDOW_S,
     Samples,
     build_generator,
-    build_load,
     build_trial,
     healthy_telemetry,
     telemetry_columns,
@@ -80,28 +78,6 @@ def test_the_row_of_a_trial_has_the_speed_of_the_servers_cores() -> None:
     seen, unseen = (judge.add_verdict(build_trial().record, tables(each)).trial for each in (looks, {}))
     assert seen.server_loop_s == pytest.approx(1.2e-5)
     assert unseen.server_loop_s is None
-
-
-def test_thresholds_are_those_of_the_runs_manifest() -> None:
-    busy = build_trial(generators=(build_generator(cpu_s=0.95 * WINDOW_S),)).record
-    lax = Judge(manifest(thresholds={"generator_cpu": 0.99}))
-    assert lax.add_verdict(busy, tables()).trial.verdict == "valid"
-
-
-def test_facts_are_those_of_the_trials_own_block() -> None:
-    """Narrow the port range before block 2, with 71 sockets in use."""
-    judge = Judge(manifest())
-    judge.add_host_facts("load", "tuned", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "1025\t65535"}))
-    judge.add_host_facts("load", "block 1", RecordedFacts(sysctls={}))
-    judge.add_host_facts("load", "block 2", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10070"}))
-    judge.add_host_facts("load", "restored", RecordedFacts(sysctls={"net.ipv4.ip_local_port_range": "10001 10002"}))
-    short = build_load(keepalive=False)
-    covered = {"latency_covers": "connect+request", "errors_connect": None}
-    first, second = (
-        judge.add_verdict(build_trial(block=block, load=short).record, tables(row=covered)) for block in (1, 2)
-    )
-    assert first.verdicts == ()
-    assert [row.check for row in second.verdicts] == ["ports-exhausted"]
 
 
 def stored(path: Path) -> tuple[Store, RunFolder]:

@@ -65,19 +65,6 @@ def test_a_block_that_a_pause_interrupts_is_repeated_whole(paused_in: str, finis
     assert finished_in_block == finished
 
 
-def test_a_repeated_block_keeps_its_order() -> None:
-    queue = TrialQueue(ORDER)
-    cells: dict[int, list[str]] = {1: [], 2: []}
-    for (trial,) in queue.batches():
-        if trial.block == 2:
-            cells[trial.round].append(trial.cell_id)
-        if trial.block == 2 and trial.position == 3 and trial.round == 1:
-            assert len(queue.interrupt(trial) or ()) == 2
-        else:
-            queue.finish(trial, None, 1.0)
-    assert cells[1] == cells[2]
-
-
 def test_a_block_may_be_interrupted_more_than_once() -> None:
     queue = TrialQueue(ORDER)
     ran = []
@@ -175,7 +162,3 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
     assert progress.interrupted == {"t1", "t2"}
     assert progress.rounds == {1: 2}
     assert progress.added == {7: 1}
-
-
-def test_a_skipped_trial_that_starts_in_a_resumed_run_is_unresolved() -> None:
-    assert read_progress([skipped("t1"), started("t1")]).unresolved == {"t1"}

@@ -58,13 +58,6 @@ def test_the_pauses_of_all_trials_together_stay_within_the_budget_of_the_run() -
     assert next(RetryPolicy().pauses()) == TRIAL_PAUSES_S[0], "another run has a budget of its own"
 
 
-def test_a_trial_that_succeeds_at_once_uses_no_budget() -> None:
-    retries = RetryPolicy()
-    for _ in range(1000):
-        retries.pauses()
-    assert sum(retries.pauses()) == sum(TRIAL_PAUSES_S)
-
-
 def test_a_cell_is_skipped_after_failures_in_a_row_and_a_success_in_between_starts_the_count_anew() -> None:
     retries = RetryPolicy()
     for _ in range(MAX_FAILURES_IN_ROW - 1):

@@ -67,10 +67,6 @@ def test_sparse_counters_keep_their_whole_growth_and_are_known_of_own_services_o
     assert {key[0] for key in found if key[1] in sparse} == {"app"}
 
 
-def test_metrics_of_other_versions_are_left_out() -> None:
-    assert not [key for key in series_of(1, FIRST) if key[1] == "unknown_metric"]
-
-
 def test_growth_and_states_of_single_slices() -> None:
     growth = BLOCK.growth((block_service(1, "app"), "cpu_s_total", None), FIRST)
     assert growth is not None
@@ -78,8 +74,3 @@ def test_growth_and_states_of_single_slices() -> None:
     assert BLOCK.growth(("3.app", "cpu_s_total", None), FIRST) is None
     assert BLOCK.first_in((None, "load1", None), [*FIRST, (600 * MS, 700 * MS)]) == [1.0, 5.0, None]
     assert BLOCK.mean_in([(None, "load1", None)], [*FIRST, (600 * MS, 700 * MS)]) == [1.5, 5.5, None]
-
-
-def test_a_counter_that_begins_after_the_last_slice_is_left_out() -> None:
-    block = BlockTelemetry({("1.app", "cpu_s_total", None): SampleSeries([600 * MS], [1.0])})
-    assert not read_telemetry(telemetry_of_trial(block, 1, FIRST))

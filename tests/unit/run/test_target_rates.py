@@ -14,12 +14,10 @@ from benchkit.loadtools.tool import Target
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.plan.design import calibrations
-from benchkit.plan.model import OVERHEAD_S, PlannedCell, RunPlan
+from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.run.rates import CALIBRATION_S, TargetRates
-from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.experiment import Cell
-from benchkit.scenario.trial_order import PlannedTrial, calibration_trials, planned_trials
-from tests.support.builders import experiment, load, run_plan
+from benchkit.scenario.trial_order import PlannedTrial
 from tests.support.loadtools.fixtures import place
 
 LOAD = Load.model_validate(
@@ -71,12 +69,6 @@ def test_calibrations_run_at_full_speed_for_a_short_time() -> None:
     assert {each.reducer for each in cell.generators} == {("/w/tools/reduce", "-tool", "vegeta")}
 
 
-def test_stated_rates_stay() -> None:
-    stated = plan(Load(tool="vegeta", connections=8, duration_s=10, rate=300))
-    cell, note = TargetRates([full_speed("stack=go", 1.0)]).cell_of(TRIAL, stated)
-    assert (cell, note) == (stated.cells[0], None)
-
-
 def test_no_rate_is_invented() -> None:
     with pytest.raises(InputError, match="no cell has answered at full speed"):
         TargetRates([full_speed("stack=go", None)]).cell_of(TRIAL, plan())
@@ -90,22 +82,6 @@ def test_only_supported_cells_with_a_share_are_calibrated() -> None:
         planned(LOAD.model_copy(update={"share_of_slowest": None}), "stack=d"),
     ]
     assert calibrations(cells) == (PlannedTrial(0, 1, "stack=go", "calibrate"),)
-
-
-def test_calibrations_come_first_and_are_no_measured_block() -> None:
-    measured = planned_trials("blocks", ["a", "b"], 2, 1)
-    queue = TrialQueue((*calibration_trials(["a", "b"]), *measured), together=True)
-    batches = []
-    for batch in queue.batches():
-        batches.append(batch)
-        for trial in batch:
-            assert queue.finish(trial, None, 1.0) is None
-    assert [[trial.kind for trial in batch] for batch in batches] == [
-        ["calibrate"],
-        ["calibrate"],
-        ["measure", "measure"],
-        ["measure", "measure"],
-    ]
 
 
 def with_shares(*shares: float, tool: str = "vegeta") -> RunPlan:
@@ -144,22 +120,3 @@ def test_cells_that_differ_in_their_share_alone_have_one_search() -> None:
     _, note = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
     assert note is not None
     assert note.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")
-
-
-def test_the_search_before_the_first_block_takes_its_time_and_the_others_theirs() -> None:
-    shares = with_shares(0.1, 0.5)
-    search, _ = TargetRates().cell_of(PlannedTrial(0, 1, "share=0.1", "calibrate"), shares)
-    assert search.load.searches_capacity
-    scenario = experiment(
-        factors={"share": [0.1, 0.5]},
-        load=load(
-            tool="vegeta",
-            duration_s=10,
-            rate={"share_of_capacity": "$share"},
-            capacity={"slo": {"p99_s": 0.01}, "budget_s": 30},
-        ),
-    )
-    whole = run_plan(scenario)
-    measured = planned_trials("blocks", [cell.cell_id for cell in whole.cells], 1, 1)
-    whole = replace(whole, planned_trials=(*calibrations(whole.cells), *measured))
-    assert whole.seconds == (30 + 10 + OVERHEAD_S) + 2 * (10 + OVERHEAD_S)

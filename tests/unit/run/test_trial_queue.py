@@ -79,14 +79,6 @@ def test_a_run_with_the_wanted_precision_ends_after_a_whole_block() -> None:
     assert queue.early_stop == decisions[-1]
 
 
-def test_a_run_without_the_wanted_precision_runs_all_blocks() -> None:
-    queue = TrialQueue(ORDER, RULE)
-    ran, decisions = run_queue(queue, 0.5)
-    assert tuple(ran) == ORDER
-    assert decisions[-1].reason == "all 20 blocks are done"
-    assert queue.early_stop is None
-
-
 def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_recorder: OpenRecorder) -> None:
     queue = TrialQueue(ORDER, RULE)
     shown: list[Event] = []
@@ -100,15 +92,6 @@ def test_an_early_stop_is_recorded_and_reported_once_also_by_a_resumed_run(open_
     (text,) = run.notes
     assert shown == [Notice(text)]
     assert text.startswith("Ended after 7 of at most 20 blocks: ")
-
-
-def test_no_block_starts_that_would_exceed_the_time_budget() -> None:
-    rule = StopRule(StopCondition(precision=0.05, budget_s=25), RULE.ratios, LONG)
-    queue = TrialQueue(ORDER, rule)
-    ran, _ = run_queue(queue, 0.5, took_s=2.0)  # a block takes four seconds
-    assert len(ran) == 2 * 6
-    assert queue.early_stop is not None
-    assert queue.early_stop.reason == "the time budget is spent (25 s)"
 
 
 def test_blocks_of_failed_trials_add_nothing_to_the_precision() -> None:
@@ -140,19 +123,6 @@ def test_the_profile_pass_runs_however_early_the_blocks_before_it_ended() -> Non
     ran, decisions = run_queue(queue, 0.01)
     assert tuple(ran) == (*ORDER[: 2 * 7], *profiled)
     assert len(decisions) == 7
-
-
-def test_excluded_trials_add_nothing_to_the_precision() -> None:
-    queue = TrialQueue(ORDER, RULE)
-    out: list[Exclusion] = []
-    for (planned_trial,) in queue.batches():
-        made = row(planned_trial, 0.001)
-        if planned_trial.cell_id == "b" and planned_trial.block <= 3:
-            out.append(Exclusion(made.trial_id, "invalid"))
-        decision = queue.finish(planned_trial, made, 1.0, out)
-    assert decision is not None
-    assert decision.widest is not None
-    assert (decision.blocks, decision.widest.blocks) == (10, 7)
 
 
 @pytest.mark.parametrize("until", [None, {"precision": 0.1}])
@@ -251,13 +221,6 @@ def test_a_block_is_added_for_each_that_invalid_trials_lost(
     assert [block for block in cells if block > 6] == [block for block, _ in added]
     for block, replaced in added:
         assert cells[block] == cells[replaced]
-
-
-def test_added_blocks_come_after_the_profile_pass_with_numbers_of_their_own() -> None:
-    profiled = pass_trials(ProfilePass(blocks=1), ["a", "b"], 6, 1)
-    ran = run_with_lost_blocks((*SIX, *profiled), {"a": {1}}, 2)
-    assert [trial.block for trial in ran[-2:]] == [8, 8]
-    assert tuple(ran[:-2]) == (*SIX, *profiled)
 
 
 def test_a_resumed_queue_counts_the_blocks_that_were_added_before() -> None:

@@ -27,11 +27,6 @@ def test_the_load_of_profile_trials_is_checked_too(tmp_path: Path) -> None:
         read_scenario(tmp_path, profile={"duration_s": 2.5})
 
 
-def test_reading_a_scenario_checks_the_smallest_number_of_load_hosts(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"load\.connections: 4 is too few for 5 generators"):
-        read_scenario(tmp_path, load=load(connections=4), roles={"sut": {}, "load": {"hosts": 5}})
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -42,24 +42,6 @@ def test_faults_of_a_tuning_name_its_own_file(tmp_path: Path, text: str, message
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("profile", "roles", "message"),
-    [
-        (
-            "nginx-vs-goo",
-            ["sut"],
-            "small.yaml:7: tuning.0.profile: no tuning 'nginx-vs-goo'; did you mean 'nginx-vs-go'?",
-        ),
-        ("none.yaml", ["sut"], "small.yaml:7: tuning.0.profile: no file "),
-        ("nginx-vs-go", ["sutt"], "small.yaml:7: tuning.0.roles: no role 'sutt'; did you mean 'sut'?"),
-    ],
-)
-def test_unknown_tunings_and_roles_are_reported(tmp_path: Path, profile: str, roles: list[str], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        used_tuning(tmp_path, profile, roles=roles)
-    assert message in str(caught.value)
-
-
 def test_the_levels_of_a_factor_are_tunings(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("description: Mine\nsysctl: {net.core.somaxconn: 7}\n")
     fields: Fields = {"tuning": [{"profile": "reuseport"}, {"profile": "$kernel", "roles": ["load"]}]}

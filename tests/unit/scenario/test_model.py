@@ -11,9 +11,8 @@ from benchkit.errors import InputError
 from benchkit.models import Scale
 from benchkit.models.load import Load
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.model import TelemetryOptions
 from benchkit.scenario.read import read_experiment
-from tests.support.builders import experiment, load, read_scenario, write_scenario
+from tests.support.builders import load, read_scenario, write_scenario
 
 
 @pytest.mark.parametrize(
@@ -32,17 +31,6 @@ def test_a_wrong_role_is_reported_with_its_line(tmp_path: Path, roles: dict[str,
     with pytest.raises(InputError) as caught:
         read_scenario(tmp_path, roles=roles)
     assert message in str(caught.value)
-
-
-def test_services_may_have_a_quota() -> None:
-    roles = experiment(roles={"sut": {"quota": 0.5, "cpus": "0-1"}, "load": {}}).scenario.roles
-    assert roles["sut"].quota == 0.5
-
-
-def test_hosts_are_sampled_every_second_by_default() -> None:
-    assert experiment().scenario.telemetry == TelemetryOptions(interval_s=1.0)
-    assert experiment(telemetry={"interval_s": 0.1}).scenario.telemetry == TelemetryOptions(interval_s=0.1)
-    assert experiment(telemetry={}).scenario.telemetry == TelemetryOptions(interval_s=1.0)
 
 
 @pytest.mark.parametrize("off", ["off", "false", "Off", '"off"'])
@@ -89,11 +77,6 @@ def test_each_tool_gets_its_own_fields_and_the_common_ones(tmp_path: Path) -> No
     assert cells["tool=hey,connections=8"] == Load(tool="hey", connections=8, duration_s=5, processes=4, timeout_s=9)
 
 
-def test_a_scale_overrides_fields_of_a_tool(tmp_path: Path) -> None:
-    cell = loads(read(tmp_path, "smoke"))["tool=hey,connections=8"]
-    assert (cell.processes, cell.timeout_s) == (2, 9)
-
-
 def test_fields_of_a_tool_may_refer_to_factors(tmp_path: Path) -> None:
     tools = {**TOOLS, "wrk": {"threads": "$connections"}}
     cells = loads(read(tmp_path, load=load(tool="$tool", connections=64), tools=tools))
@@ -115,11 +98,3 @@ def test_faults_name_the_line_of_the_wrong_value(tmp_path: Path, tools: dict[str
     with pytest.raises(InputError) as error:
         read(tmp_path, tools=tools)
     assert message in str(error.value)
-
-
-def test_the_shipped_scenario_uses_all_tools_at_every_scale() -> None:
-    scales: tuple[Scale, ...] = ("paper", "lab", "smoke")
-    for scale in scales:
-        tools = [cell.load.tool for cell in read_experiment("tool-agreement", scale).cells]
-        expected = ["wrk", "ab", "hey", "siege", "vegeta", "h2load", "openloop", "oha", "k6", "bombardier"]
-        assert tools == expected

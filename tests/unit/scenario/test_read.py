@@ -7,9 +7,8 @@ import pytest
 
 from benchkit.errors import InputError
 from benchkit.models import Scale
-from benchkit.models.base import cell_id
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import SCALES, read_experiment, scenario_name, stored_experiment, vary_experiment
+from benchkit.scenario.read import read_experiment, scenario_name, stored_experiment, vary_experiment
 from benchkit.services.go_servers import GoServerOptions
 from tests.support.builders import read_scenario, stacks
 
@@ -156,18 +155,6 @@ def test_the_error_for_an_unknown_scenario_names_the_shipped_ones() -> None:
         read_experiment("quikstart")
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_shipped_quickstart_has_every_scale(scale: Scale) -> None:
-    experiment = read_experiment("quickstart", scale)
-    assert cell_ids(experiment) == ["stack=go", "stack=nginx-go"]
-    assert experiment.baseline == "stack=go"
-
-
-def test_cell_ids_have_levels_as_yaml_writes_them() -> None:
-    assert cell_id({"a": True, "b": 1.5, "c": "x"}) == "a=true,b=1.5,c=x"
-    assert cell_id({}) == "only"
-
-
 def test_the_name_of_an_invalid_scenario_is_known(tmp_path: Path) -> None:
     assert scenario_name(write(tmp_path, ("blocks: 2", "blocs: two"), ("nethttp", "nothttp"))) == "small"
     with pytest.raises(InputError, match=r"small.yaml:1: name: found 'a/b'; allowed: text of the form"):
@@ -244,17 +231,6 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
 def test_faults_name_the_field(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     (fault,) = faults(tmp_path, **fields)
     assert fault.startswith(f"small.yaml:{message}")
-
-
-def test_a_difference_may_name_levels_of_any_scale(tmp_path: Path) -> None:
-    def differs(**cells: object) -> list[dict[str, object]]:
-        return [{"what": ["body"], "why": "so", "cells": cells}]
-
-    assert read(tmp_path, differs=differs(cores=8)).scenario.differs[0].cells == {"cores": 8}
-    (fault,) = faults(tmp_path, differs=differs(stak="go"))
-    assert fault.startswith("small.yaml:9: differs.0.cells.stak: no factor 'stak'")
-    (fault,) = faults(tmp_path, differs=differs(cores=3))
-    assert fault.startswith("small.yaml:9: differs.0.cells.cores: no level '3' at any scale; ")
 
 
 def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:
