@@ -174,8 +174,6 @@ def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None
         print(f"{label}{': ' if label else ''}{sentence(each)}")
         for tool, why in each.excluded_tools.items():
             print(f"  {tool} is excluded: {why}")
-        for tool, what in each.invalid_trials.items():
-            print(f"  {tool}: {what}")
 
 
 @app.command()

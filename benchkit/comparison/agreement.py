@@ -24,18 +24,14 @@ from benchkit.stats.samples import STEPS
 
 COMPARED = ("rps", "latency_mean_s", P50, P99, "server_cpu_s_per_request", "generator_cpu_s_per_request")
 """Columns of `trials` in which tools can disagree."""
-
 STEPPED = frozenset({"latency_mean_s", P50, P99})
-
 ALPHA = 0.05
 DRAWS = 9_999
 LEAST_BLOCKS = 2
 """Smallest number of blocks that can separate noise from differences."""
-
 TOOL_CHECKS = frozenset({"generator-saturated", "server-idle", "littles-law", "tool-limit"})
-"""Checks that invalidate a trial because of a limit of its load tool. These trials are used, and marked: the limit is a
-reason why tools disagree."""
-
+"""Checks that invalidate a trial because of a limit of its load tool. These trials are used: the limit is a reason why
+tools disagree."""
 _FACTOR = "factor_"
 
 
@@ -58,8 +54,6 @@ class Agreement(Frozen):
     tools: tuple[ToolFigures, ...]
     excluded_tools: Mapping[str, str]
     """Tools that are not compared, and why."""
-    invalid_trials: Mapping[str, str]
-    """Compared tools with invalid trials, and whether these are used."""
     blocks: int
     """Number of blocks in which every tool has a trial."""
     between: float
@@ -105,47 +99,33 @@ def sentence(agreement: Agreement) -> str:
 def agreements(trials: pd.DataFrame, findings: Iterable[StoredFinding] = ()) -> tuple[Agreement, ...]:
     """Compare the tools of a run; empty if no cells differ only in their tool.
 
-    `trials` is the stored table with its `factor_<name>` columns, `findings` the findings about its trials. Invalid
-    trials are used only if checks of `TOOL_CHECKS` alone invalidate them, or if fewer than two tools would remain.
+    `trials` is the stored table with its `factor_<name>` columns, `findings` the findings about its trials. Trials are
+    excluded that other checks than `TOOL_CHECKS` invalidate.
     """
     measured = trials[trials["kind"] == "measure"]
-    by_tool = _tool_factor(measured)
-    if by_tool is None:
+    factors = [str(name) for name in measured.columns if name.startswith(_FACTOR)]
+    by_tool = next((name for name in factors if (measured[name].astype(str) == measured["tool"]).all()), None)
+    if by_tool is None or measured.empty:
         return ()
-    others = [name for name in measured.columns if name.startswith(_FACTOR) and name != by_tool]
-    invalid = [finding for finding in findings if finding.severity == "invalid"]
-    against = {metric: _invalidating_checks(metric, invalid) for metric in COMPARED}
+    invalid = [each for each in findings if each.severity == "invalid" and each.check not in TOOL_CHECKS]
+    others = [name for name in factors if name != by_tool]
+    groups = measured.groupby(others, sort=False, dropna=False) if others else [((), measured)]
     found = [
         agreement
-        for levels, rows in _groups(measured, others)
+        for key, rows in groups
         for metric in COMPARED
-        if metric in measured and (agreement := _agreement(levels, metric, rows, against[metric])) is not None
+        if metric in measured
+        and (
+            agreement := _agreement(
+                {name.removeprefix(_FACTOR): _text(level) for name, level in zip(others, key, strict=True)},
+                metric,
+                rows,
+                {each.trial_id for each in invalid if metric in each.metrics},
+            )
+        )
+        is not None
     ]
     return tuple(_with_adjusted_p(found))
-
-
-def agreement_trials(agreement: Agreement, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured trials of the compared cells, of all tools."""
-    rows = trials[trials["kind"] == "measure"]
-    for name, level in agreement.levels.items():
-        rows = rows[rows[f"{_FACTOR}{name}"].map(_text) == level]
-    return rows
-
-
-def _tool_factor(trials: pd.DataFrame) -> str | None:
-    """Return the column of the factor whose levels are the names of the tools."""
-    for name in trials.columns:
-        if name.startswith(_FACTOR) and len(trials) and (trials[name].astype(str) == trials["tool"]).all():
-            return str(name)
-    return None
-
-
-def _groups(trials: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Mapping[str, str], pd.DataFrame]]:
-    if not factors:
-        yield {}, trials
-        return
-    for key, rows in trials.groupby(list(factors), sort=False, dropna=False):
-        yield {name.removeprefix(_FACTOR): _text(level) for name, level in zip(factors, key, strict=True)}, rows
 
 
 def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
@@ -153,75 +133,37 @@ def _text(level: Any) -> str:  # noqa: ANN401 - what a column of levels holds
     return level_text(int(level) if isinstance(level, float) and level.is_integer() else level)
 
 
-def _invalidating_checks(metric: str, invalid: Iterable[StoredFinding]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for finding in invalid:
-        if metric in finding.metrics:
-            found.setdefault(finding.trial_id, []).append(finding.check)
-    return found
-
-
-def _agreement(
-    levels: Mapping[str, str], metric: str, every: pd.DataFrame, against: Mapping[str, Sequence[str]]
-) -> Agreement | None:
+def _agreement(levels: Mapping[str, str], metric: str, every: pd.DataFrame, invalid: set[str]) -> Agreement | None:
     excluded_tools: dict[str, str] = {}
-    invalid_trials: dict[str, str] = {}
     figures: list[ToolFigures] = []
-    counts = [TOOL_CHECKS.issuperset(against.get(trial_id, ())) for trial_id in every["trial_id"]]
-    enough = every.loc[counts, "tool"].nunique() >= 2  # noqa: PLR2004 - two to compare
-    rows = every[counts] if enough else every
+    rows = every[~every["trial_id"].isin(invalid)]
     for tool in dict.fromkeys(map(str, every["tool"])):
-        note = _describe_invalid(every.loc[every["tool"] == tool, "trial_id"], against, used=not enough)
-        values = pd.to_numeric(rows.loc[rows["tool"] == tool, metric]).astype("float64")
+        of_tool = rows[rows["tool"] == tool]
+        values = pd.to_numeric(of_tool[metric]).astype("float64")
+        step_s = float(pd.to_numeric(of_tool["latency_resolution_s"]).fillna(0.0).max()) if metric in STEPPED else 0.0
         if values.empty:
-            excluded_tools[tool] = note
-            continue
-        steps = pd.to_numeric(rows.loc[rows["tool"] == tool, "latency_resolution_s"]).fillna(0.0).max()
-        least = STEPS * steps if metric in STEPPED else 0.0
-        if bool(values.isna().any()):
-            above = f" above its resolution of {units.seconds(float(steps))}" if least else ""
-            excluded_tools[tool] = f"not every trial reports this metric{above}"
-        elif not bool((values > least).all()):
-            low = f"at most {STEPS} times its resolution of {units.seconds(float(steps))}" if least else "0"
-            excluded_tools[tool] = f"a trial has a value of {low}"
+            excluded_tools[tool] = "all of its trials are invalid"
+        elif bool(values.isna().any()):
+            excluded_tools[tool] = "not every trial reports this metric"
+        elif not bool((values > STEPS * step_s).all()):
+            excluded_tools[tool] = f"a trial has a value of at most {STEPS} times its resolution"
         else:
-            spread = float(values.min()), float(values.max())
-            figures.append(
-                ToolFigures(
-                    tool=tool, trials=len(values), median=float(values.median()), lowest=spread[0], highest=spread[1]
-                )
-            )
-            invalid_trials |= {tool: note} if note else {}
+            spread = {"lowest": float(values.min()), "highest": float(values.max())}
+            figures.append(ToolFigures(tool=tool, trials=len(values), median=float(values.median()), **spread))
     if len(figures) < 2:  # noqa: PLR2004 - two to compare
         return None
-    compared = [each.tool for each in figures]
-    table = rows[rows["tool"].isin(compared)].pivot_table(index="block", columns="tool", values=metric).dropna()
+    compared = rows[rows["tool"].isin([each.tool for each in figures])]
+    table = compared.pivot_table(index="block", columns="tool", values=metric).dropna()
     medians = [each.median for each in figures]
     return Agreement(
         levels=levels,
         metric=metric,
         tools=tuple(figures),
         excluded_tools=excluded_tools,
-        invalid_trials=invalid_trials,
         blocks=len(table),
         between=max(medians) / min(medians),
         within=max(each.highest / each.lowest for each in figures),
         p=_permutation_p(np.log(table.to_numpy())) if len(table) >= LEAST_BLOCKS else None,
-    )
-
-
-def _describe_invalid(trial_ids: Iterable[str], against: Mapping[str, Sequence[str]], *, used: bool) -> str:
-    ids = list(trial_ids)
-    of_tool = [each for each in ids if each in against and TOOL_CHECKS.issuperset(against[each])]
-    others = [each for each in ids if each in against and each not in of_tool]
-    return "; ".join(
-        f"{len(those)} of {units.counted(len(ids), 'trial')} {'is' if len(those) == 1 else 'are'} invalid "
-        f"({', '.join(dict.fromkeys(check for each in those for check in against[each]))}) {how}"
-        for those, how in (
-            (others, "but used, because without such trials fewer than two tools remain" if used else "and excluded"),
-            (of_tool, "but used, because only the load tool was the limit"),
-        )
-        if those
     )
 
 

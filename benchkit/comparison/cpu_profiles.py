@@ -141,13 +141,6 @@ def share_interval(share: float, samples: int) -> tuple[float, float]:
     return max(0.0, (centre - reach) / scale), min(1.0, (centre + reach) / scale)
 
 
-def waiting_shares(trials: pd.DataFrame, shares: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of finding and waiting for work of each profile: trial_id, service, share, cell_id, block."""
-    rows = shares[shares["category"].isin(list(WAITING))]
-    summed = rows.groupby(["trial_id", "service"], sort=False)["share"].sum().reset_index()
-    return summed.merge(trials[["trial_id", "cell_id", "block"]], on="trial_id")
-
-
 def _median(column: pd.Series) -> float | None:
     there = pd.to_numeric(column).dropna()
     return float(there.median()) if len(there) else None

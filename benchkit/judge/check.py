@@ -87,14 +87,6 @@ RunCheckResult = Mapping[str, CheckResult]
 """Results of a check on a whole run, by trial_id; trials without findings may be absent."""
 
 
-def _no_trial_check(_evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
-    return ()
-
-
-def _no_run_check(_evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    return {}
-
-
 @dataclass(frozen=True)
 class Check:
     """One way in which a measurement can be wrong, and the functions that detect it."""
@@ -102,9 +94,9 @@ class Check:
     code: str
     because: str
     """Clause that completes "The number is wrong because …"."""
-    of_trial: Callable[[Evidence, Thresholds], CheckResult] = field(default=_no_trial_check, repr=False)
-    """Detection within a single trial."""
+    of_trial: Callable[[Evidence, Thresholds], CheckResult] | None = field(default=None, repr=False)
+    """Detection within a single trial; None: by comparison alone."""
     reads: Literal["load", "hosts", "servers"] = "load"
     """Evidence that it needs beyond the load's: of all hosts, or of the servers' hosts alone."""
-    of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] = field(default=_no_run_check, repr=False)
-    """Detection by comparison of all trials of a run."""
+    of_run: Callable[[RunEvidence, Thresholds], RunCheckResult] | None = field(default=None, repr=False)
+    """Detection by comparison of all trials of a run; None: there is none."""

@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
 MIN_COVERAGE = 0.5
 """Share of the window that samples must cover for a rate to stand for the whole window."""
-
 NEAR_S, NEAR_SHARE = 0.05, 0.1
 """Hosts are sampled just before and just after the window, when there is no load. Samples this close to its ends, in
 seconds plus a share of its length, count as samples at its ends."""
-
 ALWAYS_SAMPLED = ("load1", "context_switches_total", "cpu_idle_s_total")
 """Metrics that every host reports in every sample."""
-
 _COLUMNS = ("host", "service", "instance", "t_s", "value")
 
 
@@ -99,34 +96,34 @@ class TrialTelemetry:
         """Take a trial's rows of the table `telemetry`; None: telemetry was off."""
         self._columns = [rows[name].to_pylist() for name in _COLUMNS] if rows is not None else []
         self._rows: defaultdict[str, list[int]] = defaultdict(list)
-        self._indexes: dict[str, _SeriesIndex] = {}
-        self._increases: dict[tuple[Sequence[str], str, str, float], Sequence[CounterIncrease] | None] = {}
+        self._series: dict[str, list[MetricSeries]] = {}
         for row, metric in enumerate(rows["metric"].to_pylist() if rows is not None else ()):
             self._rows[metric].append(row)
 
     def series(self, metric: str, host: str | None = None, service: str | None = None) -> Sequence[MetricSeries]:
         """Return the series of a metric: all of them, or those of a host, or of a service."""
-        index = self._index(metric)
-        series = index.all if host is None else index.of_host.get(host, ())
-        return series if service is None else [each for each in series if each.service == service]
+        if metric not in self._series:
+            self._series[metric] = self._build(metric)
+        return [
+            each
+            for each in self._series[metric]
+            if (host is None or each.host == host) and (service is None or each.service == service)
+        ]
 
     def instance(self, metric: str, host: str, instance: str) -> MetricSeries | None:
         """Return the series of one instance of a host's metric; None if it was not sampled."""
-        return self._index(metric).instances.get((host, instance))
+        return next((each for each in self.series(metric, host) if each.instance == instance), None)
 
     def increases(
         self, metrics: tuple[str, ...], host: str, instance: str, window_s: float
     ) -> Sequence[CounterIncrease] | None:
         """Return the increase of each of these counters of an instance.
 
-        None if one of them was not sampled, or for too little of the window. Cached, as several checks read the same.
+        None if one of them was not sampled, or for too little of the window.
         """
-        key = metrics, host, instance, window_s
-        if key not in self._increases:
-            series = [self.instance(metric, host, instance) for metric in metrics]
-            found = [each for one in series if one is not None and (each := one.increase(window_s)) is not None]
-            self._increases[key] = found if len(found) == len(metrics) else None
-        return self._increases[key]
+        series = [self.instance(metric, host, instance) for metric in metrics]
+        found = [each for one in series if one is not None and (each := one.increase(window_s)) is not None]
+        return found if len(found) == len(metrics) else None
 
     @property
     def metrics(self) -> Collection[str]:
@@ -135,49 +132,20 @@ class TrialTelemetry:
 
     def sample_times(self, host: str) -> Sequence[float]:
         """Return the times at which the host was sampled; none if it was not."""
-        for metric in ALWAYS_SAMPLED:
-            for each in self.series(metric, host):
-                return each.t_s
-        return ()
-
-    def _index(self, metric: str) -> _SeriesIndex:
-        if metric not in self._indexes:
-            self._indexes[metric] = _SeriesIndex(self._build(metric))
-        return self._indexes[metric]
+        return next((each.t_s for metric in ALWAYS_SAMPLED for each in self.series(metric, host)), ())
 
     def _build(self, metric: str) -> list[MetricSeries]:
-        if metric not in self._rows:
-            return []
-        hosts, services, instances, times, values = self._columns
-        samples: dict[tuple[str, str | None, str | None], tuple[list[float], list[float]]] = {}
-        for row in self._rows[metric]:
+        hosts, services, instances, times, values = self._columns or [()] * len(_COLUMNS)
+        samples: dict[tuple[str, str | None, str | None], list[tuple[float, float]]] = {}
+        for row in self._rows.get(metric, ()):
             value = values[row]
             if value is not None and value == value:  # noqa: PLR0124 - NaN differs from itself
                 key = hosts[row], services[row], instances[row]
-                series = samples.get(key)
-                if series is None:
-                    samples[key] = series = [], []
-                series[0].append(float(times[row]))
-                series[1].append(float(value))
-        return [MetricSeries(*key, *_ascending(*series)) for key, series in samples.items()]
-
-
-class _SeriesIndex:
-    def __init__(self, series: Sequence[MetricSeries]) -> None:
-        self.all = series
-        self.of_host: dict[str, list[MetricSeries]] = {}
-        self.instances: dict[tuple[str, str | None], MetricSeries] = {}
-        for each in series:
-            self.of_host.setdefault(each.host, []).append(each)
-            self.instances.setdefault((each.host, each.instance), each)
-
-
-def _ascending(t_s: list[float], values: list[float]) -> tuple[Sequence[float], Sequence[float]]:
-    """Sort samples by time; they are mostly sorted already."""
-    if sorted(t_s) == t_s:
-        return t_s, values
-    order = sorted(range(len(t_s)), key=t_s.__getitem__)
-    return [t_s[i] for i in order], [values[i] for i in order]
+                samples.setdefault(key, []).append((float(times[row]), float(value)))
+        return [
+            MetricSeries(*key, *map(list, zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)))
+            for key, pairs in samples.items()
+        ]
 
 
 def _interpolate(when: float, after: int, t_s: Sequence[float], values: Sequence[float]) -> float:

@@ -94,7 +94,9 @@ def _result(check: Check, evidence: Evidence, thresholds: Thresholds) -> CheckRe
         return SkippedCheck(why="it was measured elsewhere: its hosts were not watched")
     unwatched = evidence.record.external if check.reads != "load" else ()
     is_needless = unwatched and check.reads == "servers"
-    findings = () if is_needless else _run_check(check, check.of_trial, evidence, thresholds)
+    findings: CheckResult = ()
+    if check.of_trial is not None and not is_needless:
+        findings = _run_check(check, check.of_trial, evidence, thresholds)
     if not unwatched or (findings and not isinstance(findings, SkippedCheck)):
         return findings
     return SkippedCheck(why=f"{' and '.join(unwatched)} is external: its host is not watched")
@@ -105,6 +107,8 @@ def judge_run(evidence: RunEvidence) -> Judgement:
     thresholds = thresholds_of(evidence.manifest)
     results: dict[str, dict[str, CheckResult]] = {str(trial_id): {} for trial_id in evidence.trials["trial_id"]}
     for code, check in CHECKS.items():
+        if check.of_run is None:
+            continue
         found = _run_check(check, check.of_run, evidence, thresholds)
         if isinstance(found, SkippedCheck):
             found = dict.fromkeys(results, found)

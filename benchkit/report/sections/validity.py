@@ -122,7 +122,6 @@ def _agreement(run: StoredRun) -> Iterator[Block]:
         for each in agreements:
             title = title_and_format(each.metric)[0]
             sentences += [clean(f"{title}: {tool} is excluded, {why}.") for tool, why in each.excluded_tools.items()]
-            sentences += [clean(f"{title}: {tool}, {why}.") for tool, why in each.invalid_trials.items()]
         if label:
             yield heading(label)
         yield Bullets(sentences)

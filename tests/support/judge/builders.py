@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.judge.check import CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.trial_telemetry import TrialTelemetry
@@ -275,9 +275,21 @@ def build_trial(
     )
 
 
+def _of_trial(code: str) -> Callable[[Evidence, Thresholds], CheckResult]:
+    function = CHECKS[code].of_trial
+    assert function is not None
+    return function
+
+
+def _of_run(code: str) -> Callable[[RunEvidence, Thresholds], RunCheckResult]:
+    function = CHECKS[code].of_run
+    assert function is not None
+    return function
+
+
 def finding_of(code: str, evidence: Evidence, **thresholds: float) -> Finding | None:
     """Return the only finding of a check on a trial, or None; fail if the check was skipped."""
-    result: CheckResult = CHECKS[code].of_trial(evidence, Thresholds(**thresholds))
+    result: CheckResult = _of_trial(code)(evidence, Thresholds(**thresholds))
     assert not isinstance(result, SkippedCheck), result
     assert len(result) <= 1, result
     return result[0] if result else None
@@ -285,7 +297,7 @@ def finding_of(code: str, evidence: Evidence, **thresholds: float) -> Finding | 
 
 def skip_reason(code: str, evidence: Evidence) -> str:
     """Return the reason why a check was skipped; fail if it was not."""
-    result = CHECKS[code].of_trial(evidence, Thresholds())
+    result = _of_trial(code)(evidence, Thresholds())
     assert isinstance(result, SkippedCheck), result
     return result.why
 
@@ -387,7 +399,7 @@ def run_findings(
 ) -> dict[str, Finding]:
     """Return the only finding of a run check on each trial that has one; fail if the check was skipped."""
     tables = host_rows() if hosts is None else hosts, empty_frame("slices") if slices is None else slices
-    results = CHECKS[code].of_run(RunEvidence(manifest, trials, *tables), Thresholds())
+    results = _of_run(code)(RunEvidence(manifest, trials, *tables), Thresholds())
     findings: dict[str, Finding] = {}
     for trial_id, result in results.items():
         assert not isinstance(result, SkippedCheck), result
@@ -398,7 +410,7 @@ def run_findings(
 
 def skipped_trials(code: str, manifest: Manifest, trials: pd.DataFrame, hosts: pd.DataFrame | None = None) -> set[str]:
     """Return the trials for which a run check was skipped."""
-    results = CHECKS[code].of_run(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
+    results = _of_run(code)(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
     return {trial_id for trial_id, result in results.items() if isinstance(result, SkippedCheck)}
 
 
