@@ -126,17 +126,13 @@ def plan(
     seed: options.Seed = None,
     profile: options.Profile = False,
     trace: options.Trace = False,
-    pilot: Annotated[
-        bool, typer.Option("--pilot", help="Run a few short trials of two cells to measure the noise of these hosts.")
-    ] = False,
     store: options.StoreToRead = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
     """Show cells, order, time and statistical power of a run, and which cells the hosts do not support.
 
-    Changes nothing on the hosts. The power follows from the noise of earlier runs in the store, or of a pilot, which
-    puts a little load on the hosts.
+    Changes nothing on the hosts. The power follows from the noise of earlier runs in the store.
     """
     from benchkit.cli.choices import inventory_of
     from benchkit.hosts.connections import connect_all
@@ -151,33 +147,25 @@ def plan(
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
         with announced_if_slow(f"planning {size}", quiet=quiet):
             run_plan, errors = draft_plan(experiment, hosts, seed)
-        power = _power(run_plan, hosts, where, pilot=pilot and not errors, quiet=quiet)
+        power = _power(run_plan, hosts, where)
     if json:
         print_json({"lab": chosen.lab, **_document(run_plan, errors), "power": power})
     else:
         _show(run_plan)
-        _show_power(power, run_plan, where, pilot=pilot)
+        _show_power(power, run_plan, where)
     raise_first(errors)
 
 
-def _power(run_plan: RunPlan, hosts: Hosts, store: Store, *, pilot: bool, quiet: bool) -> PowerAnalysis:
-    """Return the power analysis, from a pilot's noise if one was asked for, else from earlier runs."""
-    from benchkit.cli.display import RunDisplay
+def _power(run_plan: RunPlan, hosts: Hosts, store: Store) -> PowerAnalysis:
     from benchkit.comparison.power import analyse_power, earlier_runs
     from benchkit.run.manifest import make_manifest
 
     planned = make_manifest(run_plan, hosts)
     block_s = None if run_plan.seconds is None else run_plan.seconds / run_plan.blocks
-    if not pilot:
-        runs, damaged = earlier_runs(store, planned)
-        for error in damaged:
-            say(f"not used to estimate the noise: {error}")
-        return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
-    from benchkit.run.pilot import run_pilot
-
-    with RunDisplay(quiet=quiet) as display:
-        data = run_pilot(run_plan.experiment, planned, hosts, display.show)
-    return analyse_power(planned, [data], ["the pilot"], block_s=block_s)
+    runs, damaged = earlier_runs(store, planned)
+    for error in damaged:
+        say(f"not used to estimate the noise: {error}")
+    return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
 
 
 def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, object]:
@@ -281,7 +269,7 @@ def _show_order(plan: RunPlan) -> None:
         print(f"  … ({more} more blocks; --json lists all trials)")
 
 
-def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: bool) -> None:
+def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store) -> None:
     """Print the detectable differences, or why they are unknown."""
     if not found.ratios:
         return
@@ -291,9 +279,7 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store, *, pilot: boo
         if limit:
             print(f"- {'Each claim' if is_claim else 'Cells relative to the baseline'}: {limit}")
     if not found.noise_from:
-        too_few = "too few trials of the pilot are usable, the others are invalid."
-        no_run = f"no comparable earlier run in {store.location}. `plan --pilot` measures the noise."
-        print(f"- Detectable difference unknown: {too_few if pilot else no_run}")
+        print(f"- Detectable difference unknown: no comparable earlier run in {store.location}.")
         return
     ratios = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in found.ratios}  # a claim may repeat one
     blocks = {ratio.resolution.blocks for ratio in ratios.values()} - {plan.blocks}

@@ -1,6 +1,6 @@
 """Statistical power of a design: the differences that a number of blocks can show, before a run and after it.
 
-The noise comes from the run itself, from earlier similar runs, or from a pilot.
+The noise comes from the run itself, or from earlier similar runs.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class RatioPower(Frozen):
 class PowerAnalysis(Frozen):
     """Power of a planned run.
 
-    `noise_from` names the runs (or the pilot) that the noise comes from; none: it is unknown. `blocks_expected` is the
+    `noise_from` names the runs that the noise comes from; none: it is unknown. `blocks_expected` is the
     expected number of blocks of a run that may end early.
     """
 

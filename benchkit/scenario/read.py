@@ -91,15 +91,6 @@ def _experiment(
     return experiment
 
 
-def vary_experiment(experiment: Experiment, changes: Mapping[str, object], origin: str) -> Experiment:
-    """Return the experiment with fields of its scenario changed; errors name `origin` as their source.
-
-    Raises InputError.
-    """
-    document = experiment.document.overridden(plain_document(changes, origin))
-    return _experiment(document, experiment.scale, experiment.settings)
-
-
 def experiment_of_options(data: Mapping[str, object], settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a scenario made of options of the command line, with `--set` settings.
 

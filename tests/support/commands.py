@@ -28,7 +28,6 @@ _IMPORTED = (
     "benchkit.explore",
     "benchkit.hosts.connections",
     "benchkit.lab.lab",
-    "benchkit.run.pilot",
     "benchkit.plan.planner",
     "benchkit.report.report_files",
     "benchkit.run.deployment",

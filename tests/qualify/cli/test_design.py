@@ -90,21 +90,6 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     _gate(cli, first, second)
 
 
-def test_a_pilot_measures_the_noise_and_stores_no_run(
-    cli: Cli, inventory: Inventory, tmp_path: Path, scenario: Path
-) -> None:
-    result = cli("plan", scenario, "-i", inventory(), "--pilot", "--json")
-    assert result.code == 0, result.err
-    found = result.document()["power"]
-    assert found["noise_from"] == ["the pilot"]
-    assert found["ratios"][0]["resolution"]["noise_df"] == 4
-    assert found["ratios"][0]["resolution"]["detectable"] > 1
-    assert not (tmp_path / "store").exists()
-    sequential = ("--set", "design=sequential", "--set", "until=null", "--set", "control=[]")
-    refused = cli("plan", scenario, "-i", inventory(), "--pilot", *sequential)
-    assert (refused.code, "a pilot cannot predict a sequential design" in refused.err) == (2, True)
-
-
 def _compare(cli: Cli, first: str, second: str) -> None:
     """Check that ratios within a run have its noise, and between runs with the differences of their hosts first."""
     found = cli("compare", first, "--json").document()

@@ -8,7 +8,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.models import Scale
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.read import read_experiment, scenario_name, stored_experiment, vary_experiment
+from benchkit.scenario.read import read_experiment, scenario_name, stored_experiment
 from benchkit.services.go_servers import GoServerOptions
 from tests.support.builders import read_scenario, stacks
 
@@ -95,20 +95,12 @@ def test_a_stored_scenario_may_name_levels_of_other_scales(scale: Scale) -> None
     experiment = read_experiment("nethttp-vs-fasthttp", scale)
     stored = stored_experiment(experiment.document.data, "small.yaml", scale)
     assert stored.scenario.claims == experiment.scenario.claims
-    assert vary_experiment(stored, {"blocks": 1}, "test").scenario.claims == experiment.scenario.claims
 
 
 def test_a_stored_scenario_gives_the_same_cells(tmp_path: Path) -> None:
     experiment = read_experiment(write(tmp_path), "smoke")
     stored = stored_experiment(experiment.document.data, "small.yaml", "smoke")
     assert (stored.scenario, stored.cells) == (experiment.scenario, experiment.cells)
-
-
-def test_a_variation_is_checked_like_a_file(tmp_path: Path) -> None:
-    experiment = read_experiment(write(tmp_path))
-    assert vary_experiment(experiment, {"load": {"connections": 8}}, "--pilot").cells[0].load.connections == 8
-    with pytest.raises(InputError, match=r"--pilot: load\.rate: wrk does not support it"):
-        vary_experiment(experiment, {"load": {"rate": 5}}, "--pilot")
 
 
 @pytest.mark.parametrize(
