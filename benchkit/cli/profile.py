@@ -139,7 +139,6 @@ def show_top(
         document = [
             {
                 "function": row.function,
-                "inlined": row.inlined,
                 "flat": row.flat,
                 "flat_s": kind.seconds(row.flat),
                 "flat_share": found.share(row.flat),
@@ -157,9 +156,8 @@ def show_top(
     print(f"{'flat':>10} {'flat%':>7} {'sum%':>7} {'cum':>10} {'cum%':>7}  function")
     for row, running in zip(found.rows, sums, strict=True):
         flat, sum_, cumulative = (f"{found.share(part) * 100:.2f}%" for part in (row.flat, running, row.cum))
-        mark = f" ({row.inlined})" if row.inlined else ""
         print(
-            f"{kind.shown(row.flat):>10} {flat:>7} {sum_:>7} {kind.shown(row.cum):>10} {cumulative:>7}  {row.function}{mark}"
+            f"{kind.shown(row.flat):>10} {flat:>7} {sum_:>7} {kind.shown(row.cum):>10} {cumulative:>7}  {row.function}"
         )
 
 

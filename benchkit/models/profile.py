@@ -101,8 +101,6 @@ class Frame:
     """Executable, library, kernel module or map of compiled code that contains it."""
     file: str | None = None
     """Source file."""
-    inlined: bool = False
-    """True if the compiler inlined it into its caller, the next frame of the stack."""
     kernel: bool = False
 
     @property

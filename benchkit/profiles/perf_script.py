@@ -106,12 +106,10 @@ class _Parser:
         if not (found and parts):
             raise _unexpected_line(number, line, "a frame")
         symbol, module = parts["symbol"], parts["module"]
-        inlined = module == _INLINED
         return self.frames.index(
             Frame(
                 function="" if symbol == _NAMELESS else symbol,
-                module=None if inlined or module == _NAMELESS else module.removesuffix(" (deleted)"),
-                inlined=inlined,
+                module=None if module in {_INLINED, _NAMELESS} else module.removesuffix(" (deleted)"),
                 kernel=int(found["address"], 16) >= _KERNEL_FROM or _KERNEL.fullmatch(module) is not None,
             )
         )

@@ -158,12 +158,11 @@ def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) ->
             raise ParseError(_DAMAGED, why=f"location ids must be unique and not 0; found {location.id}")
         module = modules.get(location.mapping_id)
         stack = []
-        last = len(location.line) - 1
-        for i, line in enumerate(location.line):
+        for line in location.line:
             if line.function_id not in functions:
                 raise ParseError(_DAMAGED, why=f"a location refers to function {line.function_id}, which is missing")
             name, file = functions[line.function_id]
-            stack.append(frames.index(Frame(name, module, file, inlined=i < last)))
+            stack.append(frames.index(Frame(name, module, file)))
         found[location.id] = tuple(stack) or (frames.index(Frame("", module)),)
     return found
 

@@ -15,16 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 from benchkit.models.profile import CATEGORIES, STUDIED, WAITING, Category, Frame, Profile
-
-Kernel = Literal["call", "apart"]
-"""Treatment of kernel frames under a system call.
-
-`call`: they count as that call, for comparisons with profiles of pprof, which do not contain them. `apart`: the network
-stack is a category of its own.
-"""
 
 
 @dataclass(frozen=True)
@@ -72,11 +64,6 @@ _KERNEL_NETWORK = re.compile(
     r"|_{0,2}(?:alloc|kfree|consume|copy|release_sock)_?skb|loopback_xmit|process_backlog|_*sched_?net|csum_partial"
     r"|_*copy_(?:from|to)_iter|_*release_sock$|_*lock_sock"
 )
-
-
-def rules(kernel: Kernel) -> tuple[Rule, ...]:
-    """Return the rules, in the order in which they are tried."""
-    return (*_GO_RUNTIME_RULES, *_GO_CALL_RULES, *_SERVER_RULES, *_NATIVE_RULES, *_KERNEL_RULES, _NETWORK_RULE[kernel])
 
 
 _GO_RUNTIME_RULES = (
@@ -210,10 +197,11 @@ _KERNEL_RULES = (
     Rule("read/write", re.compile(rf"{_ENTRY}(?:{_TRANSFERS}|{_OPENING})$"), kernel=True, not_under=_GO_RUNTIME),
     Rule("accept/close", re.compile(rf"{_ENTRY}(?:{_CONNECTING})$|____fput$"), kernel=True, not_under=_GO_RUNTIME),
 )
-_NETWORK_RULE = {
-    "call": Rule("kernel network", _KERNEL_NETWORK, kernel=True, not_under=_IN_CALL),
-    "apart": Rule("kernel network", _KERNEL_NETWORK, kernel=True),
-}
+_NETWORK_RULE = Rule("kernel network", _KERNEL_NETWORK, kernel=True, not_under=_IN_CALL)
+"""Kernel frames under a system call count as that call, as in profiles of pprof, which do not contain them."""
+
+RULES = (*_GO_RUNTIME_RULES, *_GO_CALL_RULES, *_SERVER_RULES, *_NATIVE_RULES, *_KERNEL_RULES, _NETWORK_RULE)
+"""All rules, in the order in which they are tried."""
 
 
 @dataclass(frozen=True)
@@ -233,11 +221,11 @@ class Shares:
         return sum(self.categories[each] for each in CATEGORIES if each in WAITING) if self.categories else None
 
 
-def shares(profile: Profile, *, value: int | None = None, kernel: Kernel = "call") -> Shares:
+def shares(profile: Profile, *, value: int | None = None) -> Shares:
     """Return the shares of a profile in its value type with the index `value`, else in its default one."""
     sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     cumulative = dict.fromkeys(STUDIED, 0)
-    classifier = _Classifier(profile.frames, rules(kernel))
+    classifier = _Classifier(profile.frames)
     studied_names = [
         {name for name, names in STUDIED.items() if names.match(frame.function)} for frame in profile.frames
     ]
@@ -258,12 +246,12 @@ def shares(profile: Profile, *, value: int | None = None, kernel: Kernel = "call
 class _Classifier:
     """The rules, matched once against each frame; conditions on callers are bits, one for each pattern."""
 
-    def __init__(self, frames: Sequence[Frame], rules_in_order: Sequence[Rule]) -> None:
+    def __init__(self, frames: Sequence[Frame]) -> None:
         conditions = {
             pattern: 1 << i
             for i, pattern in enumerate(
                 dict.fromkeys(
-                    p for rule in rules_in_order for p in (rule.under, rule.not_under, rule.called_by) if p is not None
+                    p for rule in RULES for p in (rule.under, rule.not_under, rule.called_by) if p is not None
                 )
             )
         }
@@ -276,7 +264,7 @@ class _Classifier:
         def matching_rules(label: str, in_kernel: bool) -> tuple[tuple[int, int, int, Category], ...]:  # noqa: FBT001 - one of two
             return tuple(
                 (_bit(rule.under), _bit(rule.not_under), _bit(rule.called_by), rule.category)
-                for rule in rules_in_order
+                for rule in RULES
                 if rule.kernel is in_kernel and rule.function.match(label)
             )
 

@@ -9,17 +9,15 @@ functions:
 - Rows are sorted by flat (or cum) value, then by name; both by absolute value.
 - Rows whose cum value is below 0.5 % of the sum of all flat values, rounded down, are dropped (`-nodefraction`);
   `least_share=0` keeps them, as `-nodefraction=0` does. At most `most_rows` are kept (`-nodecount`; 0: all).
-- A row states whether its function was inlined into all of its callers or into some, by the calls that remain then.
-  Dropped functions are skipped, and calls below 0.1 % (`-edgefraction`) are ignored.
 
-Values, percentages, running sums, order, names and inline marks are therefore equal in every row. This holds for every
+Values, percentages, running sums, order and names are therefore equal in every row. This holds for every
 sample type of every kind of profile that Go writes, with pprof's defaults and with those options. Not supported are
 pprof's filters (`-focus` …), `-mean`, `-diff_base`, other granularities, and symbols that pprof looks up in a binary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
@@ -27,12 +25,9 @@ from typing import Literal
 from benchkit.models.profile import Frame, Profile, ValueType
 
 Order = Literal["flat", "cum"]
-Inlined = Literal["inline", "partial-inline"]
 
 LEAST_SHARE = 0.005
 """Share below which rows are dropped: pprof's default for -nodefraction."""
-LEAST_CALL = 0.001
-"""Share below which calls are ignored: pprof's default for -edgefraction."""
 
 _Node = tuple[str, str]
 """A function by its name, and an unnamed one also by its module."""
@@ -46,8 +41,6 @@ class TopRow:
     flat: int
     """Value in the unit of the profile's value type."""
     cum: int
-    inlined: Inlined | None
-    """`inline`: inlined into all of its callers; `partial-inline`: into some."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +82,15 @@ def top(
             flat[nodes[stack[0]]] = flat.get(nodes[stack[0]], 0) + weight
         for node in {nodes[frame] for frame in stack}:
             cum[node] = cum.get(node, 0) + weight
-    all_flat = sum(flat.values())
-    least = int(all_flat * least_share)
+    least = int(sum(flat.values()) * least_share)
     found = [node for node in cum if (cum[node] or flat.get(node)) and abs(cum[node]) >= least]
     found.sort(key=_sort_key(flat, cum, order))
     kept = found[:most_rows] if most_rows > 0 else found
-    marks = _inline_marks(profile.frames, nodes, weighted, set(kept), int(all_flat * LEAST_CALL))
     labels = {node: frame.label for node, frame in zip(nodes, profile.frames, strict=True)}
     return TopTable(
         value_type=profile.value_types[value],
         total=sum(map(abs, profile.values[value])),
-        rows=tuple(TopRow(labels[node], flat.get(node, 0), cum[node], marks.get(node)) for node in kept),
+        rows=tuple(TopRow(labels[node], flat.get(node, 0), cum[node]) for node in kept),
         functions=len(cum),
     )
 
@@ -113,33 +104,3 @@ def _sort_key(
 ) -> Callable[[_Node], tuple[object, ...]]:
     first, second = (flat, cum) if order == "flat" else (cum, flat)
     return lambda node: (-abs(first.get(node, 0)), Frame(*node).label, -abs(second.get(node, 0)), node)
-
-
-def _inline_marks(
-    frames: Sequence[Frame],
-    nodes: Sequence[_Node],
-    weighted: Sequence[tuple[tuple[int, ...], int]],
-    kept: Collection[_Node],
-    least: int,
-) -> dict[_Node, Inlined]:
-    calls: dict[tuple[_Node, _Node], int] = {}
-    written_out: set[tuple[_Node, _Node]] = set()
-    for stack, weight in weighted:
-        seen: set[tuple[_Node, _Node]] = set()
-        caller: _Node | None = None
-        for place in reversed(stack):
-            node = nodes[place]
-            if node not in kept:
-                continue
-            call = (caller, node) if caller is not None and caller != node else None
-            if call is not None and call not in seen:
-                seen.add(call)
-                calls[call] = calls.get(call, 0) + weight
-                if not frames[place].inlined:
-                    written_out.add(call)
-            caller = node
-    ways: dict[_Node, set[bool]] = {}
-    for call, weight in calls.items():
-        if abs(weight) >= least:
-            ways.setdefault(call[1], set()).add(call not in written_out)
-    return {node: "partial-inline" if False in way else "inline" for node, way in ways.items() if True in way}

@@ -40,21 +40,6 @@ def test_a_damaged_profile_of_pprof_is_refused_or_parsed(data: st.DataObject, un
     shares(profile)
 
 
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_a_damaged_text_of_perf_is_refused_or_parsed(data: st.DataObject, unpacked: Callable[[str], bytes]) -> None:
-    content = bytearray(unpacked("native-fields.perf.txt.gz")[:3000])
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=8))
-    try:
-        profile = read_profile(bytes(content))
-    except ParseError:
-        return
-    top(profile, least_share=0)
-    shares(profile)
-
-
 @needs_go
 @pytest.mark.parametrize("name", ["nethttp-go1.26-busy.pb.gz", "mixed-cpu.pb.gz", "mixed-heap.pb.gz"])
 def test_sample_types_and_their_sums_equal_those_of_pprof(name: str, recorded: Callable[[str], Profile]) -> None:

@@ -18,7 +18,7 @@ RECORDED = sorted(path.name for path in FIXTURES.glob("*.pb.gz"))
 HARD = [name for name in RECORDED if name.startswith("mixed-") or "busy" in name]
 
 THEIR_ROW = re.compile(
-    r"\s*(?P<flat>-?[0-9]+)[a-zB]*\s+(?P<flat_share>\S+%)\s+(?P<sum>\S+%)\s+(?P<cum>-?[0-9]+)[a-zB]*\s+(?P<cum_share>\S+%)  (?P<name>.*)"
+    r"\s*(?P<flat>-?[0-9]+)[a-zB]*\s+(?P<flat_share>\S+%)\s+(?P<sum>\S+%)\s+(?P<cum>-?[0-9]+)[a-zB]*\s+(?P<cum_share>\S+%)  (?P<name>.*?)(?: \((?:partial-)?inline\))?"
 )
 PLAIN_UNITS = {"nanoseconds": "ns", "bytes": "B", "count": "count"}
 
@@ -39,7 +39,7 @@ def rows_of(table: TopTable) -> list[tuple[str, ...]]:
             percent(running, table.total),
             str(row.cum),
             percent(row.cum, table.total),
-            f"{row.function} ({row.inlined})" if row.inlined else row.function,
+            row.function,
         )
         for row, running in zip(table.rows, table.running_sums(), strict=True)
     ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from benchkit.models.profile import CATEGORIES, Category, Frame, Profile, ValueType
-from benchkit.profiles.shares import Kernel, Shares, shares
+from benchkit.profiles.shares import Shares, shares
 
 GO = [f"nethttp-go1.{minor}.pb.gz" for minor in (16, 19, 20, 21, 23, 25, 26)]
 NET_HTTP = [*GO, "nethttp-go1.16-2000.pb.gz", "nethttp-go1.26-2000.pb.gz", "nethttp-go1.26-busy.pb.gz"]
@@ -32,8 +32,6 @@ NGINX = [f"nginx-{what}.perf.txt.gz" for what in ("return", "file", "http", "fas
 UNDER_PERF = ["nethttp.perf.txt.gz", "node.perf.txt.gz", "shipped-node.perf.txt.gz", *NGINX]
 SERVERS = [*GO_SERVERS, *UNDER_PERF]
 
-KERNELS: tuple[Kernel, ...] = ("call", "apart")
-
 
 def profile_of(stack: Sequence[str]) -> Profile:
     """Return a profile of one sample; frames innermost first, those of the kernel with the prefix `k:`."""
@@ -41,17 +39,14 @@ def profile_of(stack: Sequence[str]) -> Profile:
     return Profile("perf", (ValueType("samples", "count"),), 0, frames, (tuple(range(len(frames))),), (0,), ((1,),))
 
 
-def category_of(stack: str, kernel: Kernel = "call") -> Category:
-    found = shares(profile_of(stack.split(" < ")), kernel=kernel).categories
+def category_of(stack: str) -> Category:
+    found = shares(profile_of(stack.split(" < "))).categories
     return max(found, key=found.__getitem__)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", SERVERS)
-def test_shares_of_every_server_add_up_with_few_others(
-    name: str, kernel: Kernel, recorded: Callable[[str], Profile]
-) -> None:
-    found = shares(recorded(name), kernel=kernel)
+def test_shares_of_every_server_add_up_with_few_others(name: str, recorded: Callable[[str], Profile]) -> None:
+    found = shares(recorded(name))
     assert tuple(found.categories) == CATEGORIES
     assert sum(found.categories.values()) == pytest.approx(1, abs=1e-12)
     assert min(found.categories.values()) >= 0
@@ -96,21 +91,6 @@ def test_handlers_and_fastcgi_are_classified(recorded: Callable[[str], Profile])
     assert shares(recorded("nethttp-go1.26-busy.pb.gz")).categories["handler"] > 0.03
     assert shares(recorded("node.perf.txt.gz")).categories["handler"] > 0.01
     assert shares(recorded("fcgi.pb.gz")).categories["fastcgi"] > 0.05
-
-
-@pytest.mark.parametrize("name", UNDER_PERF)
-def test_kernel_time_counts_as_the_call_or_as_a_category_of_its_own(
-    name: str, recorded: Callable[[str], Profile]
-) -> None:
-    as_call = shares(recorded(name), kernel="call").categories
-    own_category = shares(recorded(name), kernel="apart").categories
-    assert as_call["kernel network"] < 0.02
-    assert own_category["kernel network"] > 0.25
-    calls: tuple[Category, ...] = ("read/write", "accept/close", "epoll", "netpoll", "scheduler")
-    moved = sum(as_call[each] for each in calls) - sum(own_category[each] for each in calls)
-    assert moved == pytest.approx(own_category["kernel network"] - as_call["kernel network"], abs=1e-9)
-    for category in ("gc", "allocation", "channel/lock", "http", "handler", "fastcgi", "other"):
-        assert as_call[category] == own_category[category]
 
 
 def test_pprof_and_perf_agree_on_one_server(recorded: Callable[[str], Profile]) -> None:
@@ -209,7 +189,7 @@ GNET = "main.(*engine).OnTraffic < github.com/panjf2000/gnet/v2.(*eventloop).rea
     ],
 )
 def test_stacks_without_the_kernel(stack: str, category: Category) -> None:
-    assert category_of(stack, "call") == category_of(stack, "apart") == category
+    assert category_of(stack) == category
 
 
 IN_CALL = "k:do_syscall_64 < k:entry_SYSCALL_64_after_hwframe"
@@ -217,35 +197,33 @@ RECEIVED = "k:tcp_v4_rcv < k:net_rx_action < k:handle_softirqs"
 
 
 @pytest.mark.parametrize(
-    ("stack", "as_call", "own_category"),
+    ("stack", "category"),
     [
-        (f"k:tcp_sendmsg < k:sock_write_iter < k:ksys_write < {IN_CALL} < [nginx]", "read/write", "kernel network"),
+        (f"k:tcp_sendmsg < k:sock_write_iter < k:ksys_write < {IN_CALL} < [nginx]", "read/write"),
         (
             f"k:kmem_cache_free < k:tcp_ack < {RECEIVED} < k:do_writev < {IN_CALL} < writev",
             "read/write",
-            "kernel network",
         ),
-        (f"{IN_CALL} < writev < ngx_writev", "read/write", "read/write"),
-        (f"k:vfs_writev < k:do_writev < {IN_CALL} < [nginx]", "read/write", "read/write"),
-        (f"k:inet_csk_accept < k:__sys_accept4 < {IN_CALL} < accept4", "accept/close", "kernel network"),
-        (f"k:__x64_sys_close < {IN_CALL} < [nginx]", "accept/close", "accept/close"),
-        (f"k:ep_send_events < k:do_epoll_wait < {IN_CALL} < epoll_wait < [nginx]", "epoll", "epoll"),
-        (f"k:do_epoll_wait < {IN_CALL} < runtime.netpoll < runtime.findRunnable < {LOOKING}", "netpoll", "netpoll"),
-        (f"k:ep_poll < k:do_epoll_wait < {IN_CALL} < runtime.netpoll < runtime.sysmon", "scheduler", "scheduler"),
-        (f"k:ksys_write < {IN_CALL} < runtime.write1 < runtime.netpollBreak < {LOOKING}", "scheduler", "scheduler"),
-        (f"k:futex_wake < k:do_futex < {IN_CALL} < runtime.futex < runtime.wakep < {SERVED}", "scheduler", "scheduler"),
-        (f"{RECEIVED} < k:asm_common_interrupt < main.hello < {SERVED}", "kernel network", "kernel network"),
-        (f"k:exc_page_fault < k:asm_exc_page_fault < main.hello < {SERVED}", "handler", "handler"),
+        (f"{IN_CALL} < writev < ngx_writev", "read/write"),
+        (f"k:vfs_writev < k:do_writev < {IN_CALL} < [nginx]", "read/write"),
+        (f"k:inet_csk_accept < k:__sys_accept4 < {IN_CALL} < accept4", "accept/close"),
+        (f"k:__x64_sys_close < {IN_CALL} < [nginx]", "accept/close"),
+        (f"k:ep_send_events < k:do_epoll_wait < {IN_CALL} < epoll_wait < [nginx]", "epoll"),
+        (f"k:do_epoll_wait < {IN_CALL} < runtime.netpoll < runtime.findRunnable < {LOOKING}", "netpoll"),
+        (f"k:ep_poll < k:do_epoll_wait < {IN_CALL} < runtime.netpoll < runtime.sysmon", "scheduler"),
+        (f"k:ksys_write < {IN_CALL} < runtime.write1 < runtime.netpollBreak < {LOOKING}", "scheduler"),
+        (f"k:futex_wake < k:do_futex < {IN_CALL} < runtime.futex < runtime.wakep < {SERVED}", "scheduler"),
+        (f"{RECEIVED} < k:asm_common_interrupt < main.hello < {SERVED}", "kernel network"),
+        (f"k:exc_page_fault < k:asm_exc_page_fault < main.hello < {SERVED}", "handler"),
         (
             f"k:tcp_recvmsg < k:__el0_svc_common < k:invoke_syscall < k:el0_svc < syscall.read < {SERVED}",
             "read/write",
-            "kernel network",
         ),
-        ("k:__arm64_sys_sendto < k:invoke_syscall < k:el0_svc < [nginx]", "read/write", "read/write"),
+        ("k:__arm64_sys_sendto < k:invoke_syscall < k:el0_svc < [nginx]", "read/write"),
     ],
 )
-def test_stacks_with_the_kernel(stack: str, as_call: Category, own_category: Category) -> None:
-    assert (category_of(stack, "call"), category_of(stack, "apart")) == (as_call, own_category)
+def test_stacks_with_the_kernel(stack: str, category: Category) -> None:
+    assert category_of(stack) == category
 
 
 def test_a_profile_without_samples_has_no_shares() -> None:

@@ -5,12 +5,12 @@ from benchkit.profiles.top import TopRow, top
 
 
 def profile_of(*samples: tuple[str, int]) -> Profile:
-    """Return a profile of stacks written outermost first: `main > work > step+`, a plus for an inlined frame."""
+    """Return a profile of stacks written outermost first: `main > work > step`."""
     frames: dict[Frame, int] = {}
     stacks: list[tuple[int, ...]] = []
     for stack, _ in samples:
         names = [name for name in stack.split(" > ") if name]
-        made = [Frame(name.removesuffix("+"), inlined=name.endswith("+")) for name in names]
+        made = [Frame(name) for name in names]
         stacks.append(tuple(frames.setdefault(frame, len(frames)) for frame in reversed(made)))
     return Profile(
         profiler="pprof",
@@ -26,9 +26,9 @@ def profile_of(*samples: tuple[str, int]) -> Profile:
 def test_a_recursive_function_counts_once() -> None:
     table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
     assert table.rows == (
-        TopRow("visit", 5, 5, None),
-        TopRow("walk", 2, 7, None),
-        TopRow("main", 0, 7, None),
+        TopRow("visit", 5, 5),
+        TopRow("walk", 2, 7),
+        TopRow("main", 0, 7),
     )
 
 
@@ -38,18 +38,8 @@ def test_rows_are_sorted_by_value_then_by_name() -> None:
     assert [row.function for row in top(profile, order="cum").rows] == ["main", "c", "d", "a", "b"]
 
 
-def test_inlined_functions_are_marked_by_how_they_are_called() -> None:
-    marks = {row.function: row.inlined for row in top(profile_of(("f > a+ > b", 3), ("g > a+", 2), ("g > b+", 2))).rows}
-    assert marks == {"a": "inline", "b": "partial-inline", "f": None, "g": None}
-
-
-def test_one_call_that_is_not_inlined_makes_the_mark_partial() -> None:
-    marks = {row.function: row.inlined for row in top(profile_of(("f > a+", 3), ("f > a", 2))).rows}
-    assert marks == {"a": None, "f": None}
-
-
 def test_small_functions_are_dropped_and_skipped_as_callers() -> None:
-    profile = profile_of(("main > big", 996), ("main > small > big+", 4))
+    profile = profile_of(("main > big", 996), ("main > small > big", 4))
     table = top(profile)
     assert [(row.function, row.flat, row.cum) for row in table.rows] == [("big", 1000, 1000), ("main", 0, 1000)]
     assert table.functions == 3
