@@ -52,7 +52,7 @@ POINTS = {
     "cut-block-noted": CrashPoint(JOURNAL, word="block-split"),
     "tables-rebuilt": CrashPoint("benchkit.run.resume:rebuild_tables"),
     "restored": CrashPoint(JOURNAL, word="restored"),
-    "tables-half-merged": CrashPoint("benchkit.store.tables:_remove_replaced", when="before", nth=3),
+    "tables-half-merged": CrashPoint("benchkit.store.tables:write_parquet", nth=3),
     "manifest-half-written": CrashPoint("benchkit.store.durable_files:Path.replace", when="before", nth=3),
     "finished": CrashPoint("benchkit.store.run_folder:RunFolder.finish"),
 }
@@ -92,20 +92,6 @@ def arm(point: CrashPoint, act: Callable[[], object] = crash) -> None:
         return result
 
     setattr(owner, name, wrapped)
-
-
-def set_clock_by(path: str) -> None:
-    """Shift the wall clock of this process by the seconds in a file, which is read at each call."""
-    import time  # noqa: PLC0415 - the source of this function is sent to hosts
-
-    true_ns = time.time_ns
-
-    def now_ns() -> int:
-        with open(path, encoding="ascii") as file:  # noqa: PTH123 - likewise
-            return true_ns() + int(file.read()) * 1_000_000_000
-
-    time.time_ns = now_ns
-    time.time = lambda: now_ns() / 1e9
 
 
 def run_all(commands: list[list[str]]) -> None:
@@ -151,8 +137,6 @@ def execute_command(order: dict[str, Any], main: Callable[[], NoReturn]) -> NoRe
         arm(POINTS[order["point"]])
     for moment, commands in order["meanwhile"].items():
         arm(MOMENTS[moment], partial(run_all, commands))
-    if order["clock"] is not None:
-        set_clock_by(order["clock"])
     for place, value in order["constants"].items():
         module, _, name = place.partition(":")
         setattr(importlib.import_module(module), name, value)

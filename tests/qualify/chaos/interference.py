@@ -1,8 +1,7 @@
-"""Interference with a lab's hosts during runs: load tools held, memory exhausted, clocks set."""
+"""Interference with a lab's hosts during runs: load tools held, memory exhausted."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import subprocess
@@ -18,7 +17,6 @@ import pytest
 
 from benchkit.lab.lab import Lab
 from tests.faults.disturbances import processes_of
-from tests.qualify.chaos.crash import set_clock_by
 from tests.qualify.chaos.kit import Running, on_host
 from tests.support.waiting import wait_until
 
@@ -28,12 +26,6 @@ HOLD = """#!/bin/sh
 [ "$1" = -V ] && exec /run/instead/real -V
 touch /run/instead/held
 until [ -e /run/instead/go ]; do sleep 0.02; done
-exec /run/instead/real "$@"
-"""
-
-PYTHON = """#!/bin/sh
-[ "$1$2$3" = -I-S-c ] && exec /run/instead/real -I -S -c "$(cat /run/instead/clock)
-$4"
 exec /run/instead/real "$@"
 """
 
@@ -89,23 +81,6 @@ def hold_load_tool(lab: Lab, host: str) -> Iterator[HeldLoadTool]:
         made = HeldLoadTool(lab, host)
         yield made
         made.release()
-
-
-@contextmanager
-def shifted_clock(lab: Lab, host: str) -> Iterator[str]:
-    """Shift the wall clock that agents on a host see by the seconds in a file there; give its path."""
-    asked = [*lab.ssh_command(host), "python3 -c 'import os, sys; print(os.path.realpath(sys.executable))'"]
-    python = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
-    offset = "/run/instead/offset"
-    source = f"{inspect.getsource(set_clock_by)}\nset_clock_by({offset!r})\n"
-    with replaced_program(lab, host, python, PYTHON):
-        on_host(lab, host, f"echo 0 > {offset}; cat > /run/instead/clock << 'END'\n{source}END\n")
-        yield offset
-
-
-def set_clock_script(path: str, seconds: int) -> str:
-    """Return the script that sets such a clock."""
-    return f"echo {seconds} > {path}.new && mv {path}.new {path}"
 
 
 def memory_group() -> Path:

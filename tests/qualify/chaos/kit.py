@@ -69,7 +69,6 @@ class CommandServer:
             "constants": bench.constants,
             "point": crash,
             "meanwhile": bench.meanwhile,
-            "clock": None if bench.clock is None else str(bench.clock),
             "lines_read": bench.lines_read,
         }
         known = frozenset(bench.runs())
@@ -152,8 +151,6 @@ class Bench:
     """Further environment variables."""
     meanwhile: dict[str, list[list[str]]] = field(default_factory=dict)
     """Commands to run at a moment of the run; see `crash.MOMENTS`."""
-    clock: Path | None = None
-    """File with the seconds by which the command's wall clock is shifted."""
     lines_read: int | None = None
     """Lines of the command's output after which its reader closes the pipe; None: the output goes to files."""
 

@@ -18,8 +18,6 @@ from tests.qualify.chaos.interference import (
     exhaust_memory,
     limited_memory,
     replaced_program,
-    set_clock_script,
-    shifted_clock,
 )
 from tests.qualify.chaos.kit import (
     BLOCKS,
@@ -91,30 +89,6 @@ def test_a_server_killed_for_lack_of_memory_fails_only_its_trial_with_that_reaso
     (why,) = summary["failures"].values()
     assert "sut: app (nethttp) ended during the trial with signal SIGKILL: its host ran out of memory" in why
     assert (summary["trials"], summary["retries"], summary["not_put_back"]) == (1, {}, {})
-    bench.wait_until_like(before)
-
-
-def test_clocks_that_are_set_change_only_times_of_day_and_are_reported(
-    bench: Bench, lab: Lab, held: HeldLoadTool
-) -> None:
-    before, clock = bench.snapshot(), bench.store.parent / "clock"
-    clock.write_text("0")
-    with shifted_clock(lab, "sut") as clock_file:
-        running = replace(bench, clock=clock).start(str(SCENARIO), "--set", "blocks=1", "--json")
-        held.wait(running)
-        clock.with_name("set").write_text("-3600")
-        clock.with_name("set").rename(clock)
-        on_host(lab, "sut", set_clock_script(clock_file, 7200))
-        held.release()
-        result = running.wait()
-    assert result.code == 0, result.err
-    summary = json.loads(result.out)
-    assert (summary["status"], summary["trials"], summary["retries"]) == ("done", 2, {})
-    notices = " ".join(json.loads((bench.folder() / "manifest.json").read_text())["notes"])
-    assert "a wall clock was set" in notices
-    assert "this machine by 3600." in notices
-    assert "sut by 7200." in notices
-    assert "load by" not in notices
     bench.wait_until_like(before)
 
 
