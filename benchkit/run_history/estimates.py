@@ -5,13 +5,13 @@ Each comes with the conditions of its run, hosts and settings: only these and th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 from benchkit.comparison.ratios import block_ratios, sequential_ratios
 from benchkit.comparison.runs.run_data import RunData, read_run_data
@@ -26,7 +26,7 @@ from benchkit.judge.run_differences import (
 )
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
-from benchkit.models.run import CodeState, HostRecord, Manifest, RunStatus
+from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import baseline_pairs, scenario_baseline
 from benchkit.stats.inference import MIN_BLOCKS, serial_inflation, t_quantile
 from benchkit.stats.samples import Samples, describe_exclusions, take_samples
@@ -41,30 +41,17 @@ _NO_CONDITION = re.compile(r"factors(\..*)?|.*\.source\.ref")
 _MAX_LISTED = 4
 
 
-class Conditions(Frozen):
-    """Fingerprints of hosts and settings: runs of equal conditions can be compared by their values."""
-
-    hosts: str
-    settings: str
-
-
-def conditions_of(manifest: Manifest, tools: Iterable[str]) -> Conditions:
-    """Return the conditions of a run with these load tools; names of hosts do not matter, their roles do."""
-    hosts = sorted([sorted(host.roles), sorted(_host_facts(manifest, host, tools).items())] for host in manifest.hosts)
-    return Conditions(hosts=_fingerprint(hosts), settings=_fingerprint(sorted(_settings(manifest).items())))
-
-
-def condition_differences(before: Manifest, after: Manifest, tools: Iterable[str]) -> tuple[str, ...]:
+def condition_differences(before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
     """Return the differences between the conditions of two runs, as clauses."""
-    used = tuple(tools)
+    tools = {*before.tools, *after.tools}
     one, other = (
-        {"+".join(sorted(host.roles)): _host_facts(manifest, host, used) for host in manifest.hosts}
-        for manifest in (before, after)
+        {"+".join(sorted(host.roles)): _host_facts(run.manifest, host, tools) for host in run.manifest.hosts}
+        for run in (before, after)
     )
     found: list[FactDifference] = []
     for roles in sorted({*one, *other}):
         found += text_differences(f"host for {roles}", one.get(roles, {}), other.get(roles, {}))
-    found += text_differences("scenario", _settings(before), _settings(after))
+    found += text_differences("scenario", _settings(before.manifest), _settings(after.manifest))
     more = len(found) - _MAX_LISTED
     return (*(each.text for each in found[:_MAX_LISTED]), *([f"{more} more"] if more > 0 else []))
 
@@ -81,10 +68,6 @@ def _settings(manifest: Manifest) -> dict[str, str]:
     settings = compared_settings(manifest)
     named = {name: text for name, text in settings.items() if not _NO_CONDITION.fullmatch(name)}
     return named | image_ids(manifest)
-
-
-def _fingerprint(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]
 
 
 class Estimate(Frozen):
@@ -111,21 +94,24 @@ class Estimate(Frozen):
         return math.exp(self.log - reach), math.exp(self.log + reach)
 
 
-class RunEstimates(Frozen):
-    """The estimates of one metric of a run, and what identifies the run."""
+@dataclass(frozen=True)
+class RunEstimates:
+    """The estimates of one metric of a run, and its conditions."""
 
-    run_id: str
-    started_at: datetime
-    status: RunStatus
-    scale: str
-    conditions: Conditions
+    manifest: Manifest
     tools: tuple[str, ...]
-    tags: Mapping[str, str] = {}
-    code: CodeState | None = None
-    is_imported: bool = False
     alpha: float
     """Error rate of each interval: stricter in a run that may end early."""
     estimates: tuple[Estimate, ...]
+
+    @cached_property
+    def conditions(self) -> str:
+        """Its hosts and settings, equal for runs whose values can be compared; only the roles of hosts matter."""
+        facts = [
+            [sorted(host.roles), sorted(_host_facts(self.manifest, host, self.tools).items())]
+            for host in self.manifest.hosts
+        ]
+        return json.dumps([sorted(facts), sorted(_settings(self.manifest).items())])
 
 
 def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimates]:
@@ -145,7 +131,7 @@ def read_estimates(store: Store, scenario: str, metric: str) -> list[RunEstimate
             continue
         if data.manifest.status != "running" or not folder.is_locked():
             found.append(estimates_of(data, metric))
-    return sorted(found, key=lambda run: (run.started_at, run.run_id))
+    return sorted(found, key=lambda run: (run.manifest.started_at, run.manifest.run_id))
 
 
 def estimates_of(data: RunData, metric: str) -> RunEstimates:
@@ -158,22 +144,9 @@ def estimates_of(data: RunData, metric: str) -> RunEstimates:
         cell.cell_id: tuple(dict.fromkeys(build.commit for build in cell.builds.values() if build.commit is not None))
         for cell in manifest.cells
     }
-    return RunEstimates(
-        run_id=manifest.run_id,
-        started_at=manifest.started_at,
-        status=manifest.status,
-        scale=manifest.scale,
-        conditions=conditions_of(manifest, tools),
-        tools=tools,
-        tags=manifest.tags,
-        code=manifest.code,
-        is_imported=manifest.is_imported,
-        alpha=data.alpha,
-        estimates=tuple(
-            estimate.model_copy(update={"commits": commits[estimate.cell_id]})
-            for estimate in (*_ratio_estimates(data, samples), *_value_estimates(data, apart))
-        ),
-    )
+    found = (*_ratio_estimates(data, samples), *_value_estimates(data, apart))
+    with_commits = tuple(each.model_copy(update={"commits": commits[each.cell_id]}) for each in found)
+    return RunEstimates(manifest, tools, data.alpha, with_commits)
 
 
 def _ratio_estimates(data: RunData, samples: Samples) -> Iterator[Estimate]:

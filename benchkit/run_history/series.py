@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +18,7 @@ from benchkit.errors import InputError, suggestion
 from benchkit.models.base import Frozen, Name
 from benchkit.models.columns import Metric
 from benchkit.models.metrics import METRICS, metric_column, metric_named
-from benchkit.models.run import Manifest, RunStatus
+from benchkit.models.run import RunStatus
 from benchkit.run_history.estimates import Estimate, RunEstimates, condition_differences, read_estimates
 from benchkit.store.store import Store, open_store
 from benchkit.validation import is_valid_name
@@ -156,41 +155,32 @@ def history(
         raise InputError(f"no metric {metric!r}", why=suggestion(metric, METRICS))
     runs = read_estimates(where, scenario, metric)
     start = None if since is None else _start(since)
-    chosen = [run for run in runs if start is None or run.started_at >= start]
+    chosen = [run for run in runs if start is None or run.manifest.started_at >= start]
     if not chosen:
         what = f"no run of {scenario} started since {since}" if runs else f"no run of {scenario} can be read"
         raise InputError(what, where=where.location, hint="`benchkit results check` names what is damaged")
-    return make_history(scenario, metric, chosen, where, cell=cell, values=values)
+    return make_history(scenario, metric, chosen, cell=cell, values=values)
 
 
 def make_history(
-    scenario: str, metric: str, runs: Sequence[RunEstimates], store: Store, *, cell: str | None, values: bool
+    scenario: str, metric: str, runs: Sequence[RunEstimates], *, cell: str | None, values: bool
 ) -> History:
-    """Return the history of these runs, oldest first, whose manifests are in the store."""
+    """Return the history of these runs, oldest first."""
     has_ratios = any(each.baseline is not None for run in runs for each in run.estimates)
     shows_ratios = has_ratios and not values
     grouped: dict[tuple[str, ...], list[tuple[RunEstimates, Estimate]]] = {}
     for run in runs:
         for estimate in run.estimates:
             if (estimate.baseline is not None) == shows_ratios and _is_chosen(cell, estimate.cell_id):
-                conditions = () if shows_ratios else (run.conditions.hosts, run.conditions.settings)
-                key = (run.scale, estimate.cell_id, estimate.baseline or "", *conditions)
+                conditions = () if shows_ratios else (run.conditions,)
+                key = (run.manifest.scale, estimate.cell_id, estimate.baseline or "", *conditions)
                 grouped.setdefault(key, []).append((run, estimate))
     if not grouped:
         cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
         raise InputError(f"no cell {cell!r}", where=scenario, why=suggestion(cell or "", list(cells)))
-
-    @cache
-    def manifest(run_id: str) -> Manifest:
-        return store.run(run_id).manifest()
-
-    def differences(before: RunEstimates, after: RunEstimates) -> tuple[str, ...]:
-        tools = {*before.tools, *after.tools}
-        return condition_differences(manifest(before.run_id), manifest(after.run_id), tools)
-
-    imported = sum(run.is_imported for run in runs)
+    imported = sum(run.manifest.is_imported for run in runs)
     described = metric_named(metric)
-    series = tuple(_make_series(rows, described, differences) for rows in grouped.values())
+    series = tuple(_make_series(rows, described) for rows in grouped.values())
     notes = []
     if not shows_ratios:
         notes.append(
@@ -211,17 +201,11 @@ def make_history(
     )
 
 
-Differences = Callable[[RunEstimates, RunEstimates], tuple[str, ...]]
-"""Function that names the differences between the conditions of two runs."""
-
-
-def _make_series(
-    rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric, differences: Differences
-) -> HistorySeries:
+def _make_series(rows: Sequence[tuple[RunEstimates, Estimate]], metric: Metric) -> HistorySeries:
     from benchkit.run_history.change_points import find_shifts  # noqa: PLC0415 - ruptures takes half a second
 
     _, estimate = rows[0]
-    segments = list(_segments([run for run, _ in rows], differences))
+    segments = list(_segments([run for run, _ in rows]))
     numbers = [segment.number for segment in segments for _ in range(segment.runs)]
     points = [_point(run, estimate, number) for (run, estimate), number in zip(rows, numbers, strict=True)]
     used = [
@@ -237,13 +221,13 @@ def _make_series(
     if used:
         runs, logs, errors, dfs = zip(*used, strict=True)
         shifts = find_shifts(logs, errors, dfs)
-        described = [_describe_shift(shift, runs, subject, metric, differences) for shift in shifts]
+        described = [_describe_shift(shift, runs, subject, metric) for shift in shifts]
         sentences = [shift.sentence for shift in described] or sentences
     latest = [log for _, log, _, _ in used[shifts[-1].first if shifts else 0 :]]
     if unused := len(rows) - len(used):
         sentences.append(f"{units.counted(unused, 'run')} without a usable interval: shown, not used.")
     return HistorySeries(
-        scale=rows[0][0].scale,
+        scale=rows[0][0].manifest.scale,
         cell_id=estimate.cell_id,
         baseline=estimate.baseline,
         points=tuple(points),
@@ -254,16 +238,16 @@ def _make_series(
     )
 
 
-def _segments(runs: Sequence[RunEstimates], differences: Differences) -> Iterator[Segment]:
+def _segments(runs: Sequence[RunEstimates]) -> Iterator[Segment]:
     before: RunEstimates | None = None
     for number, (_, group) in enumerate(groupby(runs, key=lambda run: run.conditions), start=1):
         of_segment = list(group)
         yield Segment(
             number=number,
-            first_run=of_segment[0].run_id,
-            last_run=of_segment[-1].run_id,
+            first_run=of_segment[0].manifest.run_id,
+            last_run=of_segment[-1].manifest.run_id,
             runs=len(of_segment),
-            differences=() if before is None else differences(before, of_segment[0]),
+            differences=() if before is None else condition_differences(before, of_segment[0]),
         )
         before = of_segment[-1]
 
@@ -272,30 +256,28 @@ def _point(run: RunEstimates, estimate: Estimate, segment: int) -> Point:
     interval = estimate.interval(run.alpha)
     low, high = interval or (None, None)
     return Point(
-        run_id=run.run_id,
-        started_at=run.started_at,
-        status=run.status,
+        run_id=run.manifest.run_id,
+        started_at=run.manifest.started_at,
+        status=run.manifest.status,
         segment=segment,
-        code=None if run.code is None else run.code.short,
+        code=None if run.manifest.code is None else run.manifest.code.short,
         commits=estimate.commits,
-        tags=run.tags,
+        tags=run.manifest.tags,
         value=None if estimate.log is None else math.exp(estimate.log),
         low=low,
         high=high,
         blocks=estimate.blocks,
         is_used=interval is not None,
-        note="; ".join(filter(None, ("imported" if run.is_imported else "", estimate.note))),
+        note="; ".join(filter(None, ("imported" if run.manifest.is_imported else "", estimate.note))),
     )
 
 
-def _describe_shift(
-    shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric, differences: Differences
-) -> SeriesShift:
+def _describe_shift(shift: Shift, used: Sequence[RunEstimates], subject: str, metric: Metric) -> SeriesShift:
     ratio, low, high = (math.exp(each) for each in (shift.change, shift.low, shift.high))
     direction = "higher" if ratio > 1 else "lower"
     worth: Direction | None = None if metric.better is None else "better" if direction == metric.better else "worse"
     last_good, first = used[shift.first - 1], used[shift.first]
-    conditions = differences(last_good, first) if last_good.conditions != first.conditions else ()
+    conditions = condition_differences(last_good, first) if last_good.conditions != first.conditions else ()
     size = f"{abs(ratio - 1):.1%} {direction} [{low - 1:+.1%}, {high - 1:+.1%}], p = {shift.p:.2g}"
     sentence = (
         f"{subject} shifts with run {_shown(first)}: {size}{f', {worth}' if worth else ''}. The last run before it is "
@@ -309,8 +291,8 @@ def _describe_shift(
         high=high,
         p=shift.p,
         worth=worth,
-        last_good_run=last_good.run_id,
-        first_run=first.run_id,
+        last_good_run=last_good.manifest.run_id,
+        first_run=first.manifest.run_id,
         runs_before=shift.first - shift.start,
         runs_after=shift.end - shift.first,
         conditions=conditions,
@@ -319,8 +301,11 @@ def _describe_shift(
 
 
 def _shown(run: RunEstimates) -> str:
-    about = [*([run.code.short] if run.code else []), *(f"{name}={value}" for name, value in run.tags.items())]
-    return f"{run.run_id} ({', '.join(about)})" if about else run.run_id
+    about = [
+        *([run.manifest.code.short] if run.manifest.code else []),
+        *(f"{name}={value}" for name, value in run.manifest.tags.items()),
+    ]
+    return f"{run.manifest.run_id} ({', '.join(about)})" if about else run.manifest.run_id
 
 
 def _is_chosen(cell: str | None, cell_id: str) -> bool:

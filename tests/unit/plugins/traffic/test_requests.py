@@ -11,7 +11,8 @@ from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.load import Load
 from benchkit.models.request import Traffic
-from benchkit.plugins.traffic.cleaning import Cleaner, Queries
+from benchkit.plugins.traffic import Queries
+from benchkit.plugins.traffic.cleaning import Cleaner
 from benchkit.plugins.traffic.logs import Log, LoggedRequest
 from benchkit.plugins.traffic.requests import MANY_NAMES, kinds_of, traffic_of
 
