@@ -57,7 +57,7 @@ PROGRAMS: Mapping[str, ProgramPackages] = MappingProxyType(
         "oha": ProgramPackages(
             {"pacman": "oha", "brew": "oha"},
             "https://github.com/hatoo/oha",
-            build="cargo install --locked oha --features http3",
+            build="cargo install --locked oha",
         ),
         "siege": ProgramPackages(_packages("siege", apk=None), "https://github.com/JoeDog/siege"),
         "node": ProgramPackages(_packages("nodejs", brew="node"), "https://nodejs.org"),

@@ -36,14 +36,10 @@ from benchkit.loadtools.text import (
     excerpt,
     has_line,
     latency_by_name,
-    latency_of,
     line_with,
-    no_end_mark,
     of_unit,
     parse_count,
     parse_number,
-    split_lines,
-    unread_notes,
 )
 from benchkit.loadtools.tool import (
     RequestRows,
@@ -257,47 +253,14 @@ def _negotiated(line: str | None) -> Negotiated | None:
     return Negotiated(protocol="https1", tls_version=match[1], cipher=match[2], key=key)
 
 
-_PERCENTAGES_HEADING = "Percentage served,Time in ms"
-_REQUESTS_HEADING = r"starttime\s+seconds\s+ctime\s+dtime\s+ttime\s+wait"
-_REQUEST = re.compile(r"\S.*\s[0-9]+\s+[0-9]+\s+[0-9]+\s+([0-9]+)\s+[0-9]+")
-_PERCENTAGE = re.compile(r"([0-9]{1,3}),([0-9]{1,15}(?:\.[0-9]{1,9})?(?:e[+-][0-9]{2})?)")
-
-
-def _parse_file(heading: str, rows: list[str]) -> LoadResult:
-    """Return the result of a file that `-e` (percentages) or `-g` (a row for each request) wrote."""
-    row = _PERCENTAGE if heading == _PERCENTAGES_HEADING else _REQUEST
-    matches = [match for line in rows if (match := row.fullmatch(line))]
-    unread = [line for line in rows if not row.fullmatch(line)]
-    if heading in unread:
-        raise ParseError("two files of ab in one text", hint="parse each file separately")
-    if row is _REQUEST:
-        latency, requests = latency_of((int(match[1]) for match in matches), 1e-3), len(matches)
-        is_whole = not unread
-    else:
-        times = {match[1]: of_unit(float(match[2]), 1e-3) for match in matches}
-        named = {"min": times.pop("0", None), "max": times.get("100"), **times}
-        latency, requests = latency_by_name(named, "connect+request"), None
-        is_whole = not unread and {"99", "50"} <= times.keys()
-    return LoadResult(
-        tool="ab",
-        requests=None if unread and not matches else requests,
-        latency=latency,
-        complete=is_whole,
-        notes=(no_end_mark("a file of ab"), *unread_notes(unread)),
-    )
-
-
 def parse(text: str) -> LoadResult:
-    """Return the result that ab printed, or wrote with `-e` or `-g`. Raises ParseError for other text."""
+    """Return the result that ab printed. Raises ParseError for other text, and for several runs."""
     if (row := _HTML_ROW.search(text)) is not None:
         raise ParseError(
             "this is a table of HTML that ab wrote because of -w, -x, -y or -z",
             why=f"it has no percentiles and few of the figures: {excerpt(row[0])!r}",
             hint="run ab without -w, -x, -y and -z, and give its plain text",
         )
-    first, *rows = [line.strip() for line in split_lines(text) if line.strip()] or [""]
-    if first == _PERCENTAGES_HEADING or re.fullmatch(_REQUESTS_HEADING, first):
-        return _parse_file(first, rows)
     return _AbReader().read(text)
 
 
@@ -312,8 +275,6 @@ FORMAT = OutputFormat(
         r"Time per request:\s+[0-9.]+ \[ms\]",
         r"Percentage of the requests served within a certain time \(ms\)",
         r"Total of [0-9]+ requests completed",
-        _PERCENTAGES_HEADING,
-        _REQUESTS_HEADING,
         _HTML_ROW.pattern,
     ),
     parse,

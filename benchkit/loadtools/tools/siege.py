@@ -17,7 +17,7 @@ Its output, read from its source (src/main.c, data.c, log.c):
 
 - Times are counted in ticks of the kernel (`times()`), which are 10 ms. They are printed in seconds, in the
   text since 4.1.7 in milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.
-- "MB" is 1024². The log file truncates to whole megabytes.
+- "MB" is 1024².
 - "Transactions" are answered requests (without those of a status above 399), "Successful" those of a good status.
   Availability is transactions ÷ (transactions + failed). "Concurrency" is the sum of times ÷ elapsed time.
 - JSON (since 4.0.5) is printed on stdout, the text on stderr.
@@ -103,7 +103,6 @@ class _SiegeReader(Reader):
         super().__init__()
         self.unit = "ms"
         """Unit of the response time; the extremes have none before 4.1.7."""
-        self.log_rows: list[list[str]] = []
         self.is_aborted = False
 
     def lines(self) -> Mapping[str, Action | None]:
@@ -120,14 +119,13 @@ class _SiegeReader(Reader):
             r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": self.unread_line,
             r"\{?\s*\"?(transactions|availability|elapsed_time|data_transferred|response_time|transaction_rate|throughput"
             r"|failed_transactions|longest_transaction|shortest_transaction)\"\s*:\s*([^\s,}]+)\s*[,}]?": self.read_json,
-            r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(.*)": self.read_row,
             r"(?:\*\* )?Preparing (?P<connections>[0-9]+) concurrent users for battle\.": None,
             r"(?:\*\* )?(?:SIEGE|Siege) (?P<tool_version>[0-9]\S*).*": None,
             r".*\baborted due to excessive socket failure.*": lambda _match: setattr(self, "is_aborted", True),
         }
 
     def has_figures(self) -> bool:
-        return bool(self.tokens.keys() - {"availability", "mean", "bytes_per_s", "tool_version"} or self.log_rows)
+        return bool(self.tokens.keys() - {"availability", "mean", "bytes_per_s", "tool_version"})
 
     def unread_line(self, match: re.Match[str]) -> None:
         self.unread.append(match[0])
@@ -173,31 +171,16 @@ class _SiegeReader(Reader):
         if value is None and not is_not_a_number(token):
             self.unread.append(match[0])
 
-    def read_row(self, match: re.Match[str]) -> None:
-        self.log_rows.append([cell.strip() for cell in match[1].split(",")])
-        self.is_aborted = False
-
-    def read_last_row(self) -> None:
-        """Read the last run in a log file; all of its columns are needed, as the last one may lack digits."""
-        requests, elapsed, data, mean, rate, throughput, _, _, failed, *_ = [*self.log_rows[-1], *[""] * 9]
-        self.requests, self.failed = parse_count(requests), parse_count(failed)
-        self.duration_s, self.rps, self.mean = map(parse_number, (elapsed, rate, mean))
-        self.bytes_total, self.bytes_per_s = (of_unit(parse_number(cell), _MEGA) for cell in (data, throughput))
-
     def result(self) -> LoadResult:
-        if is_log := bool(self.log_rows) and "requests" not in self.tokens:
-            self.read_last_row()
-        required = [self.requests, self.duration_s, self.rps, self.failed]
-        if not is_log:
-            required += [self.availability, self.longest, self.shortest, self.bytes_total, self.bytes_per_s]
-            required += [self.mean] if self.requests else []
+        required = [self.requests, self.duration_s, self.rps, self.failed, self.availability]
+        required += [self.longest, self.shortest, self.bytes_total, self.bytes_per_s, self.mean if self.requests else 0]
         rates = {} if not self._is_too_fast() else {"rps": self.rps or None, "bytes_per_s": self.bytes_per_s or None}
         return self.load_result(
             **rates,
             latency=self._latency(),
             availability=self.availability,
             complete=None not in required and not self.unread and not self.is_aborted,
-            notes=self._notes(is_log=is_log),
+            notes=self._notes(),
         )
 
     def _is_too_fast(self) -> bool:
@@ -208,12 +191,9 @@ class _SiegeReader(Reader):
         latency = latency_by_name(times, "connect+request", step_s=TICK_S)
         return latency if self.requests else without_times(latency)  # none, or an unknown number
 
-    def _notes(self, *, is_log: bool) -> Iterator[Note]:
+    def _notes(self) -> Iterator[Note]:
         message = "siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
         yield Note(code="siege-resolution", message=message)
-        if is_log:
-            message = f"the last of {len(self.log_rows)} runs in a log file, which truncates to whole megabytes"
-            yield Note(code="siege-log", message=message)
         if self._is_too_fast():
             yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
         if self.requests == 0:
@@ -223,10 +203,7 @@ class _SiegeReader(Reader):
 
 
 def parse(text: str) -> LoadResult:
-    """Return the result that siege printed, or the last one in its log file.
-
-    Raises ParseError for other text, and several runs.
-    """
+    """Return the result that siege printed. Raises ParseError for other text, and several runs."""
     return _SiegeReader().read(text)
 
 
@@ -238,9 +215,7 @@ FORMAT = OutputFormat(
         r"(?:\*\* )?SIEGE [0-9]",
         r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
         "The server is now under siege",
-        r"Date & Time,\s+Trans,\s+Elap Time,",
         r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
-        r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},(?:\s*[0-9.]+,){8}\s*[0-9]+$",
     ),
     parse,
     (
