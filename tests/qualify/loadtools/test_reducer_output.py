@@ -18,7 +18,7 @@ from benchkit.loadtools.generators.generator import REDUCER
 from benchkit.loadtools.reducer_output import ReducerOutput, read
 from benchkit.loadtools.text import decode, latency_of
 from benchkit.loadtools.tool import ToolOutput
-from benchkit.loadtools.tools import siege, vegeta
+from benchkit.loadtools.tools import ab, siege, vegeta
 from benchkit.loadtools.tools.hey import TEMPLATE, read_counters
 from benchkit.models.histogram import NS_PER_S
 from benchkit.models.load_result import LoadResult
