@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -300,60 +300,45 @@ def recording(run: RunFolder, store: Store, show: Show = show_nothing) -> Iterat
     with run_log(run.log), run.journal() as journal:
         remove_checksums(run)
         recorder = RunRecorder(run, store, journal, show)
-        with _finishing(recorder):
+        outcome = recorder.outcome
+        outcome.status = "failed"
+        try:
             yield recorder
-
-
-@contextmanager
-def _finishing(recorder: RunRecorder) -> Iterator[None]:
-    run, outcome = recorder.run, recorder.outcome
-    status: RunStatus = "failed"
-    try:
-        yield
-        status = "failed" if outcome.failures else "done"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        stored = counted(outcome.trials, "trial")
-        raise KeyboardInterrupt(f"run {run.run_id} keeps {stored}") from None
-    except (OSError, InputError) as error:
+            outcome.status = "failed" if outcome.failures else "done"
+        except KeyboardInterrupt:
+            outcome.status = "interrupted"
+            raise KeyboardInterrupt(f"run {run.run_id} keeps {counted(outcome.trials, 'trial')}") from None
+        except (OSError, InputError) as error:
+            if not run.is_stored():
+                raise _store_lost(outcome) from error
+            if isinstance(error, OSError):  # of this machine: failures on hosts are HostErrors
+                raise _write_failure(error, run) from error
+            raise
+        finally:
+            write_error = _finish(recorder) if run.is_stored() else None
+            ended = f"{counted(outcome.trials, 'trial')}, {len(outcome.failures)} failed"
+            logger.info("run %s: %s: %s", run.run_id, outcome.status, ended)
+        # Not reached where an earlier error was raised: that one is the cause.
         if not run.is_stored():
-            raise _store_lost(outcome) from error
-        if isinstance(error, OSError):  # of this machine: failures on hosts are HostErrors
-            raise _write_failure(error, run) from error
-        raise
-    finally:
-        outcome.status = status
-        write_errors = _finish(recorder, status) if run.is_stored() else []
-        failed = len(outcome.failures)
-        logger.info("run %s: %s: %s, %d failed", run.run_id, status, counted(outcome.trials, "trial"), failed)
-    # Not reached where an earlier error was raised: that one is the cause.
-    if not run.is_stored():
-        raise _store_lost(outcome)
-    if write_errors:
-        raise _write_failure(write_errors[0], run) from write_errors[0]
+            raise _store_lost(outcome)
+        if write_error is not None:
+            raise _write_failure(write_error, run) from write_error
 
 
-def _finish(recorder: RunRecorder, status: RunStatus) -> list[OSError]:
+def _finish(recorder: RunRecorder) -> OSError | None:
+    """Merge and judge what is stored, and record the end of the run; return the error where it cannot be written."""
     run, outcome = recorder.run, recorder.outcome
-    errors: list[OSError] = []
-    steps: tuple[Callable[[], object], ...] = (
-        recorder.write_host_facts,
-        recorder.tables.merge,
-        lambda: judge_stored_run(recorder.store, run),
-        lambda: run.finish(status),
-        lambda: recorder.journal.append(RunEnded(status=status, trials=outcome.trials, failed=len(outcome.failures))),
-    )
-    for step in steps:
-        try:
-            step()
-        except OSError as error:
-            errors.append(error)
-    if not errors:  # the checksums of a run that has not ended well would be wrong when it is completed
-        try:
-            write_checksums(recorder.store, run)
-        except OSError as error:
-            errors.append(error)
-    return errors
+    try:
+        recorder.write_host_facts()
+        recorder.tables.merge()
+        judge_stored_run(recorder.store, run)
+        run.finish(outcome.status)
+        ended = RunEnded(status=outcome.status, trials=outcome.trials, failed=len(outcome.failures))
+        recorder.journal.append(ended)
+        write_checksums(recorder.store, run)
+    except OSError as error:
+        return error
+    return None
 
 
 def _store_lost(outcome: RunOutcome) -> BenchkitError:
