@@ -2,7 +2,7 @@
 
 From these derive the Arrow schemas (`benchkit.store.parquet_files`), the metrics (`benchkit.models.metrics`) and the
 documentation of the columns. The partition keys `scenario` and `run_id` stand only in the path of a file. To add a
-column, add a field; to add a table, add a class and list it in `TABLES`.
+column, add a field; to add a table, add a class.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_type_hints
 
 from benchkit import units
 from benchkit.models.columns import Column, Metric, duration, failures, percentile, rate, share
@@ -23,20 +22,25 @@ Real: TypeAlias = float | None
 """Types of columns that may be null."""
 
 
+TABLES: dict[str, type[Row]] = {}
+"""The row model of each table, by the name of the table."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Row:
-    """Base of all rows."""
+    """Base of all rows: a subclass is a frozen dataclass, and a table of the name that it states."""
 
     TABLE: ClassVar[str]
     """Name of the table."""
-    IS_LARGE: ClassVar[bool] = False
-    """True for tables with thousands of rows per trial: they are read run by run."""
+
+    def __init_subclass__(cls, table: str) -> None:
+        """Make the class a dataclass, and register its table."""
+        cls.TABLE = table
+        TABLES[table] = dataclass(frozen=True, kw_only=True)(cls)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialRow(Row):
+class TrialRow(Row, table="trials"):
     """A trial."""
-
-    TABLE: ClassVar[str] = "trials"
 
     cell_id: Annotated[str, Column("cell of the trial")]
     trial_id: Annotated[str, Column("id, unique in the store")]
@@ -214,11 +218,8 @@ class TrialRow(Row):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerdictRow(Row):
+class VerdictRow(Row, table="verdicts"):
     """A finding against a trial."""
-
-    TABLE: ClassVar[str] = "verdicts"
 
     trial_id: Annotated[str, Column("trial")]
     check: Annotated[str, Column("code of the check")]
@@ -230,11 +231,8 @@ class VerdictRow(Row):
     scope: Annotated[str, Column("trial: by itself; run: in comparison with the run's other trials")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class UncheckedRow(Row):
+class UncheckedRow(Row, table="unchecked"):
     """A check that was skipped for a trial."""
-
-    TABLE: ClassVar[str] = "unchecked"
 
     trial_id: Annotated[str, Column("trial")]
     check: Annotated[str, Column("code of the check")]
@@ -242,12 +240,8 @@ class UncheckedRow(Row):
     scope: Annotated[str, Column("trial or run, as in `verdicts`")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TelemetryRow(Row):
+class TelemetryRow(Row, table="telemetry"):
     """A sample of a metric (`benchkit.models.telemetry`)."""
-
-    TABLE: ClassVar[str] = "telemetry"
-    IS_LARGE: ClassVar[bool] = True
 
     trial_id: Annotated[str, Column("trial")]
     host: Annotated[str, Column("host")]
@@ -260,12 +254,8 @@ class TelemetryRow(Row):
     value: Annotated[float, Column("value; counters start at 0")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProfileRow(Row):
+class ProfileRow(Row, table="profile"):
     """A function in a profile."""
-
-    TABLE: ClassVar[str] = "profile"
-    IS_LARGE: ClassVar[bool] = True
 
     trial_id: Annotated[str, Column("trial")]
     host: Annotated[str, Column("host")]
@@ -277,11 +267,8 @@ class ProfileRow(Row):
     cum_share: Annotated[float, Column("cum_s as a share of the profile")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProfileShareRow(Row):
+class ProfileShareRow(Row, table="profile_share"):
     """A category in a profile."""
-
-    TABLE: ClassVar[str] = "profile_share"
 
     trial_id: Annotated[str, Column("trial")]
     service: Annotated[str, Column("service")]
@@ -289,11 +276,8 @@ class ProfileShareRow(Row):
     share: Annotated[float, Column("share of the profile")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TraceRow(Row):
+class TraceRow(Row, table="trace"):
     """A system call, or what threads wait for, in a trace; or a hardware counter."""
-
-    TABLE: ClassVar[str] = "trace"
 
     trial_id: Annotated[str, Column("trial")]
     host: Annotated[str, Column("host")]
@@ -306,12 +290,8 @@ class TraceRow(Row):
     traced_s: Annotated[float, Column("traced time", unit="sec")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatencyRow(Row):
+class LatencyRow(Row, table="latency"):
     """A histogram bucket of a trial."""
-
-    TABLE: ClassVar[str] = "latency"
-    IS_LARGE: ClassVar[bool] = True
 
     trial_id: Annotated[str, Column("trial")]
     series: Annotated[str, Column("raw, or corrected for coordinated omission")]
@@ -320,11 +300,8 @@ class LatencyRow(Row):
     count: Annotated[int, Column("requests in the bucket")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassRow(Row):
+class ClassRow(Row, table="classes"):
     """A class of requests in a trial, of loads with several classes and a tool that counts them."""
-
-    TABLE: ClassVar[str] = "classes"
 
     trial_id: Annotated[str, Column("trial")]
     request_class: Annotated[str, Column("class: method and path without ids, or the scenario's name of it")]
@@ -343,11 +320,8 @@ class ClassRow(Row):
     latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceRow(Row):
+class SliceRow(Row, table="slices"):
     """A slice of a trial, in a sliced block; null without telemetry, or as far as the load tool states no figure."""
-
-    TABLE: ClassVar[str] = "slices"
 
     trial_id: Annotated[str, Column("trial")]
     slice: Annotated[int, Column("number of the slice and of its round in the block, from 1")]
@@ -371,11 +345,8 @@ class SliceRow(Row):
     time_wait: Annotated[Count, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeriesRow(Row):
+class SeriesRow(Row, table="series"):
     """A second of a trial as the load tool saw it, of tools that state when requests began and ended."""
-
-    TABLE: ClassVar[str] = "series"
 
     trial_id: Annotated[str, Column("trial")]
     t_s: Annotated[float, Column("start of the second, from the first request", unit="sec")]
@@ -392,22 +363,16 @@ class SeriesRow(Row):
     latency_p99_s: Annotated[Real, Column("their 99th percentile", unit="sec")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoteRow(Row):
+class NoteRow(Row, table="notes"):
     """A note on a trial: a defect of a tool that its output shows, or a measurement that is missing."""
-
-    TABLE: ClassVar[str] = "notes"
 
     trial_id: Annotated[str, Column("trial")]
     code: Annotated[str, Column("code of the note")]
     message: Annotated[str, Column("message")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FactorRow(Row):
+class FactorRow(Row, table="factors"):
     """A level of a cell."""
-
-    TABLE: ClassVar[str] = "factors"
 
     cell_id: Annotated[str, Column("cell")]
     factor: Annotated[str, Column("factor")]
@@ -415,11 +380,8 @@ class FactorRow(Row):
     level_num: Annotated[Real, Column("level as a number; null: it is none")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComponentRow(Row):
+class ComponentRow(Row, table="components"):
     """A part of the difference between a cell and its baseline, or of a cell without one (`comparison.components`)."""
-
-    TABLE: ClassVar[str] = "components"
 
     cell_id: Annotated[str, Column("cell")]
     baseline_id: Annotated[Text, Column("cell that it is compared with; null: none")] = None
@@ -445,11 +407,8 @@ class ComponentRow(Row):
     blocks: Annotated[int, Column("blocks with both cells")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostRow(Row):
+class HostRow(Row, table="hosts"):
     """A fact of a host."""
-
-    TABLE: ClassVar[str] = "hosts"
 
     host: Annotated[str, Column("host")]
     role: Annotated[str, Column("one of its roles")]
@@ -458,38 +417,12 @@ class HostRow(Row):
     value: Annotated[Text, Column("value as text")]
 
 
-TABLES: Mapping[str, type[Row]] = MappingProxyType(
-    {
-        row.TABLE: row
-        for row in (
-            TrialRow,
-            VerdictRow,
-            UncheckedRow,
-            TelemetryRow,
-            ProfileRow,
-            ProfileShareRow,
-            TraceRow,
-            LatencyRow,
-            ClassRow,
-            SliceRow,
-            SeriesRow,
-            NoteRow,
-            FactorRow,
-            HostRow,
-            ComponentRow,
-        )
-    }
-)
-"""The row model of each table, by the name of the table."""
-
-
 @cache
 def columns_of(table: str) -> tuple[Column, ...]:
     """Return the columns of a table, in order."""
-    row = TABLES[table]
-    hints = get_type_hints(row, include_extras=True)
-    names = [field.name for field in fields(row)]  # type: ignore[arg-type] # every row model is a dataclass
-    return tuple(replace(_metadata(hints[name], f"{row.__name__}.{name}"), name=name) for name in names)
+    hints = get_type_hints(TABLES[table], include_extras=True)
+    names = [field.name for field in fields(TABLES[table])]  # type: ignore[arg-type] # every row is a dataclass
+    return tuple(replace(hints[name].__metadata__[0], name=name) for name in names)
 
 
 @cache
@@ -502,13 +435,6 @@ def column_types(table: str) -> Mapping[str, Any]:
     """Return the type of each column of a table, by its name."""
     hints = get_type_hints(TABLES[table])
     return {name: hints[name] for name in column_names(table)}
-
-
-def _metadata(hint: Any, where: str) -> Column:  # noqa: ANN401 - a type
-    columns = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Column)]
-    if len(columns) != 1:
-        raise TypeError(f"{where} needs one Column in its annotation")
-    return columns[0]
 
 
 RowT = TypeVar("RowT", bound=Row)

@@ -236,10 +236,3 @@ class TrialRecord(Stored):
         if self.imported is not None:
             return ((self.load, self.imported.result),)
         return tuple((each.load, each.result) for each in self.generators if each.result is not None)
-
-    @property
-    def output_files(self) -> tuple[RawFileName, ...]:
-        """Names of the raw files with what the load tool wrote."""
-        if self.imported is not None:
-            return (self.imported.file,)
-        return tuple(name for generator in self.generators for name in generator.files.values())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -121,12 +120,6 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(handle)
     return False
-
-
-def file_states(files: Sequence[Path]) -> str:
-    """Return names, sizes and times of files as text to compare."""
-    stats = [(file.name, file.stat()) for file in files]
-    return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
 
 
 def compress(content: bytes) -> bytes:

@@ -28,7 +28,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from benchkit.models import Scale
-from benchkit.models.rows import TABLES, LatencyRow, SliceRow, TelemetryRow
+from benchkit.models.rows import TABLES, LatencyRow, TelemetryRow
 from benchkit.models.run import SCHEMA_VERSION
 from benchkit.scenario.read import read_experiment
 from benchkit.store.durable_files import atomic_file
@@ -40,7 +40,7 @@ NAMED = re.compile(rb'/(?:[^"/ ]+/)+(?=athens[:" ])')
 """Folder of a binary that the inventory names."""
 COPIED = ("manifest.json", "journal.jsonl")
 """Files of a run; its log names folders of the machine, and its checksums are of all files."""
-LARGE = frozenset({SliceRow.TABLE, *(name for name, row in TABLES.items() if row.IS_LARGE)})
+LARGE = frozenset({"slices", "telemetry", "profile", "latency"})
 SHOWN = (
     *("cpu_s_total", "requests_total", "net_sent_bytes_total", "goroutines", "rss_bytes"),
     *("accept_queue", "accept_queue_limit", "listen_overflows_total"),
