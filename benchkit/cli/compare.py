@@ -13,8 +13,8 @@ from benchkit.cli.options import Json, RunId, StoreToRead, complete_run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchkit.comparison.cell_results import ClassResult
     from benchkit.comparison.claims import ClaimResult
-    from benchkit.comparison.classes import ClassResult
     from benchkit.comparison.compare import RunComparison
     from benchkit.comparison.ratios import Ratio
 

@@ -75,7 +75,7 @@ def trials(
     json: Json = False,
 ) -> None:
     """Show every trial of a run, whether it can be believed, and why it failed if it did."""
-    from benchkit.judge.verdict_summary import finding_details, group_findings, group_skipped_checks
+    from benchkit.judge.verdicts import finding_details, group_findings, group_skipped_checks
     from benchkit.models.design import explain
     from benchkit.store.journal import read_progress
     from benchkit.store.store import open_store
@@ -152,7 +152,7 @@ def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]
 def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
     """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
     from benchkit.comparison.agreement import agreements, sentence
-    from benchkit.comparison.runs.findings import findings_of
+    from benchkit.comparison.runs.run_data import findings_of
     from benchkit.store.store import open_store
     from benchkit.store.tables import load
 

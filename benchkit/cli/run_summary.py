@@ -15,15 +15,15 @@ from benchkit import units
 from benchkit.cli.compare import show_claims
 from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.terminal import Terminal
-from benchkit.comparison.capacities import capacity_findings, cell_capacities
 from benchkit.comparison.cell_labels import UNWATCHED, cell_views
+from benchkit.comparison.cell_results import capacity_findings, cell_capacities
 from benchkit.comparison.claims import judge_claims
 from benchkit.comparison.compare import RunComparison, answer_of_run, compare_cells
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.server_results import ServerResult, has_answer, server_results
 from benchkit.comparison.texts import outcome as outcome_text
-from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
+from benchkit.judge.verdicts import VerdictCounts, count_verdicts
 from benchkit.models.design import explain, until_of
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS, metric_named
 from benchkit.report.report_files import write_report

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.runs.findings import StoredFinding
+from benchkit.comparison.runs.run_data import StoredFinding
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.stats.samples import STEPS

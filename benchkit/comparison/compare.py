@@ -10,9 +10,8 @@ import pandas as pd
 from pydantic import Field
 
 from benchkit.comparison.answer import Answer, write_answer
-from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.cell_results import CellCapacity, ClassResult, cell_capacities, class_ratios, class_results
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
-from benchkit.comparison.classes import ClassResult, class_ratios, class_results
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
 from benchkit.comparison.notes import (
     notes_on_latencies,

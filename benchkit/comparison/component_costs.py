@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchkit.comparison.runs.increases import increases_of, of_servers
+from benchkit.comparison.runs.counters import increases_of, of_servers
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims

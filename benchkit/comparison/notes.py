@@ -13,8 +13,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.runs.findings import DISTURBANCES, NOISY_HOST, RatioBasis, StoredFinding
-from benchkit.comparison.runs.run_data import RunData
+from benchkit.comparison.runs.run_data import DISTURBANCES, NOISY_HOST, RatioBasis, RunData, StoredFinding
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons

@@ -11,7 +11,7 @@ from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.ratios import Ratio, measured_value
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.judge.verdict_summary import VerdictCounts, count_verdicts
+from benchkit.judge.verdicts import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
 from benchkit.models.metrics import CPU, PERCENTILES, RPS
 from benchkit.stats.samples import is_comparable
@@ -56,7 +56,7 @@ class ServerResult(Frozen):
         interval = units.interval(self.low, self.high, units.rate)
         blocks = units.counted(self.blocks, "block")
         return (
-            f"{self.label} serves {units.requests_per_s(self.rps)}{interval} ({blocks}); it is compared with nothing."
+            f"{self.label} handled {units.requests_per_s(self.rps)}{interval} ({blocks}); it is compared with nothing."
         )
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.answer import times_with_interval
-from benchkit.comparison.capacities import CellCapacity, cell_capacities
 from benchkit.comparison.cell_labels import CellView
+from benchkit.comparison.cell_results import CellCapacity, cell_capacities
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import NOT_USABLE
 from benchkit.models.design import controlled

@@ -15,10 +15,9 @@ from benchkit.errors import ParseError
 from benchkit.judge.checks.between_trials import first_over_last
 from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.cpu_time import server_loop_s, stolen_share, withheld_share
-from benchkit.judge.evidence import Evidence, RunEvidence, requested_metrics
+from benchkit.judge.evidence import Evidence, RunEvidence, TrialTelemetry, requested_metrics
 from benchkit.judge.run_differences import BLOCK_STAGE, RUN_STAGES
 from benchkit.judge.sliced_blocks import neighbour_share
-from benchkit.judge.trial_telemetry import TrialTelemetry
 from benchkit.judge.usage import handshakes, handshakes_per_s, server_cpu_s_per_handshake
 from benchkit.judge.verdicts import exclusions_from_findings, judge_run, judge_trial, verdict_of
 from benchkit.models.facts import RecordedFacts

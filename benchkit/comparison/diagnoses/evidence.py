@@ -14,9 +14,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.runs.increases import increases_of, of_servers
+from benchkit.comparison.runs.counters import WorkerBalance, increases_of, of_servers, worker_balances
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.comparison.runs.worker_balance import WorkerBalance, worker_balances
 from benchkit.errors import InputError
 from benchkit.models.base import Frozen
 from benchkit.models.design import stack_of

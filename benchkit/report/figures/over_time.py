@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.runs.increases import of_servers
+from benchkit.comparison.runs.counters import of_servers
 from benchkit.models.capacity import goal_of
 from benchkit.models.metrics import P50, P99
 from benchkit.report.chart import Chart, Panel, Scale, and_more, line_legend, notes, sample_evenly

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import pandas as pd
 
 from benchkit import units
-from benchkit.judge.verdict_summary import checks_by_trial, count_verdicts, verdict_label
+from benchkit.judge.verdicts import checks_by_trial, count_verdicts, verdict_label
 from benchkit.report.chart import (
     MAX_ROWS,
     WIDTH_IN,

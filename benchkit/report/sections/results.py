@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.cell_labels import factors
-from benchkit.comparison.classes import ClassResult, class_results
+from benchkit.comparison.cell_results import ClassResult, class_results
 from benchkit.comparison.texts import interval, outcome
 from benchkit.models.metrics import P50, P99, metric_named
 from benchkit.report.sections.blocks import Block, Details, Part, ReportInput, Section, TableBlock, Text, heading, note

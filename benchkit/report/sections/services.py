@@ -7,7 +7,7 @@ from typing import get_args
 
 from benchkit import units
 from benchkit.comparison.cpu_profiles import COST_METRICS, ServiceProfile, profiler_cost
-from benchkit.comparison.runs.worker_balance import worker_balances
+from benchkit.comparison.runs.counters import worker_balances
 from benchkit.models.profile import STUDIED
 from benchkit.models.run import PassKind
 from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section, TableBlock, heading, note

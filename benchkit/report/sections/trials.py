@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.comparison.notes import latency_note
-from benchkit.judge.verdict_summary import checks_by_trial, verdict_label
+from benchkit.judge.verdicts import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
 from benchkit.models.run import HostRecord

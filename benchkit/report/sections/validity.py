@@ -8,7 +8,7 @@ from benchkit import units
 from benchkit.comparison.agreement import Agreement, sentence, title_and_format
 from benchkit.judge.check import describe_metrics
 from benchkit.judge.checks.registry import CHECKS
-from benchkit.judge.verdict_summary import count_verdicts, group_findings, group_skipped_checks
+from benchkit.judge.verdicts import count_verdicts, group_findings, group_skipped_checks
 from benchkit.models.metrics import metric_named
 from benchkit.report.sections.blocks import (
     Block,

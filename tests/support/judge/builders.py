@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from benchkit.judge.check import CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.checks.registry import CHECKS
-from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.trial_telemetry import TrialTelemetry
+from benchkit.judge.evidence import Evidence, RunEvidence, TrialTelemetry
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.agreement import Agreement, agreements, sentence
-from benchkit.comparison.runs.findings import StoredFinding
+from benchkit.comparison.runs.run_data import StoredFinding
 
 TOOLS = ("wrk", "ab", "hey", "h2load")
 

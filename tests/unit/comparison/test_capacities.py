@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchkit.comparison.capacities import CellCapacity, cell_capacities
+from benchkit.comparison.cell_results import CellCapacity, cell_capacities
 from benchkit.comparison.claims import judge_claim
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.runs.run_data import RunData

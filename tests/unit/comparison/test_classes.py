@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from benchkit.cli.compare import show_classes
-from benchkit.comparison.classes import class_results
+from benchkit.comparison.cell_results import class_results
 from benchkit.comparison.compare import answer_of_run, classes_of_run, compare
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.metrics import P50, P99

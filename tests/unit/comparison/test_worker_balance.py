@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from benchkit.comparison.runs.worker_balance import worker_balances
+from benchkit.comparison.runs.counters import worker_balances
 from tests.support.comparison.fixtures import trials_of
 
 CpuUsage = Mapping[str, Mapping[int, float]]

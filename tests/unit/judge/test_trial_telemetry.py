@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from benchkit.judge.checks.between_trials import _request_counts
-from benchkit.judge.trial_telemetry import MetricSeries, TrialTelemetry
+from benchkit.judge.evidence import MetricSeries, TrialTelemetry
 from benchkit.store.parquet_files import arrow_schema
 from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, telemetry_columns
 
