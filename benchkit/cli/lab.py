@@ -205,13 +205,11 @@ def down(
     """Remove the lab and everything it left; does nothing if there is none."""
     from benchkit.lab.choice import default_name, list_labs, require_removable
     from benchkit.lab.lab import down as remove_lab
-    from benchkit.lab.lab import labs_up, remove_empty_folder
+    from benchkit.lab.lab import labs_up
     from benchkit.lab.spec import DEFAULT_NAME, requested_name
 
     chosen = requested_name(name) or default_name()
-    if chosen is None:
-        remove_empty_folder()
-    elif not force:
+    if chosen is not None and not force:
         require_removable(chosen)
     was_there = chosen is not None and remove_lab(chosen)
     if json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, InputError
@@ -13,8 +12,6 @@ from benchkit.lab.lab import Lab, down, find_lab, has_processes, lab_names, labs
 from benchkit.lab.processes import find_sessions
 from benchkit.lab.spec import DEFAULT_NAME, NAME_VARIABLE, name_origin, requested_name
 from benchkit.lab.state import describe_owner
-
-_MAX_CONNECTIONS = 8
 
 
 def choose_lab(given: str | None = None) -> Lab:
@@ -53,11 +50,8 @@ def choose_lab(given: str | None = None) -> Lab:
 
 def own_names() -> list[str]:
     """Return the names of this checkout's labs that are up, or left by a killed `up`."""
-    return [
-        name
-        for name in lab_names()
-        if (owner := owner_of(name)) is not None and owner.is_current() and owner.temporary_pid is None
-    ]
+    owners = {name: owner_of(name) for name in lab_names()}
+    return [name for name, owner in owners.items() if owner and owner.is_current() and owner.temporary_pid is None]
 
 
 def default_name() -> str | None:
@@ -98,27 +92,14 @@ def require_removable(name: str) -> None:
             hint=f"`benchkit lab down --name {name} --force` removes it anyway",
         )
     lab = find_lab(name)
-    holders = {} if lab is None else find_holders(lab)
-    if holders:
+    holders = {} if lab is None else {host.name: _holder(lab, host) for host in lab.inventory().hosts}
+    if used := [f"{host} is in use: {holder}" for host, holder in holders.items() if holder is not None]:
         raise InputError(
             f"the lab {name!r} is not removed",
-            why="; ".join(f"{host} is in use: {holder}" for host, holder in holders.items()),
+            why="; ".join(used),
             hint="wait for the run, or end the services with `benchkit service down`; "
             f"`benchkit lab down --name {name} --force` removes the lab anyway",
         )
-
-
-def find_holders(lab: Lab) -> dict[str, str]:
-    """Return the runs and services that hold hosts of a lab, by host.
-
-    A host that does not answer counts as held if benchkit has an open session there.
-    """
-    hosts = lab.inventory().hosts
-    with ThreadPoolExecutor(min(len(hosts), _MAX_CONNECTIONS)) as pool:
-        holders = dict(
-            zip((host.name for host in hosts), pool.map(lambda host: _holder(lab, host), hosts), strict=True)
-        )
-    return {host: holder for host, holder in holders.items() if holder is not None}
 
 
 def remove_abandoned() -> None:
@@ -130,6 +111,7 @@ def remove_abandoned() -> None:
 
 
 def _holder(lab: Lab, host: HostSpec) -> str | None:
+    """Return the run or service that holds a host; one that does not answer is held if it has an open session."""
     try:
         with connect(host) as connected:
             holder = connected.call(Undo.traces).holder

@@ -161,13 +161,6 @@ def down(name: str) -> bool:
         return _remove(folder)
 
 
-def remove_empty_folder() -> None:
-    """Remove the folder of all labs if it is empty, as after an `up` that was killed before it recorded its lab."""
-    if base_folder().is_dir():
-        with locked(base_folder()):
-            pass
-
-
 def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) -> Lab:
     reason = None
     has_namespaces = os.geteuid() == 0 and not spec.on_loopback
@@ -199,7 +192,6 @@ def _remove(folder: LabFolder) -> bool:
     """
     state = folder.read()
     killed_any = kill_all(folder.key)
-    loopback.clean_up(state)
     namespaces.clean_up(state, folder)
     return folder.remove() or killed_any
 

@@ -108,11 +108,6 @@ def shared_cpus(hosts: Sequence[StartedHost]) -> list[str]:
     ]
 
 
-def have_separate_cpus(hosts: Sequence[StartedHost]) -> bool:
-    """Return True where no two hosts have a CPU in common."""
-    return not overlaps({host.name: host.cpus for host in hosts})
-
-
 def uncapped_links(names: Sequence[str], why: str) -> list[str]:
     """Return the sentence on links whose rate is not limited, if there are any."""
     return [f"The link of {_list(names)} is not capped: {why}."] if names else []

@@ -18,7 +18,7 @@ from benchkit.lab import cgroups, limits, openssh
 from benchkit.lab.inside.host import writable_sysctls
 from benchkit.lab.inside.system import CommandError, run_batch
 from benchkit.lab.limits import divide_cpus, usable_cores
-from benchkit.lab.openssh import login_account, openssh_version, session_environment, write_access
+from benchkit.lab.openssh import SSH_PORT, login_account, openssh_version, session_environment, write_access
 from benchkit.lab.processes import (
     START_DEADLINE_S,
     InitLauncher,
@@ -47,7 +47,6 @@ TBF_MIN_BURST_BYTES = 1 << 16
 TBF_LATENCY = "50ms"
 """Longest time that a packet waits for tokens, as in the examples of tc-tbf(8)."""
 
-SSH_PORT = 22
 WORKDIR = "/run/benchkit"
 """Work directory of a host, in its own /run, which disappears with it."""
 _FOLDER = Path("/run/benchkit-lab")
@@ -258,7 +257,7 @@ def _hosts_file_lines(state: LabState) -> str:
 def _limits(state: LabState, uncapped: Sequence[str]) -> tuple[str, ...]:
     return (
         limits.ONE_KERNEL,
-        *([limits.SENDERS_CPU] if len(state.hosts) > 1 and limits.have_separate_cpus(state.hosts) else []),
+        *([limits.SENDERS_CPU] if len(state.hosts) > 1 and not limits.shared_cpus(state.hosts) else []),
         *limits.shared_cpus(state.hosts),
         *limits.uncapped_links(uncapped, limits.NO_BUCKET_FILTER),
         *([] if state.cgroups else [limits.NO_QUOTA]),

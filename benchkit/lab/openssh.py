@@ -15,14 +15,13 @@ from benchkit.lab.processes import MARK_VARIABLE, process_mark
 from benchkit.lab.state import LabFolder, LabState, StartedHost
 
 KEY_TYPE = "ed25519"
+SSH_PORT = 22
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 PENALTIES_SINCE = (9, 8)
 """First version whose sshd blocks addresses that connect without a login, as `wait_for_banner` does.
 
 Older versions reject the option that turns the blocking off (release notes of OpenSSH 9.8).
 """
-
-_NO_SHELLS = frozenset({"false", "nologin"})
 
 
 def openssh_version(sshd: str) -> tuple[int, int]:
@@ -56,11 +55,6 @@ def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
 def public_key(path: Path) -> str:
     """Return type and public key of the pair at `path`, without its comment."""
     return " ".join(path.with_name(f"{path.name}.pub").read_text().split()[:2])
-
-
-def known_hosts_line(address: str, port: int, key: str) -> str:
-    """Return a line of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT: ports other than 22 are in brackets)."""
-    return f"{address if port == 22 else f'[{address}]:{port}'} {key}\n"  # noqa: PLR2004 - SSH's port
 
 
 def server_config(
@@ -129,21 +123,19 @@ def _quoted(text: Path | str) -> str:
 
 
 def write_access(ssh_keygen: str, folder: LabFolder, state: LabState) -> None:
-    """Create a key pair for the client and one for each host, and write known_hosts and the client's configuration."""
+    """Create a key pair for the client and one for each host, and write known_hosts and the client's configuration.
+
+    Ports other than 22 are in brackets in known_hosts (sshd(8)).
+    """
     make_keys(ssh_keygen, [folder.identity, *(folder.host_key(host.name) for host in state.hosts)])
-    folder.known_hosts.write_text(
-        "".join(
-            known_hosts_line(host.address, host.port, public_key(folder.host_key(host.name))) for host in state.hosts
-        )
-    )
-    folder.ssh_config.write_text(
-        client_config(
-            [(host.name, host.address, host.port) for host in state.hosts],
-            user=state.user,
-            identity=folder.identity,
-            known_hosts=folder.known_hosts,
-        )
-    )
+    known = []
+    for host in state.hosts:
+        name = host.address if host.port == SSH_PORT else f"[{host.address}]:{host.port}"
+        known.append(f"{name} {public_key(folder.host_key(host.name))}\n")
+    folder.known_hosts.write_text("".join(known))
+    hosts = [(host.name, host.address, host.port) for host in state.hosts]
+    text = client_config(hosts, user=state.user, identity=folder.identity, known_hosts=folder.known_hosts)
+    folder.ssh_config.write_text(text)
 
 
 def session_environment(
@@ -177,17 +169,9 @@ def engine_config(nofile: int, nproc: int, networks: Path, *, has_runc: bool) ->
 
 
 def login_account() -> str:
-    """Return the account that this process runs as. Raises HostError where it does not allow logins."""
+    """Return the account that this process runs as. Raises HostError where it has none."""
     number = os.geteuid()
     try:
-        account = pwd.getpwuid(number)
+        return pwd.getpwuid(number).pw_name
     except KeyError:
         raise HostError("cannot log in to this account", why=f"user {number} has no entry in /etc/passwd") from None
-    shell = Path(account.pw_shell or "/bin/sh")
-    if shell.name in _NO_SHELLS or not os.access(shell, os.X_OK):
-        raise HostError(
-            f"cannot log in as {account.pw_name}",
-            why=f"its shell is {shell}",
-            hint="run `benchkit lab up` as a user with a login shell",
-        )
-    return account.pw_name

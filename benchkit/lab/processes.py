@@ -199,49 +199,35 @@ def kill_all(key: str) -> bool:
     return killed_any
 
 
-def find_sessions(key: str, host: str) -> list[psutil.Process]:
-    """Return the processes of sessions on a host of the lab."""
-    return [process for process, mark in _sessions(key) if mark.endswith(f":host/{host}")]
-
-
-def _sessions(key: str) -> Iterator[tuple[psutil.Process, str]]:
-    """Yield the processes of sessions on all hosts of the lab, each with its mark."""
-    for process in _own_processes("environ"):
-        mark = (process.info["environ"] or {}).get(MARK_VARIABLE, "")
-        if mark.startswith(_prefix(key)):
-            yield process, mark
+def find_sessions(key: str, host: str | None = None) -> list[psutil.Process]:
+    """Return the processes of sessions on a host of the lab, or on all of them, found by their environment."""
+    marks = ((process, (process.info["environ"] or {}).get(MARK_VARIABLE, "")) for process in _own_processes("environ"))
+    end = "" if host is None else f":host/{host}"
+    return [process for process, mark in marks if mark.startswith(_prefix(key)) and mark.endswith(end)]
 
 
 def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:
-    """Wait `after_s`, and return the running processes that bear a mark of the lab."""
+    """Wait `after_s`, and return the running processes that bear a mark of the lab; sessions with their sshd."""
     time.sleep(after_s)
-    return _alive([*(init.process for init in find_init_processes(key)), *_orphans(key)])
+    roots = [init.process for init in find_init_processes(key)]
+    for process in find_sessions(key):
+        roots.append(process)
+        with suppress(psutil.NoSuchProcess):
+            parent = process.parent()
+            roots += [parent] if parent is not None and parent.name().startswith("sshd") else []
+    return _alive(roots)
 
 
 def _descendants(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
     descendants: dict[int, psutil.Process] = {}
     for root in roots:
-        try:
+        with suppress(psutil.NoSuchProcess):
             descendants.update({child.pid: child for child in root.children(recursive=True)})
-        except psutil.NoSuchProcess:
-            continue
     return list(descendants.values())
 
 
 def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     return [process for process in processes if _state(process) is not None]
-
-
-def _orphans(key: str) -> Iterator[psutil.Process]:
-    """Yield sessions on hosts of the lab, found by their environment, each with its sshd."""
-    for process, _ in _sessions(key):
-        yield process
-        try:
-            parent = process.parent()
-            if parent is not None and parent.name().startswith("sshd"):
-                yield parent
-        except psutil.NoSuchProcess:  # its sshd has ended
-            continue
 
 
 def _own_processes(attribute: str) -> Iterator[psutil.Process]:

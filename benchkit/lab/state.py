@@ -113,8 +113,6 @@ class LabState(Frozen):
     created_at: float
     subnet: str | None = None
     hosts: tuple[StartedHost, ...]
-    made: tuple[Path, ...] = ()
-    """Folders outside the lab's own that were created for it."""
     cgroups: tuple[Path, ...] = ()
     limits: tuple[str, ...] = ()
     not_isolated: tuple[str, ...] = ()
@@ -157,7 +155,7 @@ class LabFolder:
     def create(self, owner: LabOwner) -> None:
         """Create the folder, accessible to its user alone, and record the lab's owner."""
         self.path.mkdir(mode=0o700)
-        self.write_owner(owner)
+        (self.path / _OWNER).write_text(owner.model_dump_json())
 
     def write(self, state: LabState) -> None:
         """Write the state, replacing the file atomically."""
@@ -171,10 +169,6 @@ class LabFolder:
             return LabState.model_validate_json((self.path / _STATE).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
-
-    def write_owner(self, owner: LabOwner) -> None:
-        """Write the owner of the lab."""
-        (self.path / _OWNER).write_text(owner.model_dump_json())
 
     def owner(self) -> LabOwner | None:
         """Return the owner of the lab; None where the record is missing or damaged."""
@@ -198,49 +192,27 @@ def boot_id() -> str:
 
 @contextmanager
 def locked(base: Path) -> Iterator[None]:
-    """Hold the exclusive lock for starting and removing labs below `base`.
+    """Hold the exclusive lock for starting and removing labs below `base`; it ends with the process, even by a kill.
 
-    The folder is created if missing, and removed when empty. The lock is on the folder itself (flock), so that it ends
-    with the process, even by a kill.
+    The folder is created if missing. Raises HostError where it is another user's, or another command holds it for long.
     """
-    descriptor = _lock(base)
     try:
-        yield
-    finally:
-        if not any(base.iterdir()):
-            base.rmdir()
-        os.close(descriptor)
-
-
-def _lock(base: Path) -> int:
-    deadline = time.monotonic() + LOCK_DEADLINE_S
-    while True:
-        try:
-            base.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue  # another process has just removed it
-        except OSError as error:
-            raise HostError("cannot keep the state of a lab", where=str(base), why=error.strerror) from None
-        facts = os.fstat(descriptor)
-        if facts.st_uid != os.geteuid():
-            os.close(descriptor)
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise HostError("cannot keep the state of a lab", where=str(base), why=error.strerror) from None
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
             raise HostError("the folder belongs to another user", where=str(base), hint="have its owner remove it")
+        deadline = time.monotonic() + LOCK_DEADLINE_S
         while not _try_lock(descriptor):
             if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise HostError(
-                    "another `benchkit lab` command is still running",
-                    where=str(base),
-                    hint="wait until it has ended, then try again",
-                )
+                hint = "wait until it has ended, then try again"
+                raise HostError("another `benchkit lab` command is still running", where=str(base), hint=hint)
             time.sleep(_LOCK_POLL_S)
-        try:
-            if base.stat().st_ino == facts.st_ino:
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)  # the locked folder was removed meanwhile: lock the new one
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:

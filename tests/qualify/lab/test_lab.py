@@ -20,7 +20,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.lab.lab import Lab, down, find_lab, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import LabHost, LabSpec
-from benchkit.lab.state import LabFolder, base_folder, locked
+from benchkit.lab.state import LabFolder, base_folder
 
 Traces = Callable[[str], dict[str, list[str]]]
 NO_TRACES: dict[str, list[str]] = {"processes": [], "links": [], "mounts": [], "groups": [], "files": []}
@@ -181,13 +181,6 @@ def test_a_lab_with_a_damaged_state_is_removed(lab_name: str, traces: Traces) ->
     assert find_lab(lab_name) is None
     assert down(lab_name)
     assert traces(lab_name) == NO_TRACES
-
-
-def test_the_lock_leaves_no_folder(tmp_path: Path) -> None:
-    base = tmp_path / "base"
-    with locked(base):
-        assert base.is_dir()
-    assert not base.exists()
 
 
 def test_the_command_line_prints_one_document(lab_name: str) -> None:

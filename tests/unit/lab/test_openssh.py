@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.lab.openssh import known_hosts_line, server_config
+from benchkit.lab.openssh import server_config
 from benchkit.lab.processes import find_programs
-
-
-def test_known_hosts_puts_an_unusual_port_in_brackets() -> None:
-    assert known_hosts_line("192.0.2.1", 22, "ssh-ed25519 AAAA") == "192.0.2.1 ssh-ed25519 AAAA\n"
-    assert known_hosts_line("127.0.0.2", 2022, "ssh-ed25519 AAAA") == "[127.0.0.2]:2022 ssh-ed25519 AAAA\n"
 
 
 def test_penalties_are_turned_off_only_in_versions_that_have_them() -> None:
