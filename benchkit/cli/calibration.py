@@ -25,8 +25,8 @@ from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import RunOptions
 from benchkit.scenario.cells import missing_secrets
 from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.profile_length import ServerCost, profile_length
 from benchkit.scenario.read import experiment_of_options
+from benchkit.scenario.trial_order import ServerCost, profile_length
 from benchkit.scenario.versus import Fields, ServerComparison, calibration_fields, save_scenario, slice_for
 from benchkit.services.external import EXTERNAL
 from benchkit.store.journal import FailureCause, read_progress

@@ -17,13 +17,15 @@ from benchkit.errors import BenchkitError, HostError, HostStateError, InputError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.steps.load import (
     collect_load,
+    collect_noise,
     make_shared_folder,
     measure,
     remove_shared_folder,
     require_load,
+    start_noise,
+    stop_noise,
     warm_up,
 )
-from benchkit.run.steps.noise import collect_noise, start_noise, stop_noise
 from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.profiles import (
     check_perf_maps,

@@ -9,7 +9,7 @@ import pytest
 from benchkit.errors import InputError
 from benchkit.plan.cells import name_equal_builds
 from benchkit.plan.model import PlannedCell, cell_record
-from benchkit.plan.service_validation import build_services
+from benchkit.plan.planner import build_services
 from benchkit.services.builds import BuiltFolder, builds_of
 from benchkit.services.git_source import code_state, commits_between
 from benchkit.services.rendering import render_services
