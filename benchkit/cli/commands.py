@@ -29,7 +29,7 @@ SECTIONS: Mapping[str, Mapping[str, Listed]] = MappingProxyType(
             "versus": Listed(
                 "Compare servers by command lines, URLs, images or git refs.", "benchkit.cli.versus:versus"
             ),
-            "capacity": Listed("Find the highest rate that keeps limits of latency.", "benchkit.cli.capacity:capacity"),
+            "capacity": Listed("Find the highest rate that keeps limits of latency.", "benchkit.cli.versus:capacity"),
         },
         "Run scenarios": {
             "validate": Listed("Validate scenario files.", "benchkit.cli.scenarios:validate"),

@@ -177,40 +177,35 @@ class RunDisplay:
         return f"{text}, about {units.duration(elapsed_s / self._ended_here * unfinished)} remaining"
 
     def _draw(self) -> Group:
-        width, height = self._console.width, self._console.height
+        width, most = self._console.width, max(3, self._console.height - OTHER_LINES)
         cells, running = list(self._rows), self._running
-        most = max(3, height - OTHER_LINES)
         at = cells.index(running.cell_id) if running is not None else 0
         first = max(0, min(at - most // 2, len(cells) - most))
-        hidden = len(cells) - most
+        shown = cells[first : first + most]
         if running is not None:
             kind = "" if running.kind == "measure" else f" ({running.kind})"
             self._stage = f"block {running.block}, {running.cell_id}{kind}"
         key = Text("", "dim")
         for name, (mark, style) in MARKS.items():
             key.append(mark, style).append(f" {name}  ")
-        lines = [
-            Text(f"{self._title}  {self._done} trials, {self._times}", "bold"),
-            *(self._row(cell, width) for cell in cells[first : first + most]),
-            *([Text(f"and {units.counted(hidden, 'cell')} more", "dim")] if hidden > 0 else []),
-            key,
-            Text(self._stage),
-            Text(self._last, "dim"),
-        ]
+        lines = [Text(f"{self._title}  {self._done} trials, {self._times}", "bold")]
+        lines += [self._row(cell, width) for cell in shown]
+        if hidden := len(cells) - len(shown):
+            lines.append(Text(f"and {units.counted(hidden, 'cell')} more", "dim"))
+        lines += [key, Text(self._stage), Text(self._last, "dim")]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
         return Group(*lines)
 
     def _row(self, cell_id: str, width: int) -> Text:
-        positions = self._rows[cell_id]
-        name_width = min(max(map(len, self._rows)), width // 2)
-        columns = width - name_width - 2
+        """Return the name of a cell and the marks of its trials, the next ones at the end if they do not all fit."""
+        row = Text(cell_id)
+        row.truncate(min(max(map(len, self._rows)), width // 2), overflow="ellipsis", pad=True)
+        row.append("  ")
+        positions, columns = self._rows[cell_id], width - len(row)
         ended = sum(position in self._marks for position in positions)
-        start = max(0, min(ended + AHEAD, len(positions)) - columns)
-        name = Text(cell_id)
-        name.truncate(name_width, overflow="ellipsis", pad=True)
-        row = name.append("  ")
-        for position in positions[start : start + columns]:
+        end = max(columns, min(ended + AHEAD, len(positions)))
+        for position in positions[end - columns : end]:
             is_running = self._running is not None and position == position_of(self._running)
             row.append(*MARKS.get("running" if is_running else self._marks.get(position, "pending"), MARKS["valid"]))
         return row

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from benchkit import units
+from benchkit.cli.console import print_json, print_table
 from benchkit.cli.options import Json, StoreToRead, complete_run
 
 if TYPE_CHECKING:
@@ -43,7 +46,6 @@ def why(
     tables add up. For a cell without a baseline, the parts of its own CPU time are shown. Known causes that only one of
     two cells has are named, with their figures and the next step.
     """
-    from benchkit.cli.console import print_json
     from benchkit.comparison.cell_labels import cell_views
     from benchkit.comparison.components import cell_parts_of, components_of
     from benchkit.comparison.diagnoses.causes import causes_of
@@ -145,7 +147,6 @@ def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[
 
 
 def _print_tables(parts: Sequence[CellPart], interval: str) -> None:
-    from benchkit.cli.console import print_table
     from benchkit.comparison.components import LOGARITHMIC, Component
 
     for level, title in TITLES.items():
@@ -163,8 +164,6 @@ def _print_tables(parts: Sequence[CellPart], interval: str) -> None:
 
 def _format(unit: str) -> Callable[[float], str]:
     """Return the function that formats values of a unit."""
-    from benchkit import units
-
     formats: dict[str, Callable[[float], str]] = {
         "sec/req": units.seconds,
         "req/s": units.rate,
@@ -184,22 +183,18 @@ def _row_alone(part: CellPart) -> tuple[str, ...]:
 
 
 def _row(component: Component) -> tuple[str, ...]:
-    import math
-
-    from benchkit import units
     from benchkit.comparison.components import COST, LOGARITHMIC
     from benchkit.comparison.why import part_name, signed
 
-    shown = _format(component.unit)
+    shown, name = _format(component.unit), "sum" if component.is_sum else part_name(component)
+    ends = [end for end in (component.low, component.high) if end is not None]
     if component.level in LOGARITHMIC:
         sign = -1 if component.unit == "Hz" or component.component == COST else 1  # divisors
-        ends = sorted(math.exp(sign * end) for end in (component.low, component.high) if end is not None)
         difference = units.ratio(math.exp(sign * component.difference))
-        interval = " to ".join(map(units.ratio, ends))
-        sums = {"rate": "requests per second", "cores": "CPU cores used"}
-        name = sums[component.level] if component.is_sum else part_name(component)
+        interval = [units.ratio(end) for end in sorted(math.exp(sign * end) for end in ends)]
+        if component.is_sum:
+            name = {"rate": "requests per second", "cores": "CPU cores used"}[component.level]
     else:
         difference = signed(component.difference, shown)
-        interval = " to ".join(signed(end, shown) for end in (component.low, component.high) if end is not None)
-        name = "sum" if component.is_sum else part_name(component)
-    return name, shown(component.baseline_value), shown(component.value), difference, interval
+        interval = [signed(end, shown) for end in ends]
+    return name, shown(component.baseline_value), shown(component.value), difference, " to ".join(interval)

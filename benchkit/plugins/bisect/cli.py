@@ -29,21 +29,12 @@ def bisect(
     tool: options.LoadTool = None,
     ready_within: options.ReadyWithin = None,
     duration: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            max=options.MAX_TIMEOUT_S,
-            callback=options.finite,
-            help="Time that each comparison may take, in seconds.",
-        ),
+        float, options.seconds("--duration", text="Time that each comparison may take.", least=1)
     ] = 180.0,
     precision: Annotated[
         float,
-        typer.Option(
-            min=0.001,
-            max=0.5,
-            callback=options.finite,
-            help="How far the interval of the bad end may reach to either side when it is judged.",
+        options.share(
+            "--precision", text="How far the interval of the bad end may reach to either side when it is judged."
         ),
     ] = 0.025,
     settings: options.Set = None,

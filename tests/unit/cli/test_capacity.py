@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from benchkit.cli.capacity import latency_limit
+from benchkit.cli.versus import latency_limit
 from tests.support.cli.fixtures import Cli, transcript
 from tests.support.snapshots import Snapshot
 
