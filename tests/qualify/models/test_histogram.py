@@ -108,13 +108,6 @@ def test_merging_an_empty_histogram_changes_nothing() -> None:
     )
 
 
-def test_only_histograms_of_one_resolution_are_merged() -> None:
-    with pytest.raises(ValueError, match=r"\[3, 4\] significant digits"):
-        merge_histograms([histogram_of([1], 3), histogram_of([1], 4)])
-    with pytest.raises(ValueError, match="cannot be merged"):
-        merge_histograms([])
-
-
 @given(samples, digit)
 def test_rows_are_the_buckets_in_seconds(times: list[int], digits: int) -> None:
     histogram = histogram_of(times, digits)
@@ -131,21 +124,3 @@ def test_percentiles_that_need_more_requests_are_omitted() -> None:
     assert list(histogram_of(range(1000)).percentiles()) == ["50", "75", "90", "95", "99", "99.9"]
     assert list(histogram_of(range(10_000)).percentiles())[-1] == "99.99"
     assert histogram_of([7]).percentiles((50,)) == {}
-
-
-@pytest.mark.parametrize(
-    ("indexes", "counts", "digits", "extremes", "says"),
-    [
-        ([1, 1], [1, 1], 4, (1, 2), "ascend"),
-        ([2, 1], [1, 1], 4, (1, 2), "ascend"),
-        ([-1], [1], 4, (1, 2), "ascend"),
-        ([1, 2], [3, -1], 4, (1, 2), "above zero"),
-        ([1], [1], 4, (None, None), "extremes"),
-        ([], [], 4, (1, 2), "extremes"),
-    ],
-)
-def test_inconsistent_buckets_are_refused(
-    indexes: list[int], counts: list[int], digits: int, extremes: tuple[int | None, int | None], says: str
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        Histogram(np.array(indexes, np.int64), np.array(counts, np.int64), digits, *extremes, None)

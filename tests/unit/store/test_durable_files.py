@@ -35,17 +35,6 @@ def test_a_journal_can_be_continued_after_a_crash(tmp_path: Path, cut: bytes) ->
     assert (events[0], events[-1]) == ("one", "two")
 
 
-@pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"event": 1}\n', b"\xff\n", b"{\n"])
-def test_a_damaged_journal_is_reported_with_its_line(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / "journal"
-    with Journal(path) as journal:
-        journal.append(OtherEvent(event="one"))
-    with path.open("ab") as file:
-        file.write(line)
-    with pytest.raises(InputError, match=r"journal:2: the journal is damaged"):
-        list(read_journal(path))
-
-
 def note(trial_id: str, message: str = "") -> NoteRow:
     """Return a note."""
     return NoteRow(trial_id=trial_id, code="c", message=message)

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import gzip
 from collections import defaultdict
-from datetime import UTC, datetime
 
 import pytest
 
-from benchkit.models.load import Load
 from benchkit.models.profile import CATEGORIES
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ProfileRecord, TrialRecord
+from benchkit.models.run import CellRecord
+from benchkit.models.trial import ProfileRecord, TrialRecord
 from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, read_profiles
 from tests.support.paths import TESTS
+from tests.unit.store.test_store import record as stored_record
 
 FIXTURES = TESTS / "fixtures" / "profiles"
 FILES = {
@@ -22,26 +22,8 @@ FILES = {
 
 
 def record(*profiles: ProfileRecord) -> TrialRecord:
-    load = Load(tool="wrk", connections=8, duration_s=2)
-    return TrialRecord(
-        trial_id="r1.b001.p001",
-        cell_id="only",
-        levels={},
-        block=1,
-        position=1,
-        kind="profile",
-        started_at=datetime(2026, 3, 1, tzinfo=UTC),
-        wall_s=3,
-        load=load,
-        target="http://10.0.0.1:8080",
-        services=(),
-        generators=(
-            GeneratorRecord(
-                number=1, host="load", argv=("wrk",), load=load, files={}, started_s=0, wall_s=2, late_s=0, cpu_s=1
-            ),
-        ),
-        probe=ProbeRecord(status=200, header_bytes=9, headers=(), body_bytes=0, body_sha256=""),
-        profiles=profiles,
+    return stored_record("r1.b001.p001", CellRecord(cell_id="only", levels={})).model_copy(
+        update={"profiles": profiles}
     )
 
 

@@ -124,11 +124,6 @@ def test_a_selection_of_what_does_not_exist_is_an_error(store: Path, selection: 
         benchkit.load("trials", store=store, **selection)  # type: ignore[call-overload] # by name
 
 
-def test_a_table_without_trials_cannot_be_selected_by_trial(store: Path) -> None:
-    with pytest.raises(InputError, match="'hosts' has no trials"):
-        benchkit.load("hosts", store=store, valid_for="rps")
-
-
 def test_only_public_names_are_listed_and_each_is_described() -> None:
     assert dir(benchkit) == sorted(benchkit.__all__)
     for name in benchkit.__all__:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -54,16 +53,6 @@ def _output(*arguments: str | Path) -> str:
     done = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
     assert done.exit_code == 0
     return done.output
-
-
-def test_trials_have_the_notes_of_their_tools(store: Path) -> None:
-    rows: list[dict[str, Any]] = json.loads(_output("trials", "r1", "--store", store, "--json"))
-    noted = {row["trial_id"]: row["notes"] for row in rows if row["notes"]}
-    assert noted == {"r1.2.hey": [{"code": "hey-cap", "message": "hey keeps a million"}]}
-    assert all(row["notes"] == [] for row in rows if row["trial_id"] not in noted)
-    text = _output("trials", "r1", "--store", store)
-    assert "- hey: hey keeps a million" in text
-    assert "`benchkit results agreement r1`" in text
 
 
 def test_agreement_as_text_and_as_json(store: Path) -> None:

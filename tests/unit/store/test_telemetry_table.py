@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.models.load import Load
-from benchkit.models.trial import GeneratorRecord, ProbeRecord, ServiceRecord, TrialRecord, WatchRecord
+from benchkit.models.run import CellRecord
+from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.store.telemetry_table import TrialSamples, read_telemetry
+from tests.unit.store.test_store import record as stored_record
 
 FILE = b"""\
 {"format":1,"interval_s":1.0}
@@ -59,35 +58,7 @@ WRITTEN = """\
 
 
 def record(*watched: WatchRecord) -> TrialRecord:
-    load = Load(tool="wrk", connections=1, duration_s=2)
-    generator = GeneratorRecord(
-        number=1,
-        host="h",
-        argv=("wrk",),
-        load=load,
-        files={},
-        started_s=0,
-        wall_s=2.5,
-        late_s=0,
-        cpu_s=1,
-        cpus=(1,),
-        threads=1,
-    )
-    return TrialRecord(
-        trial_id="r1.b000.p000",
-        cell_id="c",
-        levels={},
-        block=0,
-        position=0,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        wall_s=3,
-        load=load,
-        target="http://h/",
-        services=(ServiceRecord(name="app", backend="nethttp", host="h", pid=1, argv=("x",)),),
-        generators=(generator,),
-        probe=ProbeRecord(status=200, header_bytes=1, headers=(), body_bytes=1, body_sha256=""),
-        watched=watched,
-    )
+    return stored_record("r1.b000.p000", CellRecord(cell_id="c", levels={})).model_copy(update={"watched": watched})
 
 
 def watch(*roles: str, unseen: tuple[str, ...] = ()) -> WatchRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.hosts.tracers import bpftrace_program
 from benchkit.models.trial import Tracer, TraceRecord
 from benchkit.store.profile_tables import (
     CALLS,
@@ -13,7 +12,6 @@ from benchkit.store.profile_tables import (
     CYCLES,
     FOR_CPU,
     INSTRUCTIONS,
-    NO_TRACE,
     WAITING,
     read_calls,
     read_sums,
@@ -86,22 +84,3 @@ def test_hardware_counters_are_those_of_all_kinds_of_cores(
     rows, notes = trace_rows("t", [record_of("pmu")], lambda _: text.encode())
     assert {row.name: row.value for row in rows} == {INSTRUCTIONS: instructions, CYCLES: cycles, CPU_CLOCK: cpu_s}
     assert (notes, {row.level for row in rows}) == ((), {COUNTERS})
-
-
-def test_a_missing_trace_is_noted_with_its_reason() -> None:
-    failed = record_of("bpftrace", file=None, why_not="bpftrace is missing")
-    rows, (note,) = trace_rows("t", [failed], lambda _: b"")
-    assert (rows, note.code) == ((), NO_TRACE)
-    assert "app, front on sut" in note.message
-    assert "bpftrace is missing" in note.message
-
-
-def test_the_program_takes_ids_of_a_namespace_only_where_there_is_one() -> None:
-    plain, nested = (bpftrace_program([[7, 8], [9]], 3, 5, is_nested=nested) for nested in (False, True))
-    for program in (plain, nested):
-        assert "@service[7] = 1; @service[8] = 1; @service[9] = 2;" in program
-        assert program.count("{") == program.count("}")
-        assert "/nsecs >= 5/" in program
-        assert "nsecs < 3 ? (uint64)3 : nsecs" in program
-    assert "struct pid" in nested
-    assert "struct pid" not in plain
