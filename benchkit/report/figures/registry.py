@@ -5,15 +5,15 @@ from __future__ import annotations
 from benchkit.errors import InputError
 from benchkit.registry import Registry
 from benchkit.report.figure import ReportFigure
-from benchkit.report.figures import latency, load, over_time, profile_shares, rates, ratios, verdicts, why
+from benchkit.report.figures import cpu_time, latency, load, over_time, rates, ratios, verdicts
 
 _ALL = (
     rates.RATES,
     ratios.RATIOS,
-    why.WHY,
+    cpu_time.WHY,
     latency.LATENCY,
     load.LOAD,
-    profile_shares.PROFILE_SHARES,
+    cpu_time.PROFILE_SHARES,
     over_time.OVER_TIME,
     verdicts.VERDICTS,
 )

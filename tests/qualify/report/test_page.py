@@ -52,12 +52,6 @@ def test_sections_without_content_are_omitted(whole: BeautifulSoup) -> None:
     assert section_ids(whole) == order
 
 
-def test_title_and_question_come_first(whole: BeautifulSoup, run: StoredRun) -> None:
-    assert texts(whole, "h1") == [run.manifest.scenario["title"]]
-    assert run.manifest.scenario["question"] in one(whole, "header").get_text()
-    assert one(whole, "head title").get_text().startswith(run.manifest.scenario["title"])
-
-
 def test_the_answer_precedes_everything_but_title_and_question(whole: BeautifulSoup, run: StoredRun) -> None:
     answer = run.answer
     section = one(whole, "#answer")
@@ -75,11 +69,6 @@ def test_an_answer_that_is_not_decided_is_marked(make_run: MakeRun) -> None:
     section = one(report(make_run(blocks=2)), "#answer")
     assert "not decided: 2 blocks have usable trials" in one(section, "p.trust.doubt").get_text()
     assert section.select("figure") == []
-
-
-def test_a_scenario_without_title_is_shown_by_its_name(make_run: MakeRun) -> None:
-    root = report(make_run(scenario={"title": None, "question": None}))
-    assert texts(root, "h1") == ["synthetic"]
 
 
 def test_headings_step_down_one_at_a_time(whole: BeautifulSoup) -> None:
@@ -173,14 +162,6 @@ def test_every_trial_is_in_the_table(whole: BeautifulSoup, run: StoredRun) -> No
     }
 
 
-def test_absent_values_are_dashes(run: StoredRun) -> None:
-    silent = run.trials.assign(latency_p99_s=None, non_2xx=None, errors_connect=None, errors_read=None)
-    silent = silent.assign(errors_write=None, errors_timeout=None, latency_p999_s=None)
-    row = table_records(report(replace(run, trials=silent)), "trials")[0]
-    assert row["p99"] == row["Errors"] == row["Non-2xx"] == "\N{EN DASH}"
-    assert "p99.9" not in row  # no trial has it, and nothing would miss it
-
-
 def test_closed_loop_latency_is_noted_wherever_it_is_shown(whole: BeautifulSoup) -> None:
     words = "closed loop: coordinated omission hides queueing"
     assert words in one(whole, "#figure-latency svg").get_text()
@@ -206,12 +187,6 @@ def test_tables_have_captions_and_headings_of_columns_and_rows(make_run: MakeRun
         columns = len(table.select("th[scope=col]"))
         for row in table.select("tbody tr"):
             assert (len(row.select("th[scope=row]")), len(row.select("td"))) == (1, columns - 1)
-
-
-def test_scrolling_regions_can_be_reached_by_keyboard(whole: BeautifulSoup) -> None:
-    scrolling = whole.select(".scroll, .drawing, pre")
-    assert scrolling
-    assert all(element["tabindex"] == "0" and element["aria-label"] for element in scrolling)
 
 
 def test_results_name_design_means_and_ratios(whole: BeautifulSoup) -> None:

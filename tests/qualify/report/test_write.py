@@ -64,22 +64,6 @@ def test_files_are_reproducible_under_other_settings(run: StoredRun, tmp_path: P
     assert hashes(tmp_path / "there") == hashes(tmp_path / "here")
 
 
-def test_an_older_report_is_replaced(run: StoredRun, tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_text("old")
-    write_report(run, tmp_path)
-    assert list(hashes(tmp_path)) == FILES
-    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
-
-
-def test_an_unwritable_folder_is_named_in_the_error(run: StoredRun, tmp_path: Path) -> None:
-    (tmp_path / "figures").write_text("a file where the folder should be")
-    with pytest.raises(BenchkitError, match="cannot write the report") as refused:
-        write_report(run, tmp_path)
-    assert "figures" in str(refused.value)
-    assert refused.value.exit_code == 1
-    assert hashes(tmp_path).keys() == {"figures"}
-
-
 def test_a_failed_write_leaves_no_partial_file(run: StoredRun, tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(BenchkitError, match=r"report\.html"):

@@ -92,12 +92,6 @@ def test_a_location_without_functions_is_named_after_its_file() -> None:
     assert stacks_of(parsed(made))[-1] == ["[program]", "<unknown>"]
 
 
-def test_names_that_are_not_utf8_are_read() -> None:
-    made = message()
-    made.string_table[7] = b"main.\xff\xfe"
-    assert stacks_of(parsed(made))[0][0] == "main.\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
-
-
 def damaged(change: Callable[[Any], Any]) -> bytes:
     made = message()
     change(made)

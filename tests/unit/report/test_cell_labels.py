@@ -34,25 +34,12 @@ def test_labels_omit_levels_that_all_cells_share(make_run: MakeRun) -> None:
     assert factors(run.manifest) == {"connections": ["64", "256"]}
 
 
-def test_a_single_cell_is_labelled_by_its_levels(make_run: MakeRun) -> None:
-    (view,) = cell_views(make_run({"stack": ["go"]}).manifest)
-    assert (view.label, view.hue, view.panel) == ("go", 0, "")
-
-
 def test_a_control_is_not_among_the_cells(make_run: MakeRun) -> None:
     run = make_run({"stack": ["go", "nginx"]})
     first, second = run.manifest.cells
     repeated = first.model_copy(update={"cell_id": "stack=go~control"})
     views = cell_views(run.manifest.model_copy(update={"cells": (first, second, repeated)}))
     assert [view.label for view in views] == ["go", "nginx"]
-
-
-def test_cells_with_equal_levels_are_labelled_by_their_ids(make_run: MakeRun) -> None:
-    run = make_run({"stack": ["go", "nginx"]})
-    first, second = run.manifest.cells
-    repeated = first.model_copy(update={"cell_id": "stack=go#2"})
-    views = cell_views(run.manifest.model_copy(update={"cells": (first, repeated, second)}))
-    assert [view.label for view in views] == ["stack=go", "stack=go#2", "nginx"]
 
 
 def test_unprintable_characters_are_replaced_in_labels(make_run: MakeRun) -> None:

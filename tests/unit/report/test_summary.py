@@ -67,10 +67,6 @@ def test_few_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:
     )
 
 
-def test_one_trial_has_no_range(make_run: MakeRun) -> None:
-    assert descriptions(make_run(blocks=1))[0][1] == "mean of 1 trial"
-
-
 def test_failures_are_reported_with_the_rate(run: StoredRun) -> None:
     failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
     assert descriptions(failing)[0][1].endswith(
@@ -84,12 +80,6 @@ def test_errors_that_a_tool_does_not_count_are_absent(run: StoredRun) -> None:
     assert summarise(silent)[0].errors is None
     partly = with_columns(run, errors_connect=None, errors_read=None, errors_write=None, errors_timeout=3)
     assert list(errors(partly.trials)) == [3.0] * 10
-
-
-def test_control_and_profile_trials_are_in_no_mean(run: StoredRun) -> None:
-    kinds = ["profile" if block == 1 else "measure" for block in run.trials["block"]]
-    assert summarise(with_columns(run, kind=kinds))[0].trials == 4
-    assert "mean of 4 trials" in descriptions(with_columns(run, kind=kinds))[0][1]
 
 
 def test_trials_that_did_not_end_are_counted(run: StoredRun) -> None:
