@@ -286,7 +286,7 @@ def test_the_section_of_services_has_shares_costs_and_measured_values(make_run: 
     assert (row["Profiles"], row["Waiting"], row["Samples"]) == ("2", "20.0 %", "4")
     assert row["95 % interval"] == "3.1 % to 66.3 %"
     assert (row["mcall"], row["Goroutines"], row["CPU per request"]) == ("20.0 %", "215", "20.0 µs")
-    cost = "RPS of profiled trials relative to their partners: 0.900, 95% interval 0.900 to 0.900, over 8 pairs."
+    cost = "RPS of profiled trials relative to their partners: 0.900 (95% interval 0.900 to 0.900, over 8 pairs)."
     assert cost in sentences(SERVICES, run)
     everything = judged(run, *((str(each), "noisy-host", "invalid", ALL) for each in run.trials["trial_id"]))
     row = records(tables(SERVICES, everything)["profiles"])[0]
