@@ -6,6 +6,8 @@ is refused by name. So every service is started, measured and removed as any con
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,18 +29,26 @@ from benchkit.services.templates import CommandLine
 COMPOSE = "compose"
 """The value of `backend` in scenarios."""
 
-TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
+TOP_LEVEL = ("version", "name", "services", "volumes", "networks", "secrets")
 FIELDS = (
-    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on", "networks"),
+    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on", "secrets"),
     *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal"),
 )
 """Fields of a service that are read."""
+IGNORED = ("restart", "container_name", "networks", "hostname", "labels", "logging", "stdin_open", "tty")
+"""Fields that change nothing here: benchkit starts and names containers itself, and all of them reach each other."""
+SECRETS = "/run/secrets"
+"""Folder of secrets in a container (Compose specification, secrets)."""
 BUILD_FIELDS = ("context", "dockerfile", "target", "args")
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 _VOLUME = re.compile(r"(?P<source>[^:]+):(?P<target>/[^:]*)(:(?P<mode>ro|rw))?")
 _PORT = re.compile(r"(.*:)?(?P<port>[0-9]{1,5})(/tcp)?")
 _MEMORY = re.compile(r"(?P<number>[1-9][0-9]*)(?P<unit>[bkmg]?)b?", re.IGNORECASE)
+
+
+progress_logger = logging.getLogger(f"{__name__}.progress")
+"""Messages for users, which the command line shows without any option."""
 
 
 class ComposeOptions(BackendOptions):
@@ -89,10 +99,15 @@ def compose_containers(name: str, options: ComposeOptions, source: SourceMap) ->
             if service not in services:
                 message = f"{path} has no service {service!r}; {suggestion(service, services)}"
                 raise InputError(source.fault((field,), message))
+    if ignored := tuple(field for field in IGNORED if any(field in each for each in services.values())):
+        _note_ignored(path, ignored)
     names = {service: name if service == entry else f"{name}-{_plain(service)}" for service in services}
     for service in _in_order(services, document):
         reader = _ServiceReader(
-            Document(services[service], document.source.at("services", service)), path.parent, options
+            Document(services[service], document.source.at("services", service)),
+            path.parent,
+            options,
+            document.data.get("secrets") or {},
         )
         data = reader.container(int(entry_port) if service == entry else None)
         peers = {other: names[other] for other in services if other != service}
@@ -104,12 +119,9 @@ def _read(path: Path, options: ComposeOptions, source: SourceMap) -> tuple[Docum
     """Return a Compose file, and its services with what the scenario overrides. Raises InputError."""
     document = read_document(path)
     _require_known(document, (), TOP_LEVEL)
-    for part in ("services", "volumes", "networks"):
+    for part in ("services", "volumes", "networks", "secrets"):
         if not isinstance(document.data.get(part) or {}, dict):
             raise InputError(document.fault((part,), "allowed: a mapping"))
-    for network in document.data.get("networks") or {}:
-        if network != "default":
-            raise InputError(document.fault(("networks", network), "only the default network is supported"))
     services: dict[str, dict[str, Any]] = dict(document.data.get("services") or {})
     for service, fields in options.override.items():
         if service not in services:
@@ -119,16 +131,25 @@ def _read(path: Path, options: ComposeOptions, source: SourceMap) -> tuple[Docum
     return document, services
 
 
+@functools.cache
+def _note_ignored(path: Path, fields: tuple[str, ...]) -> None:
+    progress_logger.warning(
+        "%s: ignored: %s (benchkit starts, names and connects containers itself)", path, ", ".join(fields)
+    )
+
+
 class _ServiceReader:
     """One service of a Compose file, converted to the options of a container."""
 
-    def __init__(self, document: Document, folder: Path, options: ComposeOptions) -> None:
-        self._document, self._folder, self._options = document, folder, options
+    def __init__(
+        self, document: Document, folder: Path, options: ComposeOptions, secrets: Mapping[str, dict[str, Any]]
+    ) -> None:
+        self._document, self._folder, self._options, self._secrets = document, folder, options, secrets
         self._data: dict[str, Any] = document.data
 
     def container(self, entry_port: int | None) -> dict[str, Any]:
         """Return the options of its container; `entry_port`: the port that gets the load. Raises InputError."""
-        _require_known(self._document, (), FIELDS)
+        _require_known(self._document, (), (*FIELDS, *IGNORED))
         if text := next(_interpolations(self._data), None):
             raise self._fault(
                 (), f"{text} needs interpolation, which is not supported: write the value, or use `override`"
@@ -204,6 +225,9 @@ class _ServiceReader:
         """Return the files to carry, and the mounts."""
         files, mounts = [], []
         for i, volume in enumerate(self._data.get("volumes") or ()):
+            if isinstance(volume, str) and volume.startswith("/") and ":" not in volume:
+                mounts.append(f"anonymous-{i}:{volume}:rw")
+                continue
             match = _VOLUME.fullmatch(str(volume)) if isinstance(volume, str) else None
             if match is None:
                 raise self._fault(("volumes", i), "allowed: SOURCE:TARGET or SOURCE:TARGET:ro")
@@ -213,6 +237,13 @@ class _ServiceReader:
                 files.append(str(path))
                 text = f"./{path.name}"
             mounts.append(f"{text}:{match['target']}:{mode}")
+        for i, name in enumerate(self._data.get("secrets") or ()):
+            file = (self._secrets.get(name) or {}).get("file") if isinstance(name, str) else None
+            if not isinstance(file, str):
+                raise self._fault(("secrets", i), "allowed: the name of a secret of this file that has a `file`")
+            path = (self._folder / file).resolve()
+            files.append(str(path))
+            mounts.append(f"./{path.name}:{SECRETS}/{name}:ro")
         return files, mounts
 
     def _health(self) -> list[str] | None:

@@ -46,6 +46,7 @@ LOG_BYTES = 1 << 20
 IN_BACKGROUND = "its first process ended and left others in the background"
 STAY_IN_FOREGROUND = "let it run in the foreground (an option like nginx's `daemon off`): its first process is watched"
 MORE_TIME = "give a server that starts slowly more time: --ready-within, or ready: {within_s: 60} of a service"
+NETAVARK = "netavark makes podman's bridges and published ports with iptables: install iptables on the host; `network: host` needs none"
 LAST_LOG_LINES = 20
 """Lines of a log that an error message quotes."""
 
@@ -400,6 +401,8 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
         log,
         is_on_host=lambda path: host.processes.run(("test", "-e", path), timeout_s=TEST_TIMEOUT_S).ok,
     )
+    if service.container is not None and "netavark" in log:
+        hint = NETAVARK
     if hint is None and process.wait(0) is None:
         hint = MORE_TIME
     return ServiceError(

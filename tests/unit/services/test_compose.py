@@ -73,11 +73,11 @@ def test_levels_override_fields_of_the_file(tmp_path: Path) -> None:
     [
         (
             "ports:",
-            "restart: always\n    ports:",
-            r"compose\.yaml:8: services\.web\.restart: restart is not supported",
+            "privileged: true\n    ports:",
+            r"compose\.yaml:8: services\.web\.privileged: privileged is not supported",
         ),
-        ("volumes: {data: }", "secrets: {}", "secrets is not supported"),
-        ("volumes: {data: }", "networks: {back: }", "only the default network"),
+        ("volumes: {data: }", "configs: {}", "configs is not supported"),
+        ("ports:", "secrets: [key]\n    ports:", r"secrets\.0: allowed: the name of a secret of this file"),
         ("5432", "$PORT", r"\$PORT needs interpolation"),
         ("service_healthy", "service_completed_successfully", "a service that ends is not supported; use `prepare`"),
         ("{db:", "{dp:", "depends_on: no service 'dp'; allowed: web, db"),
@@ -91,6 +91,39 @@ def test_what_is_not_read_is_refused_by_name(tmp_path: Path, before: str, after:
     assert before in SHOP
     with pytest.raises(InputError, match=message):
         cells(tmp_path, SHOP.replace(before, after))
+
+
+FIELD = """\
+services:
+  web:
+    image: shop/web:1
+    restart: unless-stopped
+    container_name: shop-web
+    networks: [front]
+    secrets: [key]
+    volumes: [/var/cache]
+    ports: ["8080:80"]
+    depends_on: [db]
+  db:
+    image: postgres:17
+    restart: always
+    environment: [POSTGRES_PASSWORD=x]
+    expose: [5432]
+networks: {front: }
+secrets: {key: {file: key.txt}}
+"""
+
+
+def test_fields_that_change_nothing_are_ignored_with_a_note_and_secrets_are_mounted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "key.txt").write_text("secret")
+    (cell,) = cells(tmp_path, FIELD)
+    web = containers(cell)["app"]
+    assert web.mounts == ("anonymous-0:/var/cache:rw", "./key.txt:/run/secrets/key:ro")
+    assert web.files == (str(tmp_path / "key.txt"),)
+    (note,) = caplog.messages
+    assert "compose.yaml: ignored: restart, container_name, networks (benchkit starts" in note
 
 
 @pytest.mark.parametrize(
