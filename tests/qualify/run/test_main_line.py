@@ -24,7 +24,7 @@ WORK = {
     "plan/planner.py": "make_plan",
     "hosts/processes.py": "run_timetable",
     "loadtools/trial_result.py": "read_generator",
-    "judge/verdicts/judgement.py": "judge_trial",
+    "judge/verdicts.py": "judge_trial",
     "store/parquet_files.py": "write_parquet",
 }
 """Functions in which a run does its work, by their files; the steps of a block are added to them."""

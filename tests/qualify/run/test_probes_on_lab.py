@@ -30,7 +30,6 @@ ON_A_BUSY_MACHINE = {
     "neighbour_cpu": 1,
     "carry_over": 1,
     "slice_answers": 0.1,
-    "slice_effect": 1,
     "cold": 1,
     "gap_intervals": 100,
 }
