@@ -42,18 +42,18 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
             why=f"{path}, which the inventory names (hosts.{host.spec.name}.programs.{program}), cannot be run there",
             hint=hint_at_private_folder(path) or "correct the path in the inventory, or put the program there",
         )
-    hint = experiment.install_hint
-    if program in PROGRAMS and (build := build_hint([program])) is not None:
-        hint = f"{build}, into the PATH there, or name it in the inventory (hosts.{host.spec.name}.programs)"
+    if program in PROGRAMS:
+        build = build_hint([program])
+        hint = experiment.install_hint if build is None else f"{build}, into the PATH there"
     elif program.startswith("/"):
         hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
-    elif program not in PROGRAMS:  # not a package of benchkit's list
+    else:
         hint = (
-            f"install it on {host.spec.name}'s PATH, name it in the inventory (hosts.{host.spec.name}.programs: "
-            f"{{{program}: /path/to/it}}), or carry it to the host (`files`, `build`) and write ./{program}"
+            f"install it on {host.spec.name}'s PATH, or carry it to the host (`files`, `build`) and write ./{program}"
         )
         if here := shutil.which(program):  # such as one of an environment that is active in this shell only
             hint += f"; on this machine it is {here}: in a lab, write that path"
+    hint += f"; a program elsewhere is named in the inventory (hosts.{host.spec.name}.programs)"
     return HostError(f"{program} is missing", where=host.spec.name, hint=hint)
 
 

@@ -73,23 +73,67 @@ class Testbed:
         for host in self.hosts:
             self._report_leftovers(host.name)
         are_trials_over = False
+        outcomes: dict[str, dict[str, str]] = {}
         try:
-            with tuned(self.plan, self.hosts, self.recorder.journal) as outcomes:
-                if self.plan.whole_tuning:
-                    for host in self.hosts:
-                        self._record_tuning(host, "tuned", outcomes)
-                    self.recorder.write_host_facts()
-                self.recorder.notify("building and deploying")
-                self._wait_out(self._install_programs)
-                self._wait_out(self._deploy)
-                yield
-                are_trials_over = True
-                self._record_final_facts()
-        except NotRestoredError as error:
-            if not are_trials_over:
-                raise
-            self.recorder.outcome.not_restored.update(error.hosts)
+            for planned in self.plan.tuning:
+                outcomes.setdefault(planned.host, {}).update(self._tune(planned))
+            if self.plan.whole_tuning:
+                for host in self.hosts:
+                    self._record_tuning(host, "tuned", outcomes)
+                self.recorder.write_host_facts()
+            self.recorder.notify("building and deploying")
+            self._wait_out(self._install_programs)
+            self._wait_out(self._deploy)
+            yield
+            are_trials_over = True
+            self._record_final_facts()
+        finally:
+            not_restored = self._restore()
+            if not_restored and not are_trials_over:
+                raise HostError("\n".join(map(str, not_restored.values())))
+            self.recorder.outcome.not_restored |= {name: error.summary for name, error in not_restored.items()}
         self._confirm_restored()
+
+    def _tune(self, planned: TuningPlan) -> dict[str, str]:
+        """Apply one part of the plan's tuning; return the outcome of each setting.
+
+        Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires.
+        """
+        outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
+        if planned.values:
+            with log_step(logger, f"tune {', '.join(planned.values)}", planned.host):
+                result = apply(self.hosts.kernel_host(planned.host), planned)
+            applied = {key: written.outcome for key, written in result.written.items()}
+            outcomes.update(applied)
+            self.recorder.journal.record("tuned", host=planned.host, outcomes=applied, not_applied=result.sentences)
+            self.plan.require_tuning(planned.host, result.sentences)
+        return outcomes
+
+    def _restore(self) -> dict[str, HostError]:
+        """Restore all settings, verified; return the hosts on which some remain, whose records are kept there.
+
+        A host that was dropped, or is lost by now, is restored by its watchdog.
+        """
+        not_restored: dict[str, HostError] = {}
+        tuned = [each.host for each in self.plan.whole_tuning if each.values and each.host in self.hosts]
+        for name in dict.fromkeys(self.hosts.kernel_host(host).name for host in tuned):
+            try:
+                with log_step(logger, "restore settings", name):
+                    changes = self.hosts[name].changes.restore(own=True)
+            except LostError:  # the next request to the host raises the same error
+                continue
+            except HostError as error:
+                not_restored[name] = error
+                continue
+            failures = [f"{change.text}: {failure}" for change in changes for failure in change.failures]
+            settings = [change.text for change in changes]
+            logger.info("%s: restored: %s", name, "; ".join(settings) or "nothing was changed")
+            self.recorder.journal.record("restored", host=name, settings=settings, failures=failures)
+            if failures:
+                hint = "their record is kept there; `benchkit hosts restore` tries again"
+                what = "not all settings could be restored"
+                not_restored[name] = HostError(what, where=name, why="; ".join(failures), hint=hint)
+        return not_restored
 
     def _wait_out(self, step: Callable[[], None]) -> None:
         pauses = self.retries.pauses()
@@ -232,7 +276,7 @@ class Testbed:
         self._cell_tuning.forget(name)
         for planned in self.plan.tuning:
             if planned.host == name:
-                tune(planned, self.plan, self.hosts, self.recorder.journal)
+                self._tune(planned)
         self._install_programs(name)
         self._deploy(name)
 
@@ -304,55 +348,6 @@ def install_programs(plan: RunPlan, hosts: Hosts, only: str | None = None) -> di
 Settings = tuple[TuningPlan, ...]
 
 
-class NotRestoredError(HostError):
-    """Hosts on which settings of the run remain; the records of the previous values are kept there."""
-
-    def __init__(self, hosts: Mapping[str, HostError]) -> None:
-        super().__init__("\n".join(map(str, hosts.values())))
-        self.hosts = {name: error.summary for name, error in hosts.items()}
-
-
-@contextmanager
-def tuned(plan: RunPlan, hosts: Hosts, journal: Journal) -> Iterator[Mapping[str, Mapping[str, str]]]:
-    """Apply the plan's tuning, and restore everything at the end, verified.
-
-    Yields the outcome of each setting by host, which the journal records as well: applied, unchanged, or the reason why
-    not. Raises HostError where a host refuses a setting that the plan expected it to accept and the scenario requires.
-    Raises NotRestoredError where a setting cannot be restored. A host that was dropped, or is lost by then, is restored
-    by its watchdog.
-    """
-    outcomes: dict[str, dict[str, str]] = {}
-    try:
-        for planned in plan.tuning:
-            outcomes.setdefault(planned.host, {}).update(tune(planned, plan, hosts, journal))
-        yield outcomes
-    finally:
-        failures: dict[str, HostError] = {}
-        tuned_hosts = [planned.host for planned in plan.whole_tuning if planned.values and planned.host in hosts]
-        for host in dict.fromkeys(hosts.kernel_host(name).name for name in tuned_hosts):
-            try:
-                _restore(host, hosts, journal)
-            except LostError:  # the next request to the host raises the same error
-                continue
-            except HostError as error:
-                failures[host] = error
-        if failures:
-            raise NotRestoredError(failures)
-
-
-def tune(planned: TuningPlan, plan: RunPlan, hosts: Hosts, journal: Journal) -> dict[str, str]:
-    """Apply one part of the plan's tuning; return the outcome of each setting. Raises HostError as `tuned` does."""
-    outcomes: dict[str, str] = {setting.key: setting.status for setting in planned.settings}
-    if planned.values:
-        with log_step(logger, f"tune {', '.join(planned.values)}", planned.host):
-            result = apply(hosts.kernel_host(planned.host), planned)
-        applied = {key: written.outcome for key, written in result.written.items()}
-        outcomes.update(applied)
-        journal.record("tuned", host=planned.host, outcomes=applied, not_applied=result.sentences)
-        plan.require_tuning(planned.host, result.sentences)
-    return outcomes
-
-
 class CellTuning:
     """The kernel settings of cells, which override the run's; one cell's are applied at a time."""
 
@@ -412,19 +407,3 @@ class CellTuning:
             return BenchkitError(failures, hint="the scenario requires this tuning")
         self.not_applied[cell.cell_id] = failures
         return HostError(failures, where=cell.cell_id, hint="its other trials are skipped")
-
-
-def _restore(host: str, hosts: Hosts, journal: Journal) -> None:
-    with log_step(logger, "restore settings", host):
-        changes = hosts[host].changes.restore(own=True)
-    failures = [f"{change.text}: {failure}" for change in changes for failure in change.failures]
-    settings = [change.text for change in changes]
-    logger.info("%s: restored: %s", host, "; ".join(settings) or "nothing was changed")
-    journal.record("restored", host=host, settings=settings, failures=failures)
-    if failures:
-        raise HostError(
-            "not all settings could be restored",
-            where=host,
-            why="; ".join(failures),
-            hint="their record is kept there; `benchkit hosts restore` tries again",
-        )
