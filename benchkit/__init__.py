@@ -8,7 +8,6 @@ when they are first used, so that `import benchkit` is fast:
 - `compare(run)`, `claims(run)`: ratios, results of claims
 - `found(run)`: its answer and claims in prose
 - `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
-- `rate_curves(run)`: latency against the target rate, with the capacity
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `history(scenario)`, `history_figure(scenario)`: its series over its runs, with the shifts of its level
 - `figures(run)`, `figure(name, run)`: the figures of the report
@@ -27,7 +26,6 @@ from benchkit.version import __version__
 
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
-    from benchkit.comparison.rate_curves import rate_curves
     from benchkit.comparison.stored_tables import load
     from benchkit.explore import claims, figure, figures, find, found, history_figure, percentiles, published, runs, why
     from benchkit.run_history.series import history
@@ -47,7 +45,6 @@ __all__ = [
     "load",
     "percentiles",
     "published",
-    "rate_curves",
     "runs",
     "why",
 ]
@@ -57,7 +54,6 @@ _MODULES: Mapping[str, str] = MappingProxyType(
         "compare": "benchkit.comparison.compare",
         "history": "benchkit.run_history.series",
         "load": "benchkit.comparison.stored_tables",
-        "rate_curves": "benchkit.comparison.rate_curves",
     }
 )
 """The module of each function that is not in `benchkit.explore`, by name."""
