@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
+import numpy as np
 import pandas as pd
 
 from benchkit import units
@@ -182,44 +183,26 @@ _KIND = ["rate_requested", "latency_from", "latency_corrected", "latency_covers"
 
 def latency_note(trials: pd.DataFrame) -> str:
     """Return how these latencies were measured: the loop, the correction, what a latency covers; in one line."""
-    parts = (_loop(trials), _correction(trials["latency_corrected"]), _coverage(trials["latency_covers"]))
-    return "; ".join(filter(None, parts))
+    ways = dict.fromkeys(_way(*row) for row in trials[_KIND].itertuples(index=False))
+    return " / ".join(ways)
 
 
-def _loop(trials: pd.DataFrame) -> str:
-    """Describe the loop: without a target rate, a tool sends the next request only after an answer."""
-    closed = trials["rate_requested"].isna()
-    if closed.all():
-        return CLOSED_LOOP
-    at_rate = f"sent at a target rate, {_origin(trials.loc[~closed, 'latency_from'])}"
-    return at_rate if not closed.any() else f"{at_rate}; {CLOSED_LOOP}, in the trials without a target rate"
+def _way(rate: float | None, start: str | None, corrected: object, covers: str | None) -> str:
+    """Return how the latencies of a trial were measured.
 
-
-def _origin(instants: pd.Series) -> str:
-    """Describe the instant that latencies start from under a target rate; an absent value means the sending."""
-    from_due = instants.eq("due")
-    if from_due.all():
-        return "times from when a request was due"
-    hidden = "times from when a request was sent: its wait before that is hidden"
-    return hidden if not from_due.any() else f"{hidden}, in some trials"
-
-
-def _correction(corrected: pd.Series) -> str:
-    values = {None if pd.isna(value) else bool(value) for value in corrected}
-    if len(values) != 1:
-        return "the tool's own correction applied in some trials"
-    words = {
-        True: "the tool's own correction applied",
-        False: "no correction applied",
-        None: "the tool does not state a correction",
-    }
-    return words[values.pop()]
-
-
-def _coverage(covers: pd.Series) -> str:
-    values = {str(value) for value in covers.dropna()}
-    words = {"request": "connecting not included", "connect+request": "connecting included"}
-    return words.get(values.pop(), "") if len(values) == 1 else ""
+    Without a target rate, a tool sends the next request only after an answer. Under one, times count from the sending
+    unless the tool states otherwise.
+    """
+    loop = CLOSED_LOOP
+    if not pd.isna(rate):
+        hidden = "times from when a request was sent: its wait before that is hidden"
+        loop = f"sent at a target rate, {'times from when a request was due' if start == 'due' else hidden}"
+    parts = [loop]
+    known = isinstance(corrected, bool | np.bool_)
+    applied = "the tool's own correction applied" if known and corrected else "no correction applied"
+    parts.append(applied if known else "the tool does not state a correction")
+    coverage = {"request": "connecting not included", "connect+request": "connecting included"}
+    return "; ".join([*parts, *([coverage[covers]] if covers in coverage else [])])
 
 
 def notes_on_latencies(metrics: Iterable[str], runs: Iterable[RunData]) -> list[str]:

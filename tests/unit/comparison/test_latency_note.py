@@ -27,7 +27,10 @@ def note(**columns: Any) -> list[str]:  # noqa: ANN401 - values of columns
         ),
         ({"rate_requested": 1.0, "latency_from": "sent"}, SENT),
         ({"rate_requested": 1.0}, SENT),
-        ({"rate_requested": 1.0, "latency_from": ["due", "due", "sent", "sent"]}, f"{SENT}, in some trials"),
+        (
+            {"rate_requested": 1.0, "latency_from": ["due", "due", "sent", "sent"]},
+            "sent at a target rate, times from when a request was due",
+        ),
     ],
 )
 def test_the_loop_is_noted_first(columns: dict[str, Any], first: str) -> None:
@@ -40,8 +43,14 @@ def test_the_loop_is_noted_first(columns: dict[str, Any], first: str) -> None:
         (True, "the tool's own correction applied"),
         (False, "no correction applied"),
         (None, "the tool does not state a correction"),
-        ([True, True, None, None], "the tool's own correction applied in some trials"),
     ],
 )
 def test_the_correction_is_noted_as_stored(corrected: Any, second: str) -> None:  # noqa: ANN401 - a column
     assert note(latency_corrected=corrected)[1] == second
+
+
+def test_several_ways_are_all_noted() -> None:
+    assert note(latency_corrected=[True, True, False, False])[1:] == [
+        "the tool's own correction applied / closed loop: coordinated omission hides queueing",
+        "no correction applied",
+    ]
