@@ -23,14 +23,12 @@ from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.server_results import ServerResult, has_answer, server_results
 from benchkit.comparison.texts import outcome as outcome_text
-from benchkit.judge.verdicts import VerdictCounts, count_verdicts
 from benchkit.models.design import explain, until_of
 from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS, metric_named
 from benchkit.report.report_files import write_report
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
 from benchkit.stats.inference import MIN_BLOCKS
-from benchkit.stats.samples import excluded_ids, geometric_mean, is_comparable
 from benchkit.store.journal import RunProgress, read_progress
 from benchkit.store.store import Store
 from benchkit.units import counted
@@ -109,7 +107,6 @@ def print_run_summary(
 
 
 def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
-
     ratios = {ratio.cell_id: ratio for ratio in compared.ratios}
     rows = []
     for cell in cells:
@@ -148,29 +145,25 @@ def _failed(blocks: list[int]) -> str:
 
 
 def _cells(data: RunData, outcome: RunOutcome, progress: RunProgress) -> list[dict[str, Any]]:
-    """Return a record for each cell; its rate is the mean of the trials with a usable rate, else of all, else None."""
     failed = defaultdict[str, list[int]](list)
     for trial_id in outcome.failures:
         place = progress.positions[trial_id]
         failed[place.cell_id].append(place.block)
-    trials = data.trials[is_comparable(data.trials)]
-    invalid = excluded_ids(data.exclusions, "rps")
-    rates: dict[str, list[float]] = {}
-    for cell_id, rows in trials.dropna(subset=["rps"]).groupby("cell_id"):
-        believed = rows[~rows["trial_id"].isin(invalid)]
-        rates[str(cell_id)] = [float(each) for each in (rows if believed.empty else believed)["rps"]]
-    verdicts = defaultdict(VerdictCounts, {str(of): count_verdicts(rows) for of, rows in trials.groupby("cell_id")})
-    return [
-        {
-            "cell_id": cell.cell_id,
-            "trials": verdicts[cell.cell_id].trials,
-            "failed": sorted(failed[cell.cell_id]),
-            "verdicts": verdicts[cell.cell_id],
-            "rps": geometric_mean(rates[cell.cell_id]) if rates.get(cell.cell_id) else None,
-            "unsupported": cell.unsupported,
-        }
-        for cell in data.manifest.cells
-    ]
+    results = {each.cell_id: each for each in server_results(data)}
+    cells = []
+    for cell in data.manifest.cells:
+        result = results.get(cell.cell_id) or ServerResult(cell_id=cell.cell_id, label=cell.cell_id)
+        cells.append(
+            {
+                "cell_id": cell.cell_id,
+                "trials": result.verdicts.trials,
+                "failed": sorted(failed[cell.cell_id]),
+                "verdicts": result.verdicts,
+                "rps": result.rps,
+                "unsupported": cell.unsupported,
+            }
+        )
+    return cells
 
 
 def results_table(results: Sequence[ServerResult]) -> Table:
@@ -209,7 +202,7 @@ def print_comparison(
     say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
     results, answer = server_results(data), answer_of_run(data)
-    alone = results[0] if len(data.manifest.cells) == 1 else None
+    alone = results[0] if len(results) == len(data.manifest.cells) == 1 else None
     is_interrupted = outcome.status == "interrupted"  # then there is no report, which takes seconds
     if json:
         document = {

@@ -159,26 +159,19 @@ def history(
     if not chosen:
         what = f"no run of {scenario} started since {since}" if runs else f"no run of {scenario} can be read"
         raise InputError(what, where=where.location, hint="`benchkit results check` names what is damaged")
-    return make_history(scenario, metric, chosen, cell=cell, values=values)
-
-
-def make_history(
-    scenario: str, metric: str, runs: Sequence[RunEstimates], *, cell: str | None, values: bool
-) -> History:
-    """Return the history of these runs, oldest first."""
-    has_ratios = any(each.baseline is not None for run in runs for each in run.estimates)
+    has_ratios = any(each.baseline is not None for run in chosen for each in run.estimates)
     shows_ratios = has_ratios and not values
     grouped: dict[tuple[str, ...], list[tuple[RunEstimates, Estimate]]] = {}
-    for run in runs:
+    for run in chosen:
         for estimate in run.estimates:
             if (estimate.baseline is not None) == shows_ratios and _is_chosen(cell, estimate.cell_id):
                 conditions = () if shows_ratios else (run.conditions,)
                 key = (run.manifest.scale, estimate.cell_id, estimate.baseline or "", *conditions)
                 grouped.setdefault(key, []).append((run, estimate))
     if not grouped:
-        cells = dict.fromkeys(each.cell_id for run in runs for each in run.estimates)
+        cells = dict.fromkeys(each.cell_id for run in chosen for each in run.estimates)
         raise InputError(f"no cell {cell!r}", where=scenario, why=suggestion(cell or "", list(cells)))
-    imported = sum(run.manifest.is_imported for run in runs)
+    imported = sum(run.manifest.is_imported for run in chosen)
     described = metric_named(metric)
     series = tuple(_make_series(rows, described) for rows in grouped.values())
     notes = []
@@ -195,7 +188,7 @@ def make_history(
         scenario=scenario,
         metric=metric,
         kind="ratios" if shows_ratios else "values",
-        runs=len(runs),
+        runs=len(chosen),
         series=series,
         notes=tuple(notes),
     )
