@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from benchkit.agent.collector import KernelFile, UnavailableError, number_after
 from benchkit.agent.common import parse_mounts, read_bytes, read_text
-from benchkit.agent.proc import pids, proc_stat
 
 UNIFIED = ""
 """Key of version 2 beside the controllers of version 1: /proc/PID/cgroup names no controller there."""
@@ -88,9 +86,6 @@ class CpuSplitter:
 
 class Cgroup:
     """A group and all groups below it. It may not exist yet; its last CPU time is kept after its removal."""
-
-    counts_all = True
-    """True where no CPU time of its processes can be missing."""
 
     def __init__(self, path: str, folders: Dict[str, Path], quota: Optional[Path] = None) -> None:
         """Take the group's `path`, its folders by controller, and the folder of the group whose `quota` applies."""
@@ -180,48 +175,6 @@ class Cgroup:
         return lambda: _microseconds(stat), [stat]
 
 
-class ProcessPattern(Cgroup):
-    """Processes of other programs whose command lines match a pattern, counted like a group.
-
-    A process that ends keeps its CPU time of the last sample.
-    """
-
-    counts_all = False
-
-    def __init__(self, pattern: str) -> None:
-        """Find processes. Raises UnavailableError for a pattern that is no regular expression."""
-        super().__init__(pattern, {})
-        try:
-            self._expression = re.compile(pattern.encode())
-        except re.error as error:
-            raise UnavailableError(f"the pattern {pattern!r} is no regular expression: {error}") from None
-        self._matches: Dict[int, bool] = {}
-        self._used: Dict[Tuple[int, int], CpuSplit] = {}
-
-    @property
-    def title(self) -> str:
-        """Its name for messages."""
-        return f"command lines with {self.path!r}"
-
-    def pids(self) -> List[int]:
-        """Return the processes, without the agent; each command line is read once."""
-        present = pids()
-        self._matches = {pid: self._matches[pid] if pid in self._matches else self._is_match(pid) for pid in present}
-        return [pid for pid in present if self._matches[pid]]
-
-    def cpu(self) -> CpuSplit:
-        """Return the CPU time of all processes found so far, including the children that they waited for."""
-        for process in filter(None, map(proc_stat, self.pids())):
-            self._used[process.pid, process.start] = CpuSplit(process.user_s, process.system_s)
-        user_s = sum(each.user_s for each in self._used.values())
-        system_s = sum(each.system_s for each in self._used.values())
-        return self._splitter.split(user_s + system_s, user_s, system_s)
-
-    def _is_match(self, pid: int) -> bool:
-        line = (read_bytes(f"/proc/{pid}/cmdline") or b"").replace(b"\0", b" ")
-        return pid != os.getpid() and self._expression.search(line) is not None
-
-
 def throttling_in(content: bytes) -> Optional[Tuple[int, int, float]]:
     """Return periods, throttled periods, and throttled seconds of a file cpu.stat; None where it has none."""
     content = b"\n" + content
@@ -230,15 +183,6 @@ def throttling_in(content: bytes) -> Optional[Tuple[int, int, float]]:
         return None
     nanoseconds, microseconds = (number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec "))
     return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
-
-
-def unit_path(unit: str) -> str:
-    """Return the control group of a systemd unit, which has its name. Raises UnavailableError where there is none."""
-    for mount in own_mounts().values():
-        for folder, _, _ in os.walk(str(mount.point)):
-            if os.path.basename(folder) == unit:  # noqa: PTH119 - of every group
-                return "/" + str(Path(folder).relative_to(mount.point))
-    raise UnavailableError(f"no control group has the name of the unit {unit}: systemd does not run it")
 
 
 def pids_below(folder: Path) -> List[int]:

@@ -253,8 +253,6 @@ class Child:
         """The control group that it was started in, removed after its end."""
         self.foreign_group: Optional[Cgroup] = None
         """A control group of another program, such as a container's, whose processes and CPU time count as its own."""
-        self.is_watched_only = False
-        """True for processes that another program started: they are never signalled."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0

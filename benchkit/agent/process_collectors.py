@@ -134,7 +134,7 @@ class ProcessTree(Collector):
 
     def escape(self) -> Optional[str]:
         """Return why CPU time of children may be missing, as a clause; None if a group counts it or none is known."""
-        if self._child.group is not None and self._child.group.counts_all:
+        if self._child.group is not None:
             return None
         ignoring = [each.stat for each in self.members if ignores_children(each.stat.pid)]
         if ignoring:

@@ -10,7 +10,7 @@ import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, ProcessPattern, unit_path
+from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup
 from benchkit.agent.cgroups import Cgroups, memberships
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
@@ -113,10 +113,6 @@ class ProcessTable:
 
     def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> ops.StoppedProcesses:
         """Stop processes as `stop` does, each by its own signal."""
-        for child, _ in signals:
-            if child.is_watched_only:
-                self._forget(child)
-        signals = [(child, signum) for child, signum in signals if not child.is_watched_only]
         children = [child for child, _ in signals]
         refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
@@ -134,29 +130,6 @@ class ProcessTable:
                 self._release_groups(child)
         survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
-
-    @operation()
-    def watch(
-        self, cgroup: Optional[str] = None, unit: Optional[str] = None, pattern: Optional[str] = None
-    ) -> ops.ProcessReport:
-        """Watch processes of other programs together, like one process, and never signal them.
-
-        They are named by a control group, a systemd unit, or a regular expression that matches a part of their command
-        lines. Raises OperationError where there are none.
-        """
-        try:
-            group = ProcessPattern(pattern) if pattern is not None else Cgroup.at(cgroup or unit_path(unit or ""))
-        except UnavailableError as error:
-            raise OperationError("not-found", str(error)) from None
-        found = sorted((each.start, each.pid) for each in map(proc_stat, group.pids()) if each is not None)
-        if not found:
-            raise OperationError("not-found", f"no process is in {group.title}")
-        child = self._numbered(ProcessSpec([group.title]), {})
-        child.start, child.pid = found[0]
-        child.started_ns, child.foreign_group, child.is_watched_only = time.monotonic_ns(), group, True
-        with self._changed:
-            self._children[child.id] = child
-        return child.report()
 
     @operation()
     def members(self, number: int) -> List[ops.NamedProcess]:
@@ -214,8 +187,7 @@ class ProcessTable:
         with self._changed:
             self._closing = True
             signals = [(child, child.command.stop.signum) for child in self._children.values()]
-            watched = {child.id for child, _ in signals if child.is_watched_only}
-        trees = {number: tree for number, tree in self.trees().items() if number not in watched}
+        trees = self.trees()
         running = [f"{each.name} ({each.pid})" for group in trees.values() for each in group]
         survivors = self._stop(signals, self.CLOSE_GRACE_S).survivors
         for _ in poll_until(time.monotonic() + self.KILL_S):
@@ -390,16 +362,11 @@ class ProcessTable:
         groups = {
             pid: child.id
             for child in children
-            if not child.is_watched_only
             for group in (child.own_group, child.foreign_group)
             if group is not None
             for pid in group.pids()
         }
-        trees = members(all_processes(), by_pid, by_session, groups, self._number_in_tag)
-        for child in children:
-            if child.is_watched_only and child.foreign_group is not None:  # these processes may be in another tree too
-                trees[child.id] = [each for each in map(proc_stat, child.foreign_group.pids()) if each is not None]
-        return trees
+        return members(all_processes(), by_pid, by_session, groups, self._number_in_tag)
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
         tag = tag_of(pid)

@@ -19,7 +19,7 @@ from benchkit.agent.proc import proc_stat
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.telemetry import Telemetry
 from benchkit.agent.undo import Undo
-from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.store.telemetry_table import read_telemetry
 
 pytestmark = pytest.mark.skipif(
@@ -201,42 +201,3 @@ def test_children_that_escape_their_tree_are_reported(
         wait_for(lambda: expected in (escape() or ""), "the snapshot says so")
     agent.call(Telemetry.stop)
     stop(agent, process)
-
-
-@pytest.mark.parametrize("by", ["cgroup", "unit", "pattern"])
-def test_processes_of_others_are_watched_and_never_signalled(
-    agent: AgentLink, has_ended: Callable[[int], bool], by: str
-) -> None:
-    mark = f"mark = 'watched-{by}-{os.getpid()}'"  # no other process here has it in its command line
-    theirs = start_counted(agent, f"{mark}\n{WORKERS}")
-    group = group_of(theirs)
-    wait_for(lambda: bool(cmdline(theirs.pid)) and cpu_time(agent, theirs).total_s > 0.8, "the workers ran")
-    wait_for(lambda: cpu_time(agent, theirs).processes == 1, "all workers have ended")
-    wanted = {"cgroup": group.path, "unit": Path(group.path).name, "pattern": mark}
-    watched = agent.call(ProcessTable.watch, **{by: wanted[by]})
-    assert watched.pid == theirs.pid
-    used = cpu_time(agent, watched).total_s
-    assert used < 0.8 if by == "pattern" else used > 0.8, "what nobody waits for is missing without a group"
-    agent.call(Telemetry.start, f"watched-{by}.jsonl", 60, [ops.SampledService("app", watched.id)])
-    snapshot = agent.call(Telemetry.snapshot)
-    assert theirs.pid in [pid for pid, _ in snapshot.processes["app"]]
-    assert ("app" in snapshot.escapes) == (by == "pattern")
-    agent.call(Telemetry.stop)
-    assert stop(agent, watched) == ops.StoppedProcesses([], [], [])
-    assert Path(f"/proc/{theirs.pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    stop(agent, theirs)
-    assert has_ended(theirs.pid)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "why"),
-    [
-        ({"cgroup": "/nowhere"}, "no process is in control group /nowhere"),
-        ({"unit": "nowhere.service"}, "no control group has the name of the unit nowhere.service"),
-        ({"pattern": "[n]o such command"}, "no process is in command lines"),
-        ({"pattern": "("}, "is no regular expression"),
-    ],
-)
-def test_nothing_to_watch_is_refused(agent: AgentLink, wanted: dict[str, str], why: str) -> None:
-    with pytest.raises(RefusedError, match=why.replace("(", "[(]")):
-        agent.call(ProcessTable.watch, **wanted)
