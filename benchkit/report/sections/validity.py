@@ -149,7 +149,6 @@ def _notes(report: ReportInput) -> Iterator[Block]:
     tables = (
         ("Trials that failed or were repeated", _failure_table(run)),
         ("Notes of the tools on their own results", _tool_note_table(run)),
-        ("Cells that these hosts do not support", _unsupported_table(run)),
     )
     for title, found in tables:
         if found is not None:
@@ -202,12 +201,3 @@ def _tool_note_table(run: StoredRun) -> Table | None:
             }
         )
     return table("notes", "Notes of the tools on their own results", rows) if rows else None
-
-
-def _unsupported_table(run: StoredRun) -> Table | None:
-    rows = [
-        {"Cell": named(view.label), "Reason": prose(view.unsupported)}
-        for view in run.cells
-        if view.unsupported is not None
-    ]
-    return table("unsupported", "Cells that were planned and not run", rows) if rows else None

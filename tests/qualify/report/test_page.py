@@ -123,7 +123,7 @@ def test_data_is_escaped(make_run: MakeRun) -> None:
     shown = HOSTILE.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\N{REPLACEMENT CHARACTER}")
     assert texts(root, "h1") == [shown]
     assert table_records(root, "trials")[0]["Trial"] == shown
-    assert table_records(root, "unsupported")[0]["Reason"] == shown
+    assert shown in one(root, "#results").get_text()
     assert cells_of_host_table(root) == [[shown, shown]]
     assert table_records(root, "versions") == [{"Software": shown, "Version": shown}]
     assert shown in one(root, "#notes").get_text()
