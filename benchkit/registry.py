@@ -98,29 +98,28 @@ class Registry(Mapping[str, T], Generic[T]):
         ):
             taken = next((each.package for each in plugins if each.name == entry.name and each.error is None), None)
             package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("unknown", "unknown")
-            why = None
+            loaded: object = None
             try:
-                objects[entry.name] = self._load(entry, "benchkit" if entry.name in self._shipped else taken)
-            except _UnusableError as error:
-                why = str(error)
+                loaded = entry.load()
+                why = self._why_unusable(entry, loaded, "benchkit" if entry.name in self._shipped else taken)
+            except Exception as error:  # noqa: BLE001 - the code of others fails in any way
+                why = describe_failure(error)
+            if why is None:
+                objects[entry.name] = cast("T", loaded)
+            else:
                 about = entry.name, package, version, self.group, why
                 logger.warning("plugin %s of %s %s (%s) cannot be used: %s", *about)
             plugins.append(Plugin(self.group, entry.name, package, version, entry.value, why))
         return objects, tuple(plugins)
 
-    def _load(self, entry: EntryPoint, taken_by: str | None) -> T:
-        """Return the object of an entry point. Raises _UnusableError with the reason why it cannot be used."""
+    def _why_unusable(self, entry: EntryPoint, loaded: object, taken_by: str | None) -> str | None:
         if taken_by is not None:
-            raise _UnusableError(f"{taken_by} already has one of this name")
-        try:
-            loaded: object = entry.load()
-        except Exception as error:  # noqa: BLE001 - the code of others fails in any way
-            raise _UnusableError(describe_failure(error)) from None
+            return f"{taken_by} already has one of this name"
         if not isinstance(loaded, self._kind):
-            raise _UnusableError(f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}")
-        if self._name_of is not None and self._name_of(loaded) != entry.name:
-            raise _UnusableError(f"{entry.value} calls itself {self._name_of(loaded)!r}")
-        return cast("T", loaded)
+            return f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}"
+        if self._name_of is not None and self._name_of(cast("T", loaded)) != entry.name:
+            return f"{entry.value} calls itself {self._name_of(cast('T', loaded))!r}"
+        return None
 
 
 @lru_cache(maxsize=1)
@@ -128,10 +127,6 @@ def _entry_points(_path: tuple[str, ...]) -> EntryPoints:
     from importlib.metadata import entry_points  # noqa: PLC0415 - most commands need no plugin
 
     return cast("EntryPoints", entry_points())
-
-
-class _UnusableError(Exception):
-    """A plugin that cannot be used, and why."""
 
 
 def describe_failure(error: Exception) -> str:
