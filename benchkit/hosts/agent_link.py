@@ -53,30 +53,21 @@ class Stream(Protocol):
 
     def send(self, content: bytes) -> None:
         """Write to standard input. Raises TimeoutError where the host accepts nothing for too long."""
-        ...
 
     def receive(self, size: int) -> bytes:
-        """Return 1 to `size` bytes of standard output, none at its end.
-
-        Raises TimeoutError after some time without output.
-        """
-        ...
+        """Return 1 to `size` bytes of standard output, none at its end; raise TimeoutError after a while without."""
 
     def end_input(self) -> None:
         """Close standard input."""
-        ...
 
     def stderr(self) -> str:
         """Return the standard error output, at most its last 64 KiB."""
-        ...
 
     def exit_code(self, timeout_s: float) -> int | None:
         """Return the exit code, -1 for an end without one; None where the program has not ended within the time."""
-        ...
 
     def close(self) -> None:
         """Close the connection without waiting for the program."""
-        ...
 
 
 class FrameSender:
@@ -105,8 +96,7 @@ class FrameSender:
     def finish(self, frame: bytes, timeout_s: float) -> bool:
         """Drop the queued frames, send this one after the current one, and close the host's standard input.
 
-        Return False where the host does not accept both frames in time. The current frame may then be sent in part, and
-        only closing the stream ends the thread.
+        Return False where the host does not accept both in time: then only closing the stream ends the thread.
         """
         with self._changed:
             self._waiting.clear()
@@ -165,19 +155,13 @@ class AgentLink:
     def __init__(
         self, host: str, stream: Stream, receive: Callable[[int], bytes], heartbeat_s: float | None = None
     ) -> None:
-        """Start to read frames with `receive`, which raises TimeoutError after a while without data.
-
-        `heartbeat_s` is the interval of heartbeats where it is shorter than usual.
-        """
+        """Start to read frames with `receive`; `heartbeat_s` is a shorter interval of heartbeats than usual."""
         self._host = host
         self._heartbeat_s = heartbeat_s
         self._stream = stream
         self._numbers = itertools.count(1)
         self.last_seen_s = elapsed_s()
-        """Instant at which the last answered request was sent.
-
-        The instant of reading an answer would be too late: answers may wait here while the controller sleeps.
-        """
+        """Instant at which the last answered request was sent; answers may wait here while the controller sleeps."""
         self._hello: Future[ops.Hello] = Future()
         self._pending = {
             0: PendingRequest("Hello", lambda answer, _: ops.decode(ops.Hello, answer), self._hello, self.last_seen_s)
@@ -249,7 +233,6 @@ class AgentLink:
             return self._closed
 
     def _close(self, timeout_s: float) -> list[str]:
-        logger.debug("%s: closing the link, waiting up to %g s for the agent", self._host, timeout_s)
         began = time.monotonic()
         self._close_by = began + timeout_s
         cut = None
@@ -269,8 +252,7 @@ class AgentLink:
             failures = [
                 line.removeprefix(FAILURE_PREFIX) for line in printed.splitlines() if line.startswith(FAILURE_PREFIX)
             ]
-            outcome = f"not restored: {'; '.join(failures)}" if failures else "everything restored"
-            logger.info("%s: the agent ended after %.3f s: %s", self._host, took_s, outcome)
+            logger.info("%s: the agent ended after %.3f s, not restored: %s", self._host, took_s, failures or "nothing")
             return failures
         status = "without an exit code" if code in (None, -1) else f"with exit code {code}"
         why = printed or f"{': '.join(filter(None, self._end or ()))}, {status}"
@@ -343,12 +325,9 @@ class AgentLink:
             self._transferred_at = time.monotonic()
         if pending is None:  # the link was declared dead
             return
-        took_s = elapsed_s() - pending.sent_s
+        about = (self._host, header["id"], pending.name, elapsed_s() - pending.sent_s)
         if "ok" in header:
-            logger.debug(
-                "%s: request %d %s: answered after %.6f s, body of %d bytes",
-                *(self._host, header["id"], pending.name, took_s, len(body)),
-            )
+            logger.debug("%s: request %d %s: answered after %.6f s, body of %d bytes", *about, len(body))
             try:
                 pending.future.set_result(pending.decode(header["ok"], body))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -356,10 +335,7 @@ class AgentLink:
                 pending.future.set_exception(HostError(what, where=self._host, why=repr(error)))
         else:
             refused = header["error"]
-            logger.debug(
-                "%s: request %d %s: refused after %.6f s: %s (%s)",
-                *(self._host, header["id"], pending.name, took_s, refused["kind"], refused["what"]),
-            )
+            logger.debug("%s: request %d %s: refused after %.6f s: %s (%s)", *about, refused["kind"], refused["what"])
             kind = ResourceExhaustedError if refused["kind"] == HOST_STATE else RefusedError
             pending.future.set_exception(kind(refused["kind"], refused["what"], where=self._host, why=refused["why"]))
 

@@ -7,14 +7,13 @@ but trusts unknown host keys. This module checks the keys of hosts and jump host
 from __future__ import annotations
 
 import io
-import itertools
 import logging
 import re
 import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 22
 _JUMP_NONE = re.compile(r'^(\s*ProxyJump[\s=]+)"?none"?\s*$', re.IGNORECASE | re.MULTILINE)
-_MARKER, _KEY, _FIELDS = 0, 3, 4
+_KEY, _FIELDS = 3, 4
 
 
 class UnknownHostKeyError(paramiko.SSHException):
@@ -89,50 +88,35 @@ class SshConnection:
     def open(self) -> None:
         """Connect, to the jump hosts first. Raises HostError naming the host, or the jump host, and what to do."""
         for connection, files in self._hops:
-            where = (
-                self.name if connection is self._connection else f"{self.name}: jump host {connection.original_host}"
-            )
+            is_last = connection is self._connection
+            where = self.name if is_last else f"{self.name}: jump host {connection.original_host}"
             target = f"{connection.user}@{connection.host}:{connection.port}"
-            logger.debug("%s: SSH: connecting to %s", where, target)
             began = time.monotonic()
             try:
                 connection.open()
                 transport = connection.transport
-                fingerprint = transport.get_remote_server_key().fingerprint
                 if isinstance(transport.sock, socket.socket):
                     transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 transport.set_keepalive(int(RECEIVE_TIMEOUT_S))
             except (OSError, EOFError, paramiko.SSHException) as error:
-                logger.debug(
-                    *("%s: SSH: connecting to %s failed after %.3f s: %r", where, target),
-                    *(time.monotonic() - began, error),
-                )
+                logger.debug("%s: no connection to %s after %.3f s: %r", where, target, time.monotonic() - began, error)
                 self.close()
                 raise _explained(error, where, connection, files, began) from error
-            logger.debug(
-                *("%s: SSH: connected to %s after %.3f s: host key %s", where, target, time.monotonic() - began),
-                fingerprint,
-            )
+            logger.debug("%s: connected to %s after %.3f s", where, target, time.monotonic() - began)
 
     def run(self, command: str) -> SshStream:
         """Run a line in the host's login shell, without waiting for its end. Raises LostError."""
-        logger.debug("%s: SSH: opening a channel", self.name)
-        began = time.monotonic()
         try:
             channel = self._connection.transport.open_session(timeout=CONNECT_S)
             channel.settimeout(RECEIVE_TIMEOUT_S)
-            logger.debug("%s: SSH: channel open after %.3f s", self.name, time.monotonic() - began)
             channel.exec_command(command)
         except (OSError, EOFError, paramiko.SSHException) as error:
             why = str(error) or type(error).__name__
-            logger.debug("%s: SSH: no command after %.3f s: %s", self.name, time.monotonic() - began, why)
             raise LostError("the host runs no command over SSH", where=self.name, why=why) from error
-        logger.debug("%s: SSH: command started after %.3f s", self.name, time.monotonic() - began)
         return SshStream(channel, self)
 
     def close(self) -> None:
         """Disconnect, from the jump hosts last."""
-        logger.debug("%s: SSH: disconnecting", self.name)
         for connection, _ in reversed(self._hops):
             connection.client.close()
 
@@ -237,9 +221,7 @@ class SshStream:
         """Return the exit code; None where the command has not ended within the time."""
         if not self._channel.status_event.wait(max(0.0, timeout_s)):  # also set where the channel is closed
             return None
-        code = self._channel.recv_exit_status()
-        logger.debug("%s: SSH: command ended with exit code %d", self._connection.name, code)
-        return code
+        return self._channel.recv_exit_status()
 
     def close(self) -> None:
         """Close the connection, and the channel with it.
@@ -287,11 +269,13 @@ def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
 
     Names may be hashed; invalid lines are skipped.
     """
-    lines = {file: read_lines(file) for file in files}
-    revoked = revoked_keys(itertools.chain.from_iterable(lines.values()))
-    for file in files:
+    contents = [_read_lines(file) for file in files]
+    revoked = frozenset(
+        line[_KEY] for lines in contents for line in lines if line[:1] == ["@revoked"] and len(line) >= _FIELDS
+    )
+    for lines in contents:
         keys = HostKeys()
-        for entry in filter(None, map(_entry, lines[file])):
+        for entry in filter(None, map(_entry, lines)):
             if entry.key.get_base64() not in revoked:
                 for names in entry.hostnames or ():
                     keys.add(names, entry.key.get_name(), entry.key)
@@ -303,8 +287,10 @@ def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
 
 
 def _entry(fields: list[str]) -> HostKeyEntry | None:
+    if not fields or fields[0].startswith(("#", "@")):  # a comment, or a line with a marker
+        return None
     try:
-        return HostKeyEntry.from_line(" ".join(fields)) if is_plain(fields) else None
+        return HostKeyEntry.from_line(" ".join(fields))
     except (InvalidHostKey, paramiko.SSHException):
         return None
 
@@ -328,7 +314,7 @@ def _explained(
         return HostError(what, where=where, why=why, hint=hint)
     by_hand = shlex.join(["ssh", "-p", str(connection.port), f"{connection.user}@{connection.host}"])
     # Paramiko reports these as failed authentication too.
-    unanswered = "transport shut down" in str(error) or _login_timed_out(error)
+    unanswered = "transport shut down" in str(error) or "timeout" in str(error)
     if (isinstance(error, paramiko.AuthenticationException) and not unanswered) or "No authentication methods" in str(
         error
     ):
@@ -344,10 +330,6 @@ def _explained(
     return LostError(what, where=where, why=reason, hint=hint)
 
 
-def _login_timed_out(error: Exception) -> bool:
-    return isinstance(error, paramiko.AuthenticationException) and "timeout" in str(error)
-
-
 def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, began: float) -> tuple[str, str, str]:  # noqa: ANN401
     if isinstance(error, socket.gaierror):
         hint = "check `address` in the inventory, or HostName in ~/.ssh/config"
@@ -360,7 +342,7 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
         return f"the jump host cannot reach {target}", error.text, hint
     if isinstance(error, TimeoutError):
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
-    if _login_timed_out(error):
+    if isinstance(error, paramiko.AuthenticationException) and "timeout" in str(error):
         hint = f"is the host overloaded, or its name service out of order? try it in a shell: {by_hand}"
         return f"{target} does not answer the login of {connection.user}", f"waited {LOGIN_S} s", hint
     why = str(error) or "it closed the connection"
@@ -397,19 +379,9 @@ def known_name(host: str, port: int) -> str:
     return host if port == DEFAULT_PORT else f"[{host}]:{port}"
 
 
-def read_lines(file: Path) -> list[list[str]]:
+def _read_lines(file: Path) -> list[list[str]]:
     """Return the fields of each line of a file; nothing where it does not exist or cannot be read."""
     try:
         return [line.split() for line in read_regular(file).decode("utf-8", "replace").splitlines()]
     except OSError:  # most of these files do not exist
         return []
-
-
-def revoked_keys(lines: Iterable[list[str]]) -> frozenset[str]:
-    """Return the keys, in base64, that lines revoke."""
-    return frozenset(fields[_KEY] for fields in lines if fields[:1] == ["@revoked"] and len(fields) >= _FIELDS)
-
-
-def is_plain(fields: list[str]) -> bool:
-    """Return True for a line with hosts and a key, False for a comment or a line with a marker."""
-    return bool(fields) and not fields[_MARKER].startswith(("#", "@"))

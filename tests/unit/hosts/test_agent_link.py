@@ -104,7 +104,7 @@ def test_closing_returns_what_the_agent_could_not_restore(caplog: pytest.LogCapt
     link = link_to(ScriptedAgent({}), stderr="noise\nbenchkit agent: a.b is '2' and should be '1'\n")
     assert link.close(CLOSE_S) == ["a.b is '2' and should be '1'"]
     assert link.shutdown_confirmed
-    assert [message for message in caplog.messages if "not restored: a.b is '2'" in message]
+    assert [message for message in caplog.messages if "not restored: [\"a.b is '2'" in message]
 
 
 class StuckStream(FakeStream):
