@@ -16,9 +16,8 @@ from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import Cgroup, CpuSplit
-from benchkit.agent.common import HOST_STATE, OperationError, error_kind, write_all
+from benchkit.agent.common import HOST_STATE, OperationError, Workdir, error_kind, write_all
 from benchkit.agent.proc import ProcStat, memory_kills
-from benchkit.agent.workdir import Workdir
 
 NOFILE_MARGIN = 32
 LATEST_START_S = 600.0

@@ -19,12 +19,11 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.collector import number_after
-from benchkit.agent.common import OperationError, parse_cpu_list, read_bytes, read_text
+from benchkit.agent.common import OperationError, Workdir, parse_cpu_list, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.settings import Sysctls
-from benchkit.agent.workdir import Workdir
 
 SIOCGIFCONF = 0x8912
 """Request that lists the IPv4 addresses of all interfaces, aliases included (netdevice(7))."""

@@ -15,11 +15,10 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, write_all
+from benchkit.agent.common import OperationError, Workdir, write_all
 from benchkit.agent.frames import MAX_BODY
 from benchkit.agent.operations import HostPath, operation
 from benchkit.agent.records import Records
-from benchkit.agent.workdir import Workdir
 
 TRANSFER_S = 120.0
 """Time to compress, archive, remove or write files."""

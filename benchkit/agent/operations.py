@@ -409,35 +409,23 @@ class HttpPage:
     body: bytes = b""
 
 
-TIME_WAIT = "TIME-WAIT"
-"""State of a port after its connection has ended: the kernel keeps it for a minute, without a process."""
-
-
 @dataclass
 class PortOwner:
-    """A socket that uses a port: a listener or a connection; fields that the login user may not see are None."""
+    """A socket that listens on a port; fields that the login user may not see are None."""
 
     port: int
     address: Optional[str]
     uid: Optional[int]
     pid: Optional[int]
     command: Optional[str]
-    state: Optional[str] = None
-    """State of the socket, as ss(8) names it: LISTEN, ESTAB, TIME-WAIT, …"""
-    peer: Optional[str] = None
-    """Address and port of the other end of a connection."""
     start: Optional[int] = None
     """Start of its process, in ticks since the host's boot."""
 
     def __str__(self) -> str:
-        """Return `nginx (pid 12)`, or `curl (pid 13), its connection to 10.0.0.1:80 (ESTAB)`."""
+        """Return `nginx (pid 12)`, or what is known of a process that is not visible."""
         if self.pid is not None:
-            process = f"{self.command} (pid {self.pid})"
-        elif self.state == TIME_WAIT:
-            return f"a closed connection to {self.peer} ({TIME_WAIT}, which lasts up to 60 s)"
-        else:
-            process = "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
-        return process if self.peer is None else f"{process}, its connection to {self.peer} ({self.state})"
+            return f"{self.command} (pid {self.pid})"
+        return "a process that is not visible" if self.uid is None else f"a process of uid {self.uid}"
 
 
 # --- changes of the host ----------------------------------------------------------------------------------------------

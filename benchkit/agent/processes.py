@@ -14,7 +14,7 @@ from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup
 from benchkit.agent.cgroups import Cgroups, memberships
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
 from benchkit.agent.collector import UnavailableError
-from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.common import OperationError, Workdir, poll_until, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.proc import (
@@ -30,7 +30,6 @@ from benchkit.agent.proc import (
     tag_of,
 )
 from benchkit.agent.records import Records
-from benchkit.agent.workdir import Workdir
 
 
 class ProcessTable:

@@ -12,11 +12,10 @@ import time
 from pathlib import Path
 from typing import Iterator, List, Optional, Sequence, Tuple
 
-from benchkit.agent.common import read_bytes, read_text, sync_folder, write_whole
+from benchkit.agent.common import Workdir, read_bytes, read_text, sync_folder, write_whole
 from benchkit.agent.frames import JsonObject, to_json
 from benchkit.agent.operations import WatchdogReport, operation
 from benchkit.agent.proc import ProcStat, all_processes, is_running, proc_stat, tag_of
-from benchkit.agent.workdir import Workdir
 
 TAG_NUMBERS = 3
 """Numbers in a tag: pid and start of the watchdog, number of the process."""

@@ -16,7 +16,7 @@ from typing import List, Optional, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import Cgroups
-from benchkit.agent.common import OperationError, refusal_of, write_all
+from benchkit.agent.common import OperationError, Workdir, refusal_of, write_all
 from benchkit.agent.containers import Containers
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.files import FileStore
@@ -31,7 +31,6 @@ from benchkit.agent.timetable import Timetable
 from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog import run_under_watchdog
 from benchkit.agent.watchdog_link import WatchdogLink
-from benchkit.agent.workdir import Workdir
 
 GOODBYE = "the controller said goodbye"
 DISCONNECTED = "the controller disconnected without a goodbye"

@@ -12,9 +12,9 @@ from typing import Callable, Dict, Mapping, NamedTuple, Optional
 
 from benchkit.agent.collector import UnavailableError, Values
 from benchkit.agent.common import OperationError
-from benchkit.agent.http_client import HttpConnection, read_body
 from benchkit.agent.operations import CounterSource
 from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule
+from benchkit.agent.sockets import HttpConnection, read_body
 
 OK = 200
 TIMEOUT_S = 1.0

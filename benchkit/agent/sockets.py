@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import http.client
 import os
 import socket
 import struct
@@ -12,43 +13,93 @@ import time
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import poll_until, read_text, with_port
-from benchkit.agent.http_client import connect, get
+from benchkit.agent.common import OperationError, poll_until, read_text
 from benchkit.agent.operations import operation
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
+PIECE_BYTES = 1 << 16
+
+
+def connect(at: ops.SocketAddress, timeout_s: float) -> socket.socket:
+    """Return a connection to a server. Raises OSError."""
+    if at.tcp is not None:
+        return socket.create_connection(at.tcp, timeout_s)
+    if at.unix is None:
+        raise OperationError("bad-request", "neither a TCP address nor the path of a socket")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout_s)
+        connection.connect(at.unix)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+class HttpConnection(http.client.HTTPConnection):
+    """A connection to a TCP address or a unix socket, opened by the first request and again after it was closed."""
+
+    def __init__(self, at: ops.SocketAddress, timeout_s: float) -> None:
+        super().__init__(*(at.tcp or ("localhost", 80)), timeout=timeout_s)
+        self._at = at
+        self._timeout_s = timeout_s
+
+    def connect(self) -> None:
+        """Open the connection. Raises OSError."""
+        self.sock = connect(self._at, self._timeout_s)
+
+
+def read_body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
+    """Return the body of a response. Raises OperationError for one that ends early or is larger than `max_bytes`."""
+    body = bytearray()
+    try:
+        while len(body) <= max_bytes:
+            piece = response.read(PIECE_BYTES)
+            if not piece:
+                break
+            body += piece
+    except http.client.HTTPException as error:
+        raise OperationError("no-http", "the response is incomplete", repr(error)) from None
+    if len(body) > max_bytes:
+        raise OperationError("too-large", f"the response has more than {max_bytes} bytes")
+    if response.length:
+        raise OperationError("no-http", "the response is incomplete", f"{response.length} bytes are missing")
+    return bytes(body)
+
+
+def get(
+    at: ops.SocketAddress, timeout_s: float, path: str, headers: Sequence[Tuple[str, str]], max_bytes: int
+) -> ops.HttpPage:
+    """Send a GET request over a new connection, and return the response."""
+    connection = HttpConnection(at, timeout_s)
+    try:
+        connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers:
+            connection.putheader(name, value)
+        connection.endheaders()
+        response = connection.getresponse()
+        return ops.HttpPage(response.status, read_body(response, max_bytes))
+    except socket.timeout:
+        raise OperationError("timeout", "the response took too long") from None
+    except (http.client.HTTPException, ValueError) as error:
+        raise OperationError("no-http", "no HTTP response", repr(error)) from None
+    finally:
+        connection.close()
+
+
 TCP, UDP = "tcp", "udp"
-TCP_LISTEN = "LISTEN"
-UDP_BOUND = "CLOSE"
-"""State in /proc/net/udp of a UDP socket that is bound and not connected."""
-TCP_STATES = {
-    "01": "ESTAB",
-    "02": "SYN-SENT",
-    "03": "SYN-RECV",
-    "04": "FIN-WAIT-1",
-    "05": "FIN-WAIT-2",
-    "06": ops.TIME_WAIT,
-    "07": "CLOSE",
-    "08": "CLOSE-WAIT",
-    "09": "LAST-ACK",
-    "0A": TCP_LISTEN,
-    "0B": "CLOSING",
-}
-"""State numbers of /proc/net/tcp (include/net/tcp_states.h), with the names that ss(8) prints."""
-
-SOCKET_LINK = "socket:["
-"""Prefix of the targets of /proc/PID/fd links to sockets; the inode and a bracket follow."""
-
-MAX_OWNERS = 5
-"""Most sockets that are named for a port: an ended server can leave thousands of connections."""
-
+BOUND = {TCP: "0A", UDP: "07"}
+"""State in /proc/net/tcp of a listening socket, and in /proc/net/udp of one that is bound and not connected."""
 
 INITIAL_BYTES = 1200
 """Smallest first datagram of a client (RFC 9000, 14.1)."""
 RESERVED_VERSION = 0x1A2A3A4A
 """A version that no server speaks: a server answers it with its own versions (RFC 9000, 15 and 6.1)."""
 ANSWER_S = 0.5
+
+SOCKET_LINK = "socket:["
+"""Prefix of the targets of /proc/PID/fd links to sockets; the inode and a bracket follow."""
 
 
 class SocketProbes:
@@ -84,33 +135,26 @@ class SocketProbes:
 
     @operation()
     def port_owners(self, ports: Sequence[int], udp: bool = False) -> Dict[int, List[ops.PortOwner]]:  # noqa: FBT001, FBT002 - as JSON
-        """Return the sockets on each of these TCP or UDP ports, with their visible processes; none for a free port.
+        """Return the listening sockets on each of these TCP or UDP ports, with their visible processes.
 
-        Without listeners on a port that is still taken, they are the connections with that local port. Outgoing
-        connections may have any port of ip_local_port_range, and keep it for a minute after their end (TIME-WAIT).
+        There are none for a free port, and one without details for a port that is taken otherwise, as by a connection.
         """
-        kind, bound = (UDP, UDP_BOUND) if udp else (TCP, TCP_LISTEN)
         bindable = {port: is_free(port, udp=udp) for port in ports}
         busy = [port for port in ports if not bindable[port]]
-        sockets = [(inode, each) for inode, each in _sockets(kind) if each.port in busy] if busy else []
-        found: Dict[int, List[ops.PortOwner]] = {port: [] for port in ports}
+        sockets = [each for each in _listeners(UDP if udp else TCP) if each[1].port in busy] if busy else []
+        found = {port: [owner for _, owner in sockets if owner.port == port] for port in ports}
         for port in busy:
-            of_port = [each for _, each in sockets if each.port == port]
-            listeners = [each for each in of_port if each.state == bound]
-            if listeners or bindable[port] is False:
-                # Without a socket in the list, one is bound, but neither listening nor connected.
-                found[port] = listeners or of_port[:MAX_OWNERS] or [ops.PortOwner(port, None, None, None, None)]
-        owners = [each for of_port in found.values() for each in of_port]
-        _find_processes({inode: each for inode, each in sockets if inode and each in owners})
+            if not found[port] and bindable[port] is False:
+                found[port] = [ops.PortOwner(port, None, None, None, None)]
+        _find_processes({inode: owner for inode, owner in sockets if inode})
         return found
 
     @operation()
     def listeners(self, process: int, udp: bool = False) -> List[Tuple[str, int]]:  # noqa: FBT001, FBT002 - as JSON
         """Return the TCP or UDP addresses on which a started process and its descendants listen."""
-        kind, bound = (UDP, UDP_BOUND) if udp else (TCP, TCP_LISTEN)
         tree = self._processes.trees().get(process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
-        sockets = (each for inode, each in _sockets(kind) if each.state == bound and inode in inodes)
+        sockets = (each for inode, each in _listeners(UDP if udp else TCP) if inode in inodes)
         return sorted({(each.address or "", each.port) for each in sockets})
 
 
@@ -152,15 +196,14 @@ def _ask_versions(address: Tuple[str, int], timeout_s: float) -> None:
         raise OSError(f"it answers {answer[:16].hex()}, which is no QUIC")
 
 
-def _sockets(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
-    """Yield the TCP or UDP sockets of /proc/net/tcp or udp: inode, and an owner still without its process."""
+def _listeners(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
+    """Yield the listening sockets of /proc/net/tcp or udp: inode, and an owner still without its process."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
-            state = TCP_STATES.get(field[3], field[3])
-            address, port = kernel_endpoint(field[1], family)
-            peer = None if state in (TCP_LISTEN, UDP_BOUND) else with_port(*kernel_endpoint(field[2], family))
-            yield int(field[9]), ops.PortOwner(port, address, int(field[7]), None, None, state, peer)
+            if field[3] == BOUND[kind]:
+                address, port = kernel_endpoint(field[1], family)
+                yield int(field[9]), ops.PortOwner(port, address, int(field[7]), None, None)
 
 
 def kernel_endpoint(text: str, family: int) -> Tuple[str, int]:

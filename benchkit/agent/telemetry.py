@@ -13,7 +13,7 @@ from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
 from benchkit.agent.collector import Collector, UnavailableError
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, Workdir
 from benchkit.agent.host_collectors import HOST, Frequency
 from benchkit.agent.operations import HostPath, ProcessSpec, operation
 from benchkit.agent.process_collectors import (
@@ -31,7 +31,6 @@ from benchkit.agent.recorder import SECOND_NS, GroupValues, Recorder, SampleWrit
 from benchkit.agent.server_counters import CounterPoller
 from benchkit.agent.socket_collectors import AcceptQueues, Connections, network_of, tool_in_network
 from benchkit.agent.timetable import Timetable
-from benchkit.agent.workdir import Workdir
 
 SHORTEST_S, LONGEST_S = 0.01, 600.0
 SNAPSHOT_S = 20.0

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from benchkit.agent.cgroups import remove_cgroup
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, Workdir
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.host_lock import holder
 from benchkit.agent.operations import ChangeRecord, HostTraces, UndoneChange, operation
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records, describe
 from benchkit.agent.settings import WRITE_S, RunCommand, Sysctls
-from benchkit.agent.workdir import Workdir
+from benchkit.agent.watchdog_link import holder
 
 Undoing = Callable[[JsonObject], List[str]]
 """Undoes a record's change, verifies the result, and returns failures."""

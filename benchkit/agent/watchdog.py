@@ -27,8 +27,7 @@ import time
 from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
-from benchkit.agent import host_lock
-from benchkit.agent.common import OperationError, poll_until
+from benchkit.agent.common import OperationError, Workdir, poll_until
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import StopSignal, UndoneChange, decode
 from benchkit.agent.proc import (
@@ -44,8 +43,7 @@ from benchkit.agent.proc import (
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
-from benchkit.agent.watchdog_link import MESSAGE_BYTES, WatchdogLink
-from benchkit.agent.workdir import Workdir
+from benchkit.agent.watchdog_link import MESSAGE_BYTES, WatchdogLink, acquire, answer
 
 
 def run_under_watchdog(workdir: Workdir, lease_s: float, serve: Callable[[WatchdogLink, Records], int]) -> int:
@@ -163,7 +161,7 @@ class Watchdog:
                     return self._agent_reason or "its agent was killed"
                 self._end_waiter()
             if self._listener is not None and self._listener.fileno() in ready:
-                host_lock.answer(self._listener, self._description())
+                answer(self._listener, self._description())
 
     def _end_waiter(self) -> None:
         """Let the waiter end with the agent's exit code, which tells the controller that all is restored."""
@@ -201,7 +199,7 @@ class Watchdog:
     def _lock(self, about: JsonObject) -> bool:
         self._about = about
         if self._listener is None:
-            self._listener = host_lock.acquire()
+            self._listener = acquire()
             if self._listener is None:
                 return False
             self._poll.register(self._listener.fileno(), select.POLLIN)

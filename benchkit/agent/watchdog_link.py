@@ -1,20 +1,109 @@
-"""The agent's connection to its watchdog: renewal of the lease, lock of the host, and the report at the agent's end."""
+"""The agent's connection to its watchdog, and the lock of the host, which the watchdog holds for one run at a time.
+
+The process that listens on an abstract unix socket (unix(7)) holds the lock. The socket belongs to a network namespace,
+which benchkit treats as a host, whatever the user and the work directory. It leaves nothing on disk, the kernel removes
+it with its process, and all users see it. The kernel says which process listens (SO_PEERCRED), and the process says for
+which run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import signal
 import socket
+import struct
 import threading
 import time
 from typing import List, Optional
 
-from benchkit.agent import host_lock
 from benchkit.agent import operations as ops
 from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.frames import JsonObject, to_json
-from benchkit.agent.operations import operation
+from benchkit.agent.operations import LockHolder, operation
+from benchkit.agent.proc import all_processes, descendants, end_processes, is_running, proc_stat
+
+NAME = "\0benchkit-host"
+QUEUE = 1024
+"""Connections that wait for an answer; with a full queue the kernel does not say who listens."""
+ANSWER_S = 1.0
+ANSWER_BYTES = 4096
+END_S = 10.0
+"""Time for a watchdog to end and to restore everything."""
+_CREDENTIALS = struct.Struct("iII")  # struct ucred of unix(7): pid, uid, gid
+
+
+def acquire() -> Optional[socket.socket]:
+    """Lock the host for as long as the returned socket is open; return None where another process holds it."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listener.bind(NAME)
+    except OSError:
+        listener.close()
+        return None
+    listener.listen(QUEUE)
+    listener.settimeout(0)
+    return listener
+
+
+def answer(listener: socket.socket, about: JsonObject) -> None:
+    """Answer one request for the holder of the host."""
+    try:
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(0)
+            connection.send(json.dumps(about).encode())
+    except OSError:  # it disconnected
+        return
+
+
+def holder() -> Optional[LockHolder]:
+    """Return the holder of this host, with its answer if it gives one; None where nothing holds it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.connect(NAME)
+        except ConnectionRefusedError:
+            return None
+        except OSError:  # its queue is full
+            return LockHolder(0, None, "silent")
+        pid, uid, _ = _CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        try:
+            return LockHolder(**{"pid": pid, "uid": uid, **json.loads(connection.recv(ANSWER_BYTES))})
+        except (OSError, ValueError, TypeError):  # it is stopped, busy with restoring, or no watchdog
+            return LockHolder(pid, uid, "silent")
+
+
+def end_holder(holding: LockHolder) -> None:
+    """End the watchdog that holds this host; it restores everything first. Raises OperationError where it does not end.
+
+    A watchdog that does not react is killed with its descendants; its records remain, to be undone later.
+    """
+    watchdog = proc_stat(holding.pid)
+    if watchdog is None:
+        if holder() is None:
+            return
+        raise OperationError(
+            "held", "the holder of this host is not visible", "it runs in another container, or as another user"
+        )
+    try:
+        os.kill(watchdog.pid, signal.SIGTERM)
+        os.kill(watchdog.pid, signal.SIGCONT)  # a stopped process handles no other signal
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise OperationError("held", f"process {watchdog.pid} holds this host and belongs to another user") from None
+    for _ in poll_until(time.monotonic() + END_S):
+        if not is_running(watchdog.pid, watchdog.start):
+            return
+    processes = [watchdog, *descendants(watchdog.pid, all_processes())]
+    failures = end_processes(lambda: [each for each in processes if is_running(each.pid, each.start)], grace_s=0)
+    if failures:
+        raise OperationError("held", "the holder of this host does not end", "; ".join(failures))
+
 
 MESSAGE_BYTES = 1 << 20
 RENEWAL_S = 1.0
@@ -59,21 +148,21 @@ class WatchdogLink:
         OperationError naming any other holder.
         """
         about = {"run": run, "host": host, "who": who, "since": time.time()}
-        holder: Optional[ops.LockHolder] = None
+        holding: Optional[ops.LockHolder] = None
         ended = waited = False
         for _ in poll_until(time.monotonic() + LOCK_TIMEOUT_S, 0.01, 0.2):
             if self._request({"op": "lock", "about": about})["locked"]:
                 return ops.LockResult(shared_with=None, waited=waited)
-            holder, waited = host_lock.holder(), True
-            if holder is None or holder.state in ("silent", "ending") or ended:
+            holding, waited = holder(), True
+            if holding is None or holding.state in ("silent", "ending") or ended:
                 continue
-            if holder.run == run and holder.host != host:
-                return ops.LockResult(shared_with=holder.host, waited=False)
-            if holder.run != run or holder.uid != os.geteuid():
+            if holding.run == run and holding.host != host:
+                return ops.LockResult(shared_with=holding.host, waited=False)
+            if holding.run != run or holding.uid != os.geteuid():
                 break
             ended = True
-            host_lock.end_holder(holder)  # this run's own holder, from before its link was lost
-        raise OperationError("held", "this host is in use", describe_holder(holder))
+            end_holder(holding)  # this run's own holder, from before its link was lost
+        raise OperationError("held", "this host is in use", describe_holder(holding))
 
     @operation()
     def keep(self, lease_s: Optional[float] = None) -> None:
@@ -87,13 +176,13 @@ class WatchdogLink:
 
         Raises OperationError for a live run, and where the holder cannot be ended.
         """
-        holder = host_lock.holder()
-        if holder is None:
+        holding = holder()
+        if holding is None:
             return None
-        if holder.state == "running" and not _has_expired(holder):
-            raise OperationError("held", "this host is in use", describe_holder(holder))
-        host_lock.end_holder(holder)
-        return holder
+        if holding.state == "running" and not _has_expired(holding):
+            raise OperationError("held", "this host is in use", describe_holder(holding))
+        end_holder(holding)
+        return holding
 
     def done(self, *, goodbye: bool, reason: str, undone: List[ops.UndoneChange]) -> None:
         """Report that the agent ends, and which changes it has undone itself."""

@@ -17,8 +17,7 @@ from typing import Self, TypeVar
 from benchkit.errors import BenchkitError, HostError, InputError, LostError
 from benchkit.hosts import bootstrap
 from benchkit.hosts.agent_link import AgentLink
-from benchkit.hosts.host import Host
-from benchkit.hosts.host_changes import Leftovers
+from benchkit.hosts.host import Host, Leftovers
 from benchkit.hosts.inventory import HostSpec, Inventory
 
 RECONNECT_S = 120.0

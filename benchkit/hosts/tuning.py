@@ -1,6 +1,6 @@
 """Tuning: plans the kernel settings that a host accepts, and applies them.
 
-Planning is pure. The agent restores the former values exactly; see `benchkit.hosts.host_changes`.
+Planning is pure. The agent restores the former values exactly; see `benchkit.agent.undo`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Literal
 from benchkit.agent.operations import Sysctl, SysctlOutcome
 from benchkit.agent.settings import Sysctls
 from benchkit.errors import HostError
-from benchkit.hosts.host import Host
-from benchkit.hosts.host_changes import ChangeScope
+from benchkit.hosts.host import ChangeScope, Host
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 

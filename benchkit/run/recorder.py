@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from benchkit.comparison.adaptive import StopDecision
 from benchkit.errors import BenchkitError, InputError
 from benchkit.hosts.connections import RestoreOutcome
-from benchkit.hosts.host_changes import Leftovers
+from benchkit.hosts.host import Leftovers
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord

@@ -13,8 +13,7 @@ from benchkit.hosts.clock import elapsed_s
 from benchkit.hosts.connections import RECONNECT_S, Hosts, run_on_hosts
 from benchkit.hosts.facts import SYSCTLS
 from benchkit.hosts.files import FileChanges
-from benchkit.hosts.host import Host
-from benchkit.hosts.host_changes import Leftovers
+from benchkit.hosts.host import Host, Leftovers
 from benchkit.hosts.tuning import TuningPlan, apply
 from benchkit.judge.run_differences import fact_differences
 from benchkit.models.facts import RecordedFacts

@@ -9,8 +9,16 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import profilers
 from benchkit.hosts.host import Host
-from benchkit.hosts.profilers import start_perf, start_pprof
-from benchkit.hosts.tracers import AFTER_S, ATTACH_COUNTERS_S, ATTACH_S, require_counters, start_trace, tracer_of
+from benchkit.hosts.profilers import (
+    AFTER_S,
+    ATTACH_COUNTERS_S,
+    ATTACH_S,
+    require_counters,
+    start_perf,
+    start_pprof,
+    start_trace,
+    tracer_of,
+)
 from benchkit.models.profile import Profiler
 from benchkit.models.trial import ProfileRecord, Tracer, TraceRecord
 from benchkit.run.steps.state import ProfileCapture, TraceInProgress, Trial

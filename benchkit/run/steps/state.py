@@ -12,8 +12,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.profilers import PerfCapture, PprofCapture
-from benchkit.hosts.tracers import TraceCapture
+from benchkit.hosts.profilers import PerfCapture, PprofCapture, TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
 from benchkit.models.load import NoiseRecord

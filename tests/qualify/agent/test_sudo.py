@@ -15,8 +15,7 @@ import pytest
 from benchkit.agent.facts import FactsReader
 from benchkit.agent.settings import Sysctls
 from benchkit.hosts.agent_link import AgentLink
-from benchkit.hosts.host import Host
-from benchkit.hosts.host_changes import HostChanges
+from benchkit.hosts.host import Host, HostChanges
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan, sudo_commands
 

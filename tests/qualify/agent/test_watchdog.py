@@ -22,7 +22,7 @@ from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.agent.watchdog_link import WatchdogLink
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.hosts.host_changes import HostChanges
+from benchkit.hosts.host import HostChanges
 
 pytestmark = [
     pytest.mark.skipif(

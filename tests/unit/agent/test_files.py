@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, Workdir
 from benchkit.agent.files import FileStore
 from benchkit.agent.records import Records
-from benchkit.agent.workdir import Workdir
 
 CONTENT = b"some bytes\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

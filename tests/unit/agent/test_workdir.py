@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchkit.agent.common import OperationError
-from benchkit.agent.workdir import Workdir
+from benchkit.agent.common import OperationError, Workdir
 
 
 def test_it_is_made_private_with_the_folders_above_it(tmp_path: Path) -> None:

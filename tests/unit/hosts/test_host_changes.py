@@ -13,8 +13,7 @@ from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
-from benchkit.hosts.host import Host
-from benchkit.hosts.host_changes import HostChanges, Leftovers
+from benchkit.hosts.host import Host, HostChanges, Leftovers
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.tuning import apply, plan
 from tests.support.hosts.fake_link import HOST, FakeLink
