@@ -78,24 +78,6 @@ def test_a_load_tool_that_does_not_end_is_judged_by_what_it_did_in_its_window(
     assert of_check["missing-connections"].tolist() == ["invalid"], "two of eight connections were served"
 
 
-def test_a_server_that_works_without_load_is_compared_one_at_a_time(
-    cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(SERVERS)
-    servers = ("node plain.js {port} 10000", "node restless.js {port} 10000")
-    # A comparison begins again in the first half of its time alone, which may be over on a busy machine.
-    constants = {"benchkit.plan.adaptation:LATEST_RESTART": 10.0}
-    done = cli(
-        "versus", *servers, "--connections", 2, "--duration", 300, "--precision", 0.5, "--json", constants=constants
-    )
-    assert done.code in (0, 1), done.err  # other programs of a busy machine may leave no usable trial
-    assert "one server runs at a time" in done.err
-    assert "begins again" in done.err
-    run = Store(Path(environment["BENCHKIT_STORE"])).run("latest")
-    assert run.manifest().scenario["design"] == "blocks"
-    assert len(list(run.records())) > 2, "it went on after its first block"
-
-
 PYTHON = f"{sys.executable} {SERVERS}/python_servers.py"
 BUILDS = {
     "go": "go build -o {out} server.go",

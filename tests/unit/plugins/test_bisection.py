@@ -18,7 +18,6 @@ from benchkit.plugins.bisect.search import (
     classify,
     count_steps,
     run_search,
-    step_error_rate,
 )
 from benchkit.scenario.versus import ServerComparison
 from benchkit.services.git_source import Commit
@@ -70,11 +69,6 @@ def test_skipped_commit_is_replaced_by_its_neighbour_and_stays_a_suspect() -> No
     assert judged(8, ("c3", "skipped")).next_commit == "c2"
     found = judged(8, ("c3", "skipped"), ("c2", "good"), ("c5", "bad"), ("c4", "bad"))
     assert (suspects(found), found.next_commit) == (["c3", "c4"], None)
-
-
-def test_error_rate_is_divided_among_the_steps() -> None:
-    assert count_steps(32) == 6
-    assert step_error_rate(32) == pytest.approx(0.05 / 6)
 
 
 def test_commit_is_decided_once_the_interval_excludes_the_threshold() -> None:
@@ -159,14 +153,6 @@ def test_wide_interval_of_the_bad_end_leaves_it_undecided(end: Compared) -> None
     assert answer.first_bad == ()
     assert answer.undecided == ()
     assert answer.sentences[0].startswith("Whether the bad end is slower is undecided: ")
-
-
-def test_higher_cost_is_a_slowdown() -> None:
-    cost = "server_cpu_s_per_request"
-    compare = Comparisons(lambda place: measured(1.21 if place >= 2 else 1.0, metric=cost))
-    answer = answer_of(run_search(search(4, cost), compare, ignore))
-    assert [commit.commit for commit in answer.first_bad] == ["c2"]
-    assert compare.thresholds[1] == pytest.approx(1.1)
 
 
 def test_commit_that_cannot_be_compared_is_skipped_with_its_reason() -> None:
