@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from benchkit.errors import InputError
 from benchkit.models.base import Name
 from benchkit.models.rows import TABLES
-from benchkit.models.run import RawFileName, RunId, TrialId
+from benchkit.models.run import RawFileName, TrialId
 from benchkit.validation import is_valid_name
 
 Partition = tuple[str, str]
@@ -82,8 +81,7 @@ def table_files(
             if merged not in files and merged.exists():
                 files = sorted(of_run.glob("*.parquet"))  # it was merged while it was listed
             if files:
-                part = _partition(of_scenario, "scenario", Name), _partition(of_run, "run_id", RunId)
-                found[part] = tuple(files)
+                found[of_scenario.name.removeprefix("scenario="), of_run.name.removeprefix("run_id=")] = tuple(files)
     return found
 
 
@@ -91,18 +89,6 @@ def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Pa
     """Return the folders of a partition key for these values, or for all (None), sorted."""
     folders = path.glob(f"{key}=*") if values is None else (path / f"{key}={value}" for value in values)
     return sorted(folder for folder in folders if folder.is_dir())
-
-
-def _partition(folder: Path, key: str, kind: Any) -> str:  # noqa: ANN401 - an annotated type
-    """Return the value of a partition key in the name of a folder. Raises InputError for an invalid name."""
-    value = folder.name.removeprefix(f"{key}=")
-    if not is_valid_name(value, kind):
-        raise InputError(
-            f"invalid {key} {value!r} in the name of a table's folder",
-            where=str(folder),
-            hint="remove the folder from the store, or give it its name back",
-        )
-    return value
 
 
 def checksums_text(checksums: Checksums) -> bytes:

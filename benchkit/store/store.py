@@ -14,7 +14,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.models.base import Name
 from benchkit.models.run import Manifest, RunId
 from benchkit.store.durable_files import PARTIAL, fsync, make_folders
 from benchkit.store.layout import MANIFEST, Partition, part_of, table_files
@@ -109,7 +108,6 @@ class Store:
         for name in self._names():
             run = self.folder(name)
             try:
-                _require_run_id(run)
                 readable.append((run, run.manifest()))
             except InputError as error:
                 unreadable[run.run_id] = error
@@ -136,15 +134,13 @@ class Store:
                 why=why,
                 hint="`benchkit results list` shows the runs of the store",
             )
-        run = self.folder(matching[0])
-        _require_run_id(run)
-        return run
+        return self.folder(matching[0])
 
     def _names(self, beginning: str = "") -> list[str]:
         if self._remote is not None:
             self._remote.fetch_manifests(self._remote.run_ids(beginning))
         names = (manifest.parent.name for manifest in (self.path / "runs").glob(f"[!.]*/{MANIFEST}"))
-        return sorted(name for name in names if name.startswith(beginning))
+        return sorted(name for name in names if name.startswith(beginning) and is_valid_name(name, RunId))
 
     def leftovers(self) -> list[Path]:
         """Return the folders among the runs without a manifest: their writing or removal was interrupted."""
@@ -181,15 +177,7 @@ class Store:
         return self.path / "tables" / table
 
     def table_folder(self, table: str, scenario: str, run_id: str) -> Path:
-        """Return the folder of a run's rows of a table. Raises InputError for names that benchkit never gives."""
-        for key, value, kind in (("scenario", scenario, Name), ("run_id", run_id, RunId)):
-            if not is_valid_name(value, kind):
-                raise InputError(
-                    f"no table may have {value!r} as {key}",
-                    where=str(self.path / "runs" / run_id),
-                    why="names become folders, and this one may lead out of the store",
-                    hint="the manifest was changed: restore it from a backup, or remove the run",
-                )
+        """Return the folder of a run's rows of a table."""
         return self.table(table) / f"scenario={scenario}" / f"run_id={run_id}"
 
     def partitions(self, table: str, runs: Collection[str] | None, scenario: str | None) -> list[Partition]:
@@ -225,13 +213,3 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
     if is_url(text):
         return Store(RemoteStore(text))
     return Store(existing_store(option) if must_exist else store_path(option))
-
-
-def _require_run_id(run: RunFolder) -> None:
-    if not is_valid_name(run.run_id, RunId):
-        raise InputError(
-            f"the folder is no run: {run.run_id!r} is no run id",
-            where=run.location,
-            why="ids have letters, digits, dots, dashes and underscores, and begin with a letter",
-            hint="remove the folder from the store, or give it its name back",
-        )

@@ -128,7 +128,7 @@ class RunTables:
         return rows_from_arrow(TrialRow, self.rows(TrialRow.TABLE))
 
     def folder(self, table: str) -> Path:
-        """Return the folder of the run's rows of a table. Raises InputError for names that benchkit never gives."""
+        """Return the folder of the run's rows of a table."""
         return self._store.table_folder(table, *self._key)
 
     def _files(self, table: str) -> tuple[Path, ...]:
