@@ -1,4 +1,4 @@
-"""Adaptation of a comparison to its servers: the next change of load or design that one block of it asks for. Pure."""
+"""Adaptation of a comparison to its servers: the next change of load or design that one block calls for. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 @dataclass(frozen=True)
 class ObservedBlock:
-    """One block of a comparison, as far as the comparison is adapted to it."""
+    """What a block of a comparison shows about its load."""
 
     records: Sequence[TrialRecord]
     checks: frozenset[str]
@@ -64,7 +64,7 @@ class ObservedBlock:
 
     @property
     def generator_share(self) -> float:
-        """Largest share of the CPU available to a generator that it used, whatever else was busy on its host."""
+        """Largest share of its available CPU that a generator used."""
         generators = (generator for record in self.records for generator in record.generators)
         return max(
             (generator_cores(each) / capacity(len(each.cpus), each.threads, None) for each in generators), default=0.0
@@ -82,13 +82,13 @@ class ObservedBlock:
 
     @property
     def server_share(self) -> float | None:
-        """Smallest share that a server used of the CPU that other programs left to it; None: unknown."""
+        """Smallest share that a server used of the CPU that other programs left; None: unknown."""
         share = self.whole_server_share
         return None if share is None else share / max(LEAST_LEFT, 1.0 - self.foreign_share)
 
     @property
     def whole_server_share(self) -> float | None:
-        """Smallest share that a server used of all of its CPU; None: unknown."""
+        """Smallest share that a server used of its CPU; None: unknown."""
         shares = [
             max(
                 (each.cpu_s or 0.0) / record.window_s / capacity(len(each.cpus), each.parallelism, each.quota)
@@ -118,14 +118,14 @@ class ObservedBlock:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """A comparison with another load or design, and the reason as a sentence."""
+    """A changed comparison, and the reason as a sentence."""
 
     comparison: ServerComparison
     reason: str
 
 
 def adapt(comparison: ServerComparison, observed: ObservedBlock, *, reserve: float = 0.0) -> Adaptation | None:
-    """Return the comparison with the next change that a block of it asks for; None: no change is needed.
+    """Return the comparison with the next change that its block calls for; None: no change is needed.
 
     `reserve` is the share of its CPU by which the load tool has to be below its limit.
     """
@@ -133,7 +133,7 @@ def adapt(comparison: ServerComparison, observed: ObservedBlock, *, reserve: flo
 
 
 def adapt_to_first_block(comparison: ServerComparison, observed: ObservedBlock, *, spent_s: float) -> Adaptation | None:
-    """Return the change that a comparison's first block asks for; None if no change is needed, or it is too late."""
+    """Return the change that the first block calls for; None where none is needed, or it is too late."""
     is_late = comparison.spent_s + spent_s > LATEST_RESTART * comparison.budget_s
     return None if is_late else adapt(comparison, observed)
 

@@ -87,7 +87,7 @@ class PlannedCell:
 
 
 def describe_cell(planned: PlannedCell) -> str:
-    """Return all that a cell consists of, without the folders that are named after it."""
+    """Return everything that makes up a cell as text, without the folders named after it."""
     text = repr((planned.services, planned.load, planned.target, planned.sysctls))
     for service in planned.services:
         text = text.replace(str(service.folder.parent), "…")
@@ -168,7 +168,7 @@ class RunPlan:
 
     @property
     def slice_s(self) -> float | None:
-        """Length of the slices of measured trials; None for another design than `sliced`."""
+        """Length of the slices of measured trials; None unless the design is `sliced`."""
         return self.experiment.scenario.slice_s if self.design == "sliced" else None
 
     def slice_of(self, trial: PlannedTrial) -> float | None:

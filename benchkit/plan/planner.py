@@ -188,7 +188,7 @@ def _missing_tools(
 
 
 def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
-    """Return a sentence for each way in which somebody else could read a secret header value, with the way out."""
+    """Return a warning for each way in which others could read a secret header value, and how to avoid it."""
     supported = [cell for cell in cells if cell.unsupported is None]
     given = {name: secret for cell in supported for name, secret in cell.load.secrets if secret.is_given}
     in_clear = (

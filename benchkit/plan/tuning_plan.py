@@ -94,7 +94,7 @@ RESERVED_PORTS = "net.ipv4.ip_local_reserved_ports"
 def plan_reserved_ports(
     tuning: Sequence[TuningPlan], cells: Iterable[PlannedCell], hosts: Hosts
 ) -> Iterator[TuningPlan]:
-    """Yield the reservation for each host that may write it and whose outgoing connections could take a service's port.
+    """Yield the reservation of each host whose outgoing connections could take a service's port.
 
     `tuning` has the planned settings of all hosts; port ranges in them, or in a cell's, count as applied.
     """

@@ -15,14 +15,14 @@ if TYPE_CHECKING:  # slow to import: `--help` must not wait for them
 
 @dataclass(frozen=True)
 class Planning:
-    """A run of this number of cells is being planned."""
+    """The start of planning a run."""
 
     cells: int
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A run is planned, and its folder made; events of its trials follow."""
+    """The end of planning: the run has a plan and a folder, and its trials follow."""
 
     plan: RunPlan
     hosts: Hosts
@@ -38,7 +38,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run was resumed."""
+    """The resumption of a run."""
 
     finished: Mapping[PlannedTrial, str]
     """Trials that had finished, each with its verdict, or `failed`."""
@@ -46,14 +46,14 @@ class Resumed:
 
 @dataclass(frozen=True)
 class TrialBegun:
-    """An attempt at a trial begins."""
+    """The start of an attempt at a trial."""
 
     trial: PlannedTrial
 
 
 @dataclass(frozen=True)
 class TrialJudged:
-    """A trial ended, with this rate and the verdict `valid`, `suspect` or `invalid`."""
+    """The end of a trial, with its rate and the verdict `valid`, `suspect` or `invalid`."""
 
     trial: PlannedTrial
     rps: float | None
@@ -64,7 +64,7 @@ class TrialJudged:
 
 @dataclass(frozen=True)
 class TrialWithoutResult:
-    """A trial failed or was skipped."""
+    """A trial that failed or was skipped."""
 
     trial: PlannedTrial
     reason: str | None
@@ -73,7 +73,7 @@ class TrialWithoutResult:
 
 @dataclass(frozen=True)
 class TrialRetried:
-    """A trial failed and is about to be retried after a pause."""
+    """A failed attempt at a trial, which is retried after a pause."""
 
     trial: PlannedTrial
     reason: str
@@ -82,7 +82,7 @@ class TrialRetried:
 
 @dataclass(frozen=True)
 class BlockAppended:
-    """A block was added in place of the block `lost`, which has invalid trials."""
+    """A block added in place of the block `lost`, which has invalid trials."""
 
     trials: tuple[PlannedTrial, ...]
     lost: int
@@ -90,7 +90,7 @@ class BlockAppended:
 
 @dataclass(frozen=True)
 class BlockRepeated:
-    """A pause interrupted a block: all of its trials are repeated."""
+    """A block interrupted by a pause: all of its trials are repeated."""
 
     block: int
 

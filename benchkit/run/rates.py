@@ -143,7 +143,7 @@ def find_capacity(
     report: Report,
     clock: Callable[[], float] = time.monotonic,
 ) -> CapacityEstimate:
-    """Search for the highest rate at which a cell keeps the objective, with a report on each probe.
+    """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
     The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
     enough or its time is over. It ends too when more probes would tell little. Without a usable probe it goes on to the

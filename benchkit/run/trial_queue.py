@@ -38,7 +38,7 @@ class AddedBlock:
 
 
 class TrialQueue:
-    """The trials still to run, and as much about the finished ones as decides what comes next."""
+    """The trials still to run, and the results that decide which come next."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ def probe_after(trial: Trial) -> None:
 
 
 def probe_during(trial: Trial) -> None:
-    """Send each request once within the load; among its thousands of requests, these do not matter."""
+    """Send each request once during the load, where a few more requests do not matter."""
     _probe_again(trial, "during")
 
 

@@ -119,7 +119,7 @@ def require_alive(trial: Trial, wait_s: float = 0.0) -> None:
 
 
 def measure_disk_usage(trial: Trial) -> None:
-    """Measure the disk space of the services' own folders: of a cache, above all."""
+    """Measure the disk space of the services' own folders, such as a cache."""
     for host, services in trial.services_by_host():
         for service in (each.service for each in services):
             for folder in service.scratch_folders:
@@ -132,7 +132,7 @@ def measure_disk_usage(trial: Trial) -> None:
 
 
 def collect_logs(trial: Trial) -> None:
-    """Fetch the logs of all services that were started, also of one that ended at its start.
+    """Fetch the logs of all services, including one that ended at its start.
 
     The logs of the other hosts are fetched where a host fails. Raises the first HostError afterwards.
     """
