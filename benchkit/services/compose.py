@@ -75,9 +75,6 @@ class ComposeOptions(BackendOptions):
     ready: ReadyOptions = Field(
         default_factory=ReadyOptions, description="when the entry is ready for load", examples=[{"path": "/health"}]
     )
-    data: Literal["fresh", "kept"] = Field(
-        default="fresh", description="its volumes: fresh at each start, or kept until the run ends"
-    )
     prepare: Mapping[str, CommandLine] = Field(
         default_factory=dict,
         description="commands in containers that fill fresh volumes before the load, by service; their time is not measured",
@@ -165,7 +162,6 @@ class _ServiceReader:
             "role": options.role,
             "cpus": options.cpus,
             "engine": options.engine,
-            "data": options.data,
             "listen": _listen(options.listen) if entry_port else port,
             "port": port,
             "network": "published" if entry_port else "bridge",

@@ -165,9 +165,6 @@ class ContainerOptions(ServiceOptions):
     stop: StopOptions = Field(
         default_factory=StopOptions, description="how it is stopped", examples=[{"signal": "QUIT", "within_s": 10}]
     )
-    data: Literal["fresh", "kept"] = Field(
-        default="fresh", description="its volumes: fresh at each start, or kept until the run ends"
-    )
     prepare: CommandLine | None = Field(
         default=None,
         description="command in the container that fills fresh volumes before the load; its time is not measured",
@@ -283,7 +280,6 @@ class ContainerBackend(Backend[ContainerOptions]):
             port=endpoint.port or 0 if is_shared else options.container_port,
             bridge=None if is_shared else _network(place),
             volumes=tuple(f"{name}-{each}" for each in _volumes(options)),
-            keeps_volumes=options.data == "kept",
             ready=() if options.ready_command is None else options.ready_command,
             prepare=() if options.prepare is None else options.prepare,
             userland_proxy=options.userland_proxy,

@@ -33,8 +33,6 @@ _ROOTLESS_PROGRAMS = {"newuidmap": "uidmap", "newgidmap": "uidmap", "slirp4netns
 KILLED = "137"
 """Exit code of a container whose first process got SIGKILL: 128 + 9."""
 PAUSE_S = 0.02
-PREPARED = "-prepared"
-"""End of the name of an empty volume that marks the kept volumes of a container as prepared."""
 _UNKNOWN = re.compile("no such container|no container with", re.IGNORECASE)
 _NO_SPACE = re.compile("no space left on device", re.IGNORECASE)
 FORWARDING = {"net.ipv4.ip_forward": "1"}
@@ -280,7 +278,7 @@ def remove(host: Host, container: Container) -> None:
     done = _run(host, container, "rm", "-f", "-v", container.name)
     if not done.ok and not _UNKNOWN.search(done.printed):
         raise HostError(f"the container {container.name} cannot be removed", where=host.name, why=done.printed)
-    for volume in () if container.keeps_volumes else container.volumes:
+    for volume in container.volumes:
         if _ok(host, container, "volume", "inspect", volume):
             _require(host, container, f"cannot remove the volume {volume}", "volume", "rm", "-f", volume)
 
@@ -314,19 +312,12 @@ def wait_ready(host: Host, container: Container, process: HostProcess, deadline:
 
 
 def prepare(host: Host, service: Service, container: Container) -> None:
-    """Run the command that prepares the data of a container, once for volumes that are kept.
-
-    Raises ServiceError with the end of what it printed.
-    """
-    mark = f"{container.name}{PREPARED}"
-    if not container.prepare or (container.keeps_volumes and _ok(host, container, "volume", "inspect", mark)):
+    """Run the command that prepares the data of a container. Raises ServiceError with the end of what it printed."""
+    if not container.prepare:
         return
     done = host.processes.run((container.engine, "exec", container.name, *container.prepare), timeout_s=LOAD_TIMEOUT_S)
     if not done.ok:
         raise ServiceError(f"`prepare` of {service.name} failed", where=host.name, why=done.printed or str(done.ended))
-    if container.keeps_volumes:
-        label = host.call(Containers.track, container.engine).label
-        _require(host, container, f"cannot create the volume {mark}", "volume", "create", "--label", label, mark)
 
 
 def _state(host: Host, container: Container) -> list[str]:

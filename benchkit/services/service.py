@@ -155,8 +155,6 @@ class Container:
     """None: the network of the host, or the engine's default one."""
     volumes: tuple[str, ...] = ()
     """Volumes with names, which are created before the container."""
-    keeps_volumes: bool = False
-    """True: they outlive the container, up to the end of the connection."""
     ready: tuple[str, ...] = ()
     """Command in the container that ends with 0 once it is ready; empty: none."""
     userland_proxy: bool | None = None

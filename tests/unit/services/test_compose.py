@@ -44,7 +44,7 @@ def containers(cell: Cell) -> dict[str, ContainerOptions]:
 
 
 def test_each_service_is_a_container_in_the_order_of_its_dependencies(tmp_path: Path) -> None:
-    found = containers(cells(tmp_path, prepare={"db": "fill --rows 10"}, data="kept")[0])
+    found = containers(cells(tmp_path, prepare={"db": "fill --rows 10"})[0])
     assert list(found) == ["app-db", "app"]
     db, app = found.values()
     assert (app.image, app.network, app.port, app.command) == ("me/web:1", "published", 80, ("serve", "--pool", "5"))
@@ -54,7 +54,7 @@ def test_each_service_is_a_container_in_the_order_of_its_dependencies(tmp_path: 
         *("bridge", 5432),
         *(("isready", "-q"), ("fill", "--rows", "10")),
     )
-    assert (db.memory, db.quota, db.data) == ("512m", 0.5, "kept")
+    assert (db.memory, db.quota) == ("512m", 0.5)
     assert db.mounts == ("data:/var/lib/db:rw", "./conf:/etc/db:ro")
     assert db.files == (str(tmp_path / "conf"),)
 
