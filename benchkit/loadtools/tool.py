@@ -271,6 +271,72 @@ class RateSupport:
 
 
 @dataclass(frozen=True)
+class LoadLimits:
+    """Values of a load that a tool takes, among the fields that it supports."""
+
+    ends: Literal["time", "time or count", "time, or count at a rate"] = "time or count"
+    """Ends of a run that it can have."""
+    duration_step_s: float | None = None
+    """Step of durations; None: any."""
+    least_s: float = 0.0
+    """Shortest duration."""
+    timeout_step_s: float | None = None
+    rate_step: float | None = None
+    """Step of target rates in requests per second."""
+    count: Literal["any", "one each", "same each"] = "any"
+    """Requests of each connection in a run by count: any number, at least one, or the same number."""
+    thread_has_connection: bool = False
+    """True: each thread needs a connection."""
+    connections: int | None = None
+    """Most connections of one process."""
+    reserved: tuple[str, ...] = ()
+    """Arguments that benchkit sets itself, to have every request recorded."""
+    one_http2_connection: bool = False
+    """True: all requests share one connection of HTTP/2."""
+
+    def unsupported(self, load: Load, tool: str) -> Iterator[UnsupportedField]:
+        """Yield the fields of a load with values that the tool does not take."""
+        yield from self._unsupported_ends(load, tool)
+        yield from self._unsupported_counts(load, tool)
+        steps = {"duration_s": self.duration_step_s, "timeout_s": self.timeout_step_s, "rate": self.rate_step}
+        for name, step in steps.items():
+            value: float | None = getattr(load, name)
+            if value is not None and step is not None and value != round(round(value / step) * step, 3):
+                what = "whole seconds" if name != "rate" and step == 1 else f"it in steps of {step:g}"
+                yield UnsupportedField(name, f"{tool} takes {what}, not {value:.12g}")
+        taken = [argument for argument in load.extra_args if argument.startswith(self.reserved)]
+        if taken and load.histogram:
+            why = f"{taken[0]}: with histogram: true, benchkit sets {self.reserved[0]} of {tool}"
+            yield UnsupportedField("extra_args", why)
+
+    def _unsupported_ends(self, load: Load, tool: str) -> Iterator[UnsupportedField]:
+        count, duration_s = load.request_count, load.duration_s
+        if self.ends == "time" and duration_s is None:
+            yield UnsupportedField("duration_s", f"{tool} runs for a time, not for a count of requests")
+        elif self.ends != "time" and (duration_s is None) == (count is None):
+            yield UnsupportedField("duration_s", "set either duration_s or request_count")
+        if self.ends == "time, or count at a rate" and count is not None and load.rate is None:
+            yield UnsupportedField("request_count", f"{tool} runs for a time: set a rate to reach a count")
+        if duration_s is not None and duration_s < self.least_s:
+            yield UnsupportedField("duration_s", f"{tool} runs for {self.least_s:g} s at least, not {duration_s:g} s")
+
+    def _unsupported_counts(self, load: Load, tool: str) -> Iterator[UnsupportedField]:
+        count, connections = load.request_count, load.connections
+        if self.count == "one each" and count is not None and count < connections:
+            yield UnsupportedField("request_count", f"{tool} needs at least one for each of {connections} connections")
+        if self.count == "same each" and count is not None and count % load.in_flight:
+            sender = "stream" if load.streams > 1 else "connection"
+            why = f"{tool} gives every {sender} the same number: not divisible by {load.in_flight} {sender}s"
+            yield UnsupportedField("request_count", why)
+        if self.thread_has_connection and connections < load.threads:
+            why = f"{load.threads} threads need at least {load.threads} connections, not {connections}"
+            yield UnsupportedField("threads", why)
+        if self.connections is not None and connections > self.connections:
+            why = f"one {tool} opens at most {self.connections} connections: use more processes"
+            yield UnsupportedField("connections", why)
+
+
+@dataclass(frozen=True)
 class Tool:
     """One load tool: how it is called, and how its output is read.
 
@@ -304,8 +370,10 @@ class Tool:
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
     files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=lambda _load, _target: {}, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
+    limits: LoadLimits = LoadLimits()
+    """Values that it takes; they do not concern a script of the user's own."""
     validate: Callable[[Load], Iterable[UnsupportedField]] = field(default=lambda _load: (), repr=False)
-    """Return the options with a value that the tool cannot do; pure."""
+    """Return the options with another value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Protocols that it speaks."""
     builds: Mapping[HttpProtocol, str] = field(default_factory=dict)
@@ -358,7 +426,8 @@ class Tool:
         if load.pace == "recorded" and not (self.rate is not None and self.rate.replays):
             unsupported.append(UnsupportedField("pace", f"{self.name} cannot send at recorded times"))
         requests = [UnsupportedField(name, why) for name, why in self.requests.unsupported_fields(load, self.name)]
-        return (*unsupported, *requests, *self.validate(load))
+        limits = () if load.script is not None else self.limits.unsupported(load, self.name)
+        return (*unsupported, *requests, *limits, *self.validate(load))
 
     def unsupported_target(self, load: Load, target: Target) -> tuple[str, ...]:
         """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""
@@ -369,6 +438,11 @@ class Tool:
     def _unsupported_protocol(self, load: Load, target: Target) -> Iterator[str]:
         if target.server_name is not None and self.tls is not None and not self.tls.sends_name:
             yield f"tls.server_name: {self.name} always asks for the address that it connects to"
+        if self.limits.one_http2_connection and is_http2(target.protocol) and load.connections > 1:
+            yield (
+                f"connections: each {self.name} opens one connection of HTTP/2, not {load.connections}: set streams, and "
+                "a process for each connection"
+            )
         if load.streams > 1 and not has_streams(target.protocol):
             yield f"streams: {target.protocol} has no streams, a connection has one request in flight"
         is_early = target.tls is not None and target.tls.early_data
@@ -412,33 +486,3 @@ def longest_answer_s(load: Load, *, is_open: bool) -> float:
     the window. An open loop waits for `LONGEST_ANSWER_S`, as late answers are part of what it measures.
     """
     return LONGEST_ANSWER_S if is_open else min(load.duration_s or LONGEST_ANSWER_S, LONGEST_ANSWER_S)
-
-
-def either_time_or_count(load: Load) -> Iterable[UnsupportedField]:
-    """Refuse a load with both a time and a count of requests, or with neither."""
-    if (load.duration_s is None) == (load.request_count is None):
-        yield UnsupportedField("duration_s", "set either duration_s or request_count")
-
-
-def whole_seconds(value: float | None, name: str, tool: str) -> Iterable[UnsupportedField]:
-    """Refuse a time with a fraction of a second, for a tool that takes whole seconds only."""
-    if value is not None and value != int(value):
-        yield UnsupportedField(name, f"{tool} takes whole seconds, not {value:g}")
-
-
-def one_http2_connection(load: Load, target: Target, tool: str) -> Iterable[str]:
-    """Yield a reason against several connections of HTTP/2, for a tool whose requests all share one."""
-    if is_http2(target.protocol) and load.connections > 1:
-        yield (
-            f"connections: each {tool} opens one connection of HTTP/2, not {load.connections}: set streams, and a process "
-            "for each connection"
-        )
-
-
-def reserved_arguments(load: Load, tool: str, *flags: str) -> Iterable[UnsupportedField]:
-    """Refuse `extra_args` that benchkit sets itself, to have every request recorded."""
-    conflicts = [argument for argument in load.extra_args if any(argument.startswith(flag) for flag in flags)]
-    if conflicts and load.histogram:
-        yield UnsupportedField(
-            "extra_args", f"{conflicts[0]}: with histogram: true, benchkit sets {flags[0]} of {tool}"
-        )

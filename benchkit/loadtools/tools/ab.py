@@ -42,17 +42,14 @@ from benchkit.loadtools.text import (
     parse_number,
 )
 from benchkit.loadtools.tool import (
+    LoadLimits,
     RequestRows,
     Target,
     TlsSupport,
     Tool,
-    UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     header_lines,
-    reserved_arguments,
-    whole_seconds,
     with_zero_length,
 )
 from benchkit.models.load import Load
@@ -288,17 +285,6 @@ MAX_RATE = 100_000
 """Highest rate assumed for one ab, for `-n` in a run by time; ab reserves 40 bytes for each request."""
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    yield from whole_seconds(load.duration_s, "duration_s", "ab")
-    yield from whole_seconds(load.timeout_s, "timeout_s", "ab")
-    if load.connections > MAX_CONCURRENCY:
-        yield UnsupportedField("connections", f"one ab opens at most {MAX_CONCURRENCY} connections: use more processes")
-    if load.request_count is not None and load.request_count < load.connections:
-        yield UnsupportedField("request_count", f"ab needs at least one for each of {load.connections} connections")
-    yield from reserved_arguments(load, "ab", "-g")
-
-
 def _validate_target(load: Load, target: Target) -> Iterable[str]:
     if target.server_name is not None and has_header(load.request_mix[0].headers, "host"):
         yield "tls.server_name: ab asks for the name in the header Host, which the load sets"
@@ -341,7 +327,9 @@ TOOL = Tool(
     rows=ROWS,
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
     files=lambda load, _target: body_files(load, "ab"),
-    validate=_validate,
+    limits=LoadLimits(
+        duration_step_s=1, timeout_step_s=1, count="one each", connections=MAX_CONCURRENCY, reserved=("-g",)
+    ),
     single_threaded=True,
     validate_target=_validate_target,
     protocols=frozenset({"http1", "https1"}),

@@ -25,7 +25,7 @@ Its output, read from its source (bombardier.go, templates.go, internal/test_inf
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from benchkit.files import BACKENDS
@@ -48,6 +48,7 @@ from benchkit.loadtools.text import (
 )
 from benchkit.loadtools.tool import (
     GoProgram,
+    LoadLimits,
     ParsedOutput,
     RateSupport,
     RequestPart,
@@ -56,14 +57,10 @@ from benchkit.loadtools.tool import (
     TlsSupport,
     Tool,
     ToolOutput,
-    UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     has_body,
     header_lines,
-    one_http2_connection,
-    reserved_arguments,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, LoadResult, Note
@@ -242,15 +239,6 @@ _NOTES = (
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    yield from reserved_arguments(load, "bombardier", "-o", "--format")
-    if load.duration_s is not None and load.duration_s < 1:
-        yield UnsupportedField("duration_s", f"bombardier runs for a second at least, not {load.duration_s:g} s")
-    if load.rate is not None and load.rate != int(load.rate):
-        yield UnsupportedField("rate", f"bombardier takes whole requests per second, not {load.rate:g}")
-
-
 def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
     if request.method not in METHODS:
         yield "method", f"bombardier does not know {request.method}"
@@ -291,10 +279,9 @@ TOOL = Tool(
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(validate=_validate_request),
     files=lambda load, _target: body_files(load, "bombardier"),
-    validate=_validate,
+    limits=LoadLimits(least_s=1, rate_step=1, reserved=("-o", "--format"), one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
-    validate_target=lambda load, target: one_http2_connection(load, target, "bombardier"),
     load_notes=lambda _load: _NOTES,
     own_s=5.0,
 )

@@ -56,6 +56,7 @@ from benchkit.loadtools.text import (
     without_times,
 )
 from benchkit.loadtools.tool import (
+    LoadLimits,
     RateSupport,
     RequestPart,
     RequestRows,
@@ -63,14 +64,10 @@ from benchkit.loadtools.tool import (
     Target,
     TlsSupport,
     Tool,
-    UnsupportedField,
     body_file,
-    either_time_or_count,
     files_of_paths,
     has_body,
     header_lines,
-    reserved_arguments,
-    whole_seconds,
     with_zero_length,
 )
 from benchkit.models.load import Load
@@ -241,22 +238,6 @@ URIS = "h2load.uris"
 """File with the URIs of several requests."""
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    yield from whole_seconds(load.timeout_s, "timeout_s", "h2load")
-    yield from reserved_arguments(load, "h2load", "--log-file")
-    if load.duration_s is not None and round(load.duration_s, 3) != load.duration_s:
-        yield UnsupportedField("duration_s", f"h2load takes whole milliseconds, not {load.duration_s:g} s")
-    if not load.keepalive:
-        yield UnsupportedField("keepalive", "h2load always keeps its connections open")
-    if load.connections < load.threads:
-        yield UnsupportedField(
-            "threads", f"{load.threads} threads need at least {load.threads} connections, not {load.connections}"
-        )
-    if load.request_count is not None and load.request_count < load.connections:
-        yield UnsupportedField("request_count", f"h2load needs at least one for each of {load.connections} connections")
-
-
 def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     if has_body(request) and request.method == "GET":
         yield "body", "h2load sends no body with GET: set another method"
@@ -319,7 +300,13 @@ TOOL = Tool(
         validate=_validate_request,
     ),
     files=lambda load, target: files_of_paths(load, target, "h2load", URIS),
-    validate=_validate,
+    limits=LoadLimits(
+        duration_step_s=0.001,
+        timeout_step_s=1,
+        count="one each",
+        thread_has_connection=True,
+        reserved=("--log-file",),
+    ),
     lead=lambda seconds: (f"--warm-up-time={_time(seconds)}",),
     protocols=frozenset({"http1", "https1", "h2", "h2c", "h3"}),
     builds={"h3": "built with ngtcp2, which Debian's is not"},

@@ -47,6 +47,7 @@ from benchkit.loadtools.text import (
     without_times,
 )
 from benchkit.loadtools.tool import (
+    LoadLimits,
     ParsedOutput,
     RateSupport,
     RequestRows,
@@ -58,11 +59,7 @@ from benchkit.loadtools.tool import (
     UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     header_lines,
-    one_http2_connection,
-    reserved_arguments,
-    whole_seconds,
 )
 from benchkit.models.base import Frozen
 from benchkit.models.load import Load
@@ -316,21 +313,9 @@ hex."""
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    yield from whole_seconds(load.timeout_s, "timeout_s", "hey")
-    yield from reserved_arguments(load, "hey", "-o")
-    if load.request_count is None:
-        return
-    if load.request_count % load.in_flight:
-        sender = "stream" if load.streams > 1 else "connection"
-        yield UnsupportedField(
-            "request_count",
-            f"hey gives every {sender} the same number: not divisible by {load.in_flight} {sender}s",
-        )
-    if load.request_count > MAX_RESULTS:
-        yield UnsupportedField(
-            "request_count", f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
-        )
+    if (load.request_count or 0) > MAX_RESULTS:
+        why = f"one hey keeps {MAX_RESULTS:,} results and drops the rest: use more processes"
+        yield UnsupportedField("request_count", why)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
@@ -370,7 +355,7 @@ TOOL = Tool(
     requests=RequestSupport(own_headers=("host", "user-agent")),
     files=lambda load, _target: body_files(load, "hey"),
     validate=_validate,
+    limits=LoadLimits(timeout_step_s=1, count="same each", reserved=("-o",), one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
-    validate_target=lambda load, target: one_http2_connection(load, target, "hey"),
 )

@@ -64,6 +64,7 @@ from benchkit.loadtools.text import (
 from benchkit.loadtools.tool import (
     NEED_RATE,
     GoProgram,
+    LoadLimits,
     ParsedOutput,
     RateSupport,
     RequestRows,
@@ -75,9 +76,7 @@ from benchkit.loadtools.tool import (
     UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     repeated_requests,
-    reserved_arguments,
 )
 from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.load_result import Latency, LoadResult, Note
@@ -403,22 +402,10 @@ STATED_BY_SCRIPTS = ("request_count", "rate", "keepalive", "timeout_s", "request
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:
-    if load.script is not None:
-        yield from _validate_script(load)
+    if load.script is None:
+        if load.rate is not None and load.request_count is not None:
+            yield UnsupportedField("request_count", "at a rate k6 runs for a time")
         return
-    yield from either_time_or_count(load)
-    yield from reserved_arguments(load, "k6", "--out", "-o")
-    if load.duration_s is not None and load.duration_s < 1:
-        yield UnsupportedField("duration_s", f"k6 runs for a second at least, not {load.duration_s:g} s")
-    if load.rate is not None and load.request_count is not None:
-        yield UnsupportedField("request_count", "at a rate k6 runs for a time")
-    if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
-        yield UnsupportedField("rate", f"k6 takes thousandths of a request per second, not {load.rate!r}")
-    if load.request_count is not None and load.request_count < load.connections:
-        yield UnsupportedField("request_count", f"k6 needs at least one for each of {load.connections} connections")
-
-
-def _validate_script(load: Load) -> Iterable[UnsupportedField]:
     if load.duration_s is None:
         yield UnsupportedField("duration_s", "a script needs the length of its measured window")
     for name in (*STATED_BY_SCRIPTS, *NEED_RATE):
@@ -527,6 +514,7 @@ TOOL = Tool(
     ),
     files=_files,
     validate=_validate,
+    limits=LoadLimits(least_s=1, rate_step=0.001, count="one each", reserved=("--out", "-o")),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
     validate_target=_validate_target,

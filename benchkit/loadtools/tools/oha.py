@@ -58,7 +58,6 @@ from benchkit.loadtools.tool import (
     Tool,
     ToolOutput,
     body_file,
-    either_time_or_count,
     files_of_paths,
     header_lines,
     longest_answer_s,
@@ -316,7 +315,6 @@ TOOL = Tool(
     options=frozenset({"threads", "duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", own_headers=("host",)),
     files=lambda load, target: files_of_paths(load, target, "oha", URLS),
-    validate=either_time_or_count,
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
     load_notes=lambda _load: (

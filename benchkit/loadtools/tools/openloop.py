@@ -31,7 +31,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -52,14 +52,13 @@ from benchkit.loadtools.text import (
 )
 from benchkit.loadtools.tool import (
     GoProgram,
+    LoadLimits,
     RateSupport,
     RequestRows,
     RequestSupport,
     Target,
     TlsSupport,
     Tool,
-    UnsupportedField,
-    either_time_or_count,
     longest_answer_s,
     repeated_requests,
 )
@@ -152,12 +151,6 @@ ROWS = RequestRows("openloop")
 """Every request that got a response, in nanoseconds from when it was due, or in a closed loop from when it was sent."""
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    if load.request_count is not None and load.rate is None:
-        yield UnsupportedField("request_count", "openloop runs for a time: set a rate to reach a count")
-
-
 def _validate_target(load: Load, _target: Target) -> Iterator[str]:
     if load.streams > 1 and not load.keepalive:
         yield "streams: with keepalive: false a connection has one request"
@@ -245,7 +238,7 @@ TOOL = Tool(
         own_headers=("Connection", "Transfer-Encoding"),
     ),
     files=_files,
-    validate=_validate,
+    limits=LoadLimits(ends="time, or count at a rate"),
     protocols=PROTOCOLS,
     reconnects=PROTOCOLS,
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True, sends_early=True),

@@ -44,20 +44,18 @@ from benchkit.loadtools.text import (
     without_times,
 )
 from benchkit.loadtools.tool import (
+    LoadLimits,
     RequestPart,
     RequestRows,
     RequestSupport,
     Target,
     TlsSupport,
     Tool,
-    UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     has_body,
     header_lines,
     repeated_requests,
-    whole_seconds,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult, Note
@@ -232,16 +230,6 @@ URLS = "siege.urls"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    yield from whole_seconds(load.duration_s, "duration_s", "siege")
-    yield from whole_seconds(load.timeout_s, "timeout_s", "siege")
-    if load.request_count is not None and load.request_count % load.connections:
-        yield UnsupportedField(
-            "request_count", f"siege gives every user the same number: not divisible by {load.connections} connections"
-        )
-
-
 def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
     if request.method not in _METHODS:
         yield "method", f"siege sends {', '.join(sorted(_METHODS))}, not {request.method}"
@@ -320,7 +308,7 @@ TOOL = Tool(
         validate=_validate_request,
     ),
     files=_files,
-    validate=_validate,
+    limits=LoadLimits(duration_step_s=1, timeout_step_s=1, count="same each"),
     own_s=12.0,
     thread_per_connection=True,
     protocols=frozenset({"http1", "https1"}),

@@ -49,6 +49,7 @@ from benchkit.loadtools.text import (
 from benchkit.loadtools.tool import (
     NEED_RATE,
     GoProgram,
+    LoadLimits,
     ParsedOutput,
     RateSupport,
     RequestRows,
@@ -60,9 +61,7 @@ from benchkit.loadtools.tool import (
     UnsupportedField,
     body_file,
     body_files,
-    either_time_or_count,
     header_lines,
-    one_http2_connection,
     repeated_requests,
 )
 from benchkit.models.load import NS_PER_S, Load
@@ -259,17 +258,11 @@ PROGRAM = GoProgram(BACKENDS / "vegeta", "github.com/tsenart/vegeta/v12", "12.8.
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from either_time_or_count(load)
-    if load.request_count is not None and load.rate is None:
-        yield UnsupportedField("request_count", "vegeta runs for a time: set a rate to reach a count")
     if not load.histogram:
         yield UnsupportedField("histogram", "vegeta prints no summary: it needs histogram: true")
-    if load.rate is not None and load.rate != round(load.rate * 1000) / 1000:
-        yield UnsupportedField("rate", f"vegeta takes thousandths of a request per second, not {load.rate!r}")
 
 
-def _validate_target(load: Load, target: Target) -> Iterable[str]:
-    yield from one_http2_connection(load, target, "vegeta")
+def _validate_target(load: Load, _target: Target) -> Iterable[str]:
     at_rate = any(getattr(load, name) is not None for name in ("rate", *NEED_RATE))
     if at_rate and load.streams > 1:
         yield "streams: at a rate vegeta opens a stream for every request that is due, up to the server's limit"
@@ -340,6 +333,7 @@ TOOL = Tool(
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
     files=_files,
     validate=_validate,
+    limits=LoadLimits(ends="time, or count at a rate", rate_step=0.001, one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=False, resumes=False),
     validate_target=_validate_target,

@@ -53,6 +53,7 @@ from benchkit.loadtools.text import (
     without_times,
 )
 from benchkit.loadtools.tool import (
+    LoadLimits,
     ParsedOutput,
     RequestSupport,
     Target,
@@ -63,8 +64,6 @@ from benchkit.loadtools.tool import (
     body_file,
     body_files,
     has_body,
-    reserved_arguments,
-    whole_seconds,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
@@ -380,20 +379,8 @@ def _measure(output: ToolOutput) -> ParsedOutput:
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:
-    yield from whole_seconds(load.duration_s, "duration_s", "wrk")
-    yield from whole_seconds(load.timeout_s, "timeout_s", "wrk")
-    if load.duration_s is None:
-        yield UnsupportedField("duration_s", "wrk runs for a time, not for a count of requests")
-    if load.connections < load.threads:
-        yield UnsupportedField(
-            "threads", f"{load.threads} threads need at least {load.threads} connections, not {load.connections}"
-        )
-    yield from reserved_arguments(load, "wrk", "-s", "--script")
-    if (
-        not load.histogram
-        and _has_script(load)
-        and any(each.startswith(("-s", "--script")) for each in load.extra_args)
-    ):
+    own = [argument for argument in load.extra_args if argument.startswith(("-s", "--script"))]
+    if own and not load.histogram and _has_script(load):
         yield UnsupportedField("extra_args", "wrk takes one script, and benchkit sends these requests by it")
 
 
@@ -427,6 +414,13 @@ TOOL = Tool(
     requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), weights="drawn"),
     files=_files,
     validate=_validate,
+    limits=LoadLimits(
+        ends="time",
+        duration_step_s=1,
+        timeout_step_s=1,
+        thread_has_connection=True,
+        reserved=("-s", "--script"),
+    ),
     protocols=frozenset({"http1", "https1"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=True),
     overrun_s=0.1,
