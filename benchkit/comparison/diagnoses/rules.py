@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.diagnoses.evidence import (
@@ -213,43 +212,6 @@ def _one_busy(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
     yield from _one_thread(cell, other)
 
 
-WORKERS_PER_CPU = 3.0
-"""Workers for each CPU from which on they take turns all the time."""
-
-
-def _crowded_cpus(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
-    others = max((each.workers - each.idle for each in other.workers), default=0.0)
-    for each in cell.workers:
-        cpus = max((len(record.cpus) for record in cell.service_records(each.service)), default=0)
-        busy = each.workers - each.idle
-        if cpus and busy > 1 and stands_out(busy, others, WORKERS_PER_CPU * cpus):
-            yield Symptom(service=each.service, evidence=f"{busy:.0f} workers on {units.counted(cpus, 'CPU')}")
-
-
-LEAST_SOFTIRQ = 0.5
-"""Share of a core that soft interrupts use."""
-TIMES_OTHERS = 4.0
-"""Ratio of that core to the mean of the others."""
-
-
-def _softirq_shares(cell: CellEvidence) -> pd.Series[float]:
-    """Return the share of each core of the servers' hosts that soft interrupts use, the largest first."""
-    rows = cell.increases[(cell.increases["metric"] == "cpu_softirq_s_total") & cell.increases["host"].isin(cell.hosts)]
-    return rows.groupby(["host", "instance"])["rate"].mean().sort_values(ascending=False)
-
-
-def _softirq(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
-    others = next(iter(_softirq_shares(other)), 0.0)
-    for host, of_host in _softirq_shares(cell).groupby("host"):
-        first, rest = of_host.iloc[0], of_host.iloc[1:]
-        if len(rest) and stands_out(first, others, max(LEAST_SOFTIRQ, TIMES_OTHERS * rest.mean())):
-            core = of_host.index[0][1]
-            yield Symptom(
-                text=f"leaves all soft interrupts to core {core} of {host}",
-                evidence=f"they use {units.share(first)} of it, and {units.share(rest.mean())} of the others",
-            )
-
-
 KNOWN_LINES: Mapping[str, str] = {
     r"\d* ?worker_connections are not enough": "Raise `worker_connections` of nginx.",
     r"(?:accept\d?|socket|open)\S*:? ?.{0,80}[Tt]oo many open files": "Raise the limit of open files (`nofile`).",
@@ -369,14 +331,6 @@ def _shared_cores(cell: CellEvidence, _other: CellEvidence) -> Iterator[Symptom]
     ]
     if shared:
         yield Symptom(evidence="; ".join(f"CPUs {' and '.join(map(str, cpus))} are one core" for cpus in shared))
-
-
-def _turbo(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
-    hosts = [host.name for host in cell.host_records if host.facts.turbo]
-    fixed = [host.name for host in other.host_records if host.facts.turbo is False]
-    if hosts and fixed:
-        rising, others = " and ".join(hosts), " and ".join(fixed)
-        yield Symptom(evidence=f"cores of {rising} may exceed their base clock rate, those of {others} not")
 
 
 CLOCK_RATIO = 1.03
@@ -504,12 +458,6 @@ _ALL = (
         "leaves the work to one of its workers",
         "Let workers share connections: `reuseport`, or `accept_mutex off` with more connections.",
     ),
-    Diagnosis("crowded-cpus", _crowded_cpus, "has more busy workers than CPUs", "Start one worker for each CPU."),
-    Diagnosis(
-        "softirq",
-        _softirq,
-        next_step="Distribute received packets: receive queues of the interface, or packet steering (rps_cpus).",
-    ),
     Diagnosis("log-lines", _log_lines),
     Diagnosis(
         "garbage-collection",
@@ -529,12 +477,6 @@ _ALL = (
         _shared_cores,
         "shares cores with its load (hardware threads of SMT)",
         "Give servers and load CPUs of different cores, or other hosts.",
-    ),
-    Diagnosis(
-        "turbo",
-        _turbo,
-        "runs with turbo on",
-        "Turn turbo off on all hosts: `intel_pstate/no_turbo` or `cpufreq/boost` below /sys/devices/system/cpu.",
     ),
     Diagnosis(
         "clock-rate",
