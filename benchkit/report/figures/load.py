@@ -51,7 +51,7 @@ def _chart(run: StoredRun) -> Chart | None:
     is_rate = _has_target_rates(run)
     label = "target rate, requests/s" if is_rate else factor
     return Chart(
-        caption=f"A line that bends shows where more {'load' if is_rate else factor} begins to cost rate, latency, CPU or memory"
+        caption="A bend in a line shows where more load begins to cost rate, latency, CPU or memory"
         + and_more(len(cells) - MAX_LINES, "line")
         + ".",
         panels=[
@@ -99,9 +99,10 @@ def _positive(level: object) -> float | None:
 
 
 def _has_target_rates(run: StoredRun) -> bool:
-    """Return True if the factor sets the target rate: then the axis has the rates themselves."""
+    """Return True if the cells differ in their target rate: then the axis has the rates themselves."""
     rates = numbers(run.measured["rate_requested"])
-    return len(set(rates.groupby(run.measured["cell_id"]).median().dropna())) > 1
+    varies = len(set(rates.groupby(run.measured["cell_id"]).median().dropna())) > 1
+    return varies and numeric_factor(run) != PREFERRED
 
 
 @cached_per_run
@@ -117,7 +118,7 @@ def _lines(run: StoredRun) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for cell in run.manifest.cells:
         x = rates.get(cell.cell_id) if _has_target_rates(run) else _positive(cell.levels.get(factor or ""))
-        if x is not None and controlled(cell.cell_id) is None and cell.unsupported is None:
+        if x is not None and x > 0 and controlled(cell.cell_id) is None and cell.unsupported is None:
             names = [level_name(name, cell.levels[name]) for name in varying if name in cell.levels]
             found.setdefault(", ".join(names) or "all trials", {})[cell.cell_id] = float(x)
     return found

@@ -22,7 +22,7 @@ from benchkit.units import ABSENT
 ANSWER_FIGURE = "ratios"
 """Name of the figure that stands in the answer, at the start of the report."""
 _MAX_LISTED = 12
-"""Cells up to which all are listed; more are folded behind the highest and the lowest."""
+"""Cells up to which all are listed; more are folded, as the figure of rates shows them."""
 
 
 def _answer(report: ReportInput) -> Iterator[Block]:
@@ -39,14 +39,8 @@ def _figures(report: ReportInput) -> Iterator[Block]:
 def _results(report: ReportInput) -> Iterator[Block]:
     run, cells = report.run, summarise(report.run)
     yield Text(_design(run))
-    if len(cells) > _MAX_LISTED:
-        extremes = _extremes(cells)
-        if extremes:
-            yield heading("The highest and the lowest")
-            yield _cards(extremes, run)
-        yield Details(f"All {len(cells)} cells", [_cards(cells, run)])
-    else:
-        yield _cards(cells, run)
+    cards = _cards(cells, run)
+    yield cards if len(cells) <= _MAX_LISTED else Details(f"All {len(cells)} cells", [cards])
     level = next((f"{cell.ratio.confidence:.0%}" for cell in cells if cell.ratio is not None), None)
     yield note(
         "A rate is the geometric mean of a cell's valid trials, with their range."
@@ -97,12 +91,6 @@ def _cards(cells: Sequence[CellSummary], run: StoredRun) -> Part:
         tone = cell.cell.hue % len(SERIES)
         cards.append({"label": cell.cell.label, "tone": tone, "figure": figure, "detail": detail})
     return Part("results", {"results": cards})
-
-
-def _extremes(cells: Sequence[CellSummary]) -> list[CellSummary]:
-    usable = [cell for cell in cells if cell.mean_rps is not None and cell.is_usable]
-    ranked = sorted(usable, key=lambda cell: cell.mean_rps or 0)
-    return [ranked[-1], ranked[0]] if ranked else []
 
 
 def _class_row(result: ClassResult) -> dict[str, Entry]:
