@@ -5,7 +5,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.server import Agent
-from benchkit.errors import HostError, LostError
+from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink, Stream
-from benchkit.hosts.bootstrap import AgentFile, agent_file, command, start
-from tests.support.agent.fixtures import PYTHONS
+from benchkit.hosts.bootstrap import agent_file, command, start
 
 Open = Callable[..., Stream]
 Launch = Callable[..., AgentLink]
@@ -80,27 +78,6 @@ def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
         stream.end_input()
         assert stream.exit_code(60) == 0
     assert sent == [len(agent_file().content), 0]
-    assert stored_agent(workdir).name.startswith(agent_file().sha256)
-
-
-def stored_agent(workdir: Path) -> Path:
-    """Return the only file that the start-up program keeps."""
-    [stored] = (workdir / "agent").iterdir()
-    return stored
-
-
-@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: Path(path).name)
-def test_the_host_compiles_it_once(launch: Launch, workdir: Path, python: str) -> None:
-    assert launch(workdir=workdir, python=python).close(60) == []
-    stored = stored_agent(workdir)
-    line = (
-        f"import sys; sys.path.insert(0, {str(stored)!r}); import benchkit.agent.server as agent; print(agent.__file__)"
-    )
-    loaded = subprocess.check_output([python, "-I", "-S", "-c", line], text=True)
-    assert loaded == f"{stored}/benchkit/agent/server.pyc\n"
-    with zipfile.ZipFile(stored) as archive:
-        names = set(archive.namelist())
-    assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
 
 
 def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:
@@ -172,9 +149,3 @@ def test_a_work_directory_that_is_not_ours_alone_is_refused(
     stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
     with pytest.raises(HostError, match=re.escape(str(workdir))):
         start(stream, "here", agent_file())
-
-
-def test_a_connection_that_breaks_while_the_agent_is_sent_is_lost(open_stream: Open) -> None:
-    stream = open_stream(["/bin/sh", "-c", "echo benchkit-agent need; exec <&-; sleep 60"])
-    with pytest.raises(LostError, match=r"here: the agent could not be sent: .*Broken pipe"):
-        start(stream, "here", AgentFile(bytes(1 << 24), "0" * 64))

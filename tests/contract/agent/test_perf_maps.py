@@ -72,18 +72,6 @@ def test_maps_of_ended_processes_are_removed_with_their_folder_and_record(
     assert host.call(Undo.traces).records == []
 
 
-def test_maps_that_were_expected_go_with_the_agent(
-    launch: Callable[..., AgentLink], left_behind: Path, expect: Expect, has_ended: Callable[[int], bool]
-) -> None:
-    link = launch()
-    host, folder = expect(link)
-    assert [record.kind for record in host.call(Undo.traces).records] == ["cleanup"]
-    pid = link.hello().pid
-    assert link.close(60) == []
-    assert has_ended(pid)
-    assert (left_behind.exists(), Path(folder).exists()) == (False, False)
-
-
 def test_a_file_that_is_no_map_of_this_user_stays(agent: AgentLink, left_behind: Path, expect: Expect) -> None:
     host, folder = expect(agent)
     target = left_behind.with_suffix(".kept")

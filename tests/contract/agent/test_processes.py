@@ -68,17 +68,6 @@ def test_exit_codes_signals_and_what_was_used(agent: AgentLink) -> None:
     assert (status.exit_code, status.signal) == (None, signal.SIGKILL)
 
 
-def test_waiting_has_its_time_and_blocks_nobody(agent: AgentLink) -> None:
-    process = start(agent, "sleep", "60")
-    began = time.monotonic()
-    waiting = [agent.submit(ProcessTable.wait, process.id, 30) for _ in range(20)]
-    assert wait(agent, process.id, 0.05).ended is None
-    assert run(agent, "echo", "hi").body == b"hi\n"
-    stop(agent, process)
-    assert all(ended(agent.result(each, 10)).signal == signal.SIGTERM for each in waiting)
-    assert time.monotonic() - began < 10
-
-
 def test_a_program_that_is_not_there(agent: AgentLink) -> None:
     with pytest.raises(RefusedError, match="cannot start /no/such: No such file") as caught:
         start(agent, "/no/such")
@@ -218,13 +207,6 @@ def test_a_daemon_that_left_its_session_is_still_ours(
         pytest.fail(f"the daemon was not seen: {pids}")
     assert stop(agent, process).survivors == []
     assert all(has_ended(pid) for pid in pids)
-
-
-def test_a_stopped_process_can_be_stopped(agent: AgentLink) -> None:
-    process = start(agent, "sleep", "60")
-    os.kill(process.pid, signal.SIGSTOP)
-    answer = stop(agent, process)
-    assert (answer.killed, ended(answer.processes[0]).signal) == ([], signal.SIGTERM)
 
 
 def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +24,7 @@ from benchkit.agent.recorder import SECOND_NS
 from benchkit.agent.server_counters import TIMEOUT_S
 from benchkit.agent.telemetry import Telemetry
 from benchkit.hosts.agent_link import AgentLink, RefusedError
-from benchkit.models.telemetry import HOST_METRICS, TELEMETRY_METRICS
+from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 from tests.support.waiting import wait_until
 
@@ -326,26 +326,6 @@ def test_an_invalid_counter_page_is_reported_and_sampling_continues(
     stop(agent, process)
     assert values(found, "processes")[-1] == 1
     assert len([what for what in unseen if what.startswith("app: its own counters could not be read")]) == 1
-
-
-def test_a_host_without_psutil_has_all_metrics_that_its_kernel_has(
-    launch: Callable[..., AgentLink], tmp_path: Path
-) -> None:
-    agent = launch(python=f"{sys.executable} -S")  # without site-packages
-    has_rates = bool(psutil.cpu_freq(percpu=True))
-    in_threads = {"cpu_loop_s", *(["cpu_frequency_hz"] if has_rates else [])}
-    for wait_s in (0.5, 5.0, 50.0):  # nothing tells when other threads have measured them
-        watch = Watch(agent, tmp_path / "workdir" / f"watch-{wait_s}.jsonl")
-        watch.start(60)
-        agent.call(Telemetry.schedule_samples, at_ns=[0])
-        watch.look()
-        time.sleep(wait_s)
-        found, unseen = watch.stop()
-        if in_threads <= {metric for _, metric, _ in found}:
-            break
-    assert {what.partition(":")[0] for what in unseen} == (set() if has_rates else {"clock rate"})
-    lacking = set() if has_rates else {"cpu_frequency_hz"}
-    assert {metric.name for metric in HOST_METRICS} - {metric for _, metric, _ in found} == lacking
 
 
 def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.sockets import Tcp, Unix
+from benchkit.hosts.sockets import Tcp
 from benchkit.hosts.tuning import apply, plan
 from tests.support.needs import kernel_settings, separate_hosts
 
@@ -105,20 +104,6 @@ def test_processes_start_at_an_agreed_instant_on_all_hosts(hosts: Hosts) -> None
     assert {str(each.process.ended) for group in ended for each in group} == {"signal SIGINT"}
 
 
-def test_short_commands(sut: Host) -> None:
-    done = sut.processes.run(["/bin/sh", "-c", "cat; echo oops >&2; exit 3"], stdin=b"in")
-    assert (done.stdout, done.stderr, done.ended.exit_code, done.ok, str(done.ended)) == (
-        b"in",
-        b"oops\n",
-        3,
-        False,
-        "exit code 3",
-    )
-    late = sut.processes.run(["sleep", "60"], timeout_s=0.1)
-    assert (late.timed_out, late.ok) == (True, False)
-    assert sut.processes.run(["yes"], timeout_s=2, max_bytes=10).stdout == b"y\n" * 5
-
-
 SERVER = """
 import http.server, socketserver, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -145,16 +130,6 @@ def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: In
         sut.sockets.require_free([at.port])
     sut.processes.stop([server])
     sut.sockets.require_free([at.port])
-
-
-def test_waiting_for_a_service_ends_when_it_ends(sut: Host) -> None:
-    server = sut.processes.start(ProcessSpec(["/bin/sh", "-c", "sleep 0.1; exit 7"]))
-    began = time.monotonic()
-    with pytest.raises(HostError, match=re.escape("sut: /bin/sh ended before it listened on unix:/x/s: exit code 7")):
-        sut.sockets.wait_open(Unix("/x/s"), 60, server)
-    assert time.monotonic() - began < 60
-    with pytest.raises(HostError, match=re.escape("sut: cannot connect to 127.0.0.1:1: Connection refused for 0.1 s")):
-        sut.sockets.wait_open(Tcp("127.0.0.1", 1), 0.1)
 
 
 @kernel_settings

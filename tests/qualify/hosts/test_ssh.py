@@ -118,15 +118,6 @@ def test_the_inventorys_known_hosts_win_over_the_users_and_bad_lines_do_not_matt
     assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
 
 
-def test_hashed_names_are_known_names(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
-    home()
-    known = tmp_path / "known_hosts"
-    known.write_text(f"[{odd_server.spec.address}]:{odd_server.spec.port} {odd_server.host_key}\n")
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, capture_output=True)
-    assert odd_server.spec.address not in known.read_text()
-    connect(odd_server.spec.model_copy(update={"known_hosts": known})).close()
-
-
 @pytest.mark.parametrize("content", ["", "no key\n", "ssh-ed25519 AAAA public\n", "\0\xff\n"])
 def test_an_identity_that_is_no_key(odd_server: OddServer, home: Home, tmp_path: Path, content: str) -> None:
     home()
@@ -243,13 +234,6 @@ def test_a_jump_host_of_ssh_config_is_checked_as_strictly(
     with connect(spec) as host:
         came_from = host.processes.run(["/bin/sh", "-c", "echo $SSH_CLIENT"]).stdout.split()[0].decode()
     assert came_from == gate.address
-
-
-def test_a_jump_host_by_address(odd_server: OddServer, inventory: Inventory, home: Home) -> None:
-    gate = odd_server.spec
-    home(f"Host {gate.address}\n  IdentityFile {gate.identity}\n  UserKnownHostsFile {gate.known_hosts}\n")
-    spec = inventory.named("load").model_copy(update={"jump": f"root@{gate.address}:{gate.port}"})
-    connect(spec).close()
 
 
 def test_the_problems_of_all_hosts_are_reported_together(inventory: Inventory, home: Home, key: Path) -> None:

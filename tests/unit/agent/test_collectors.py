@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from benchkit.agent import server_counters
-from benchkit.agent.cgroup_accounting import Cgroup, CgroupMount, CpuSplitter
+from benchkit.agent.cgroup_accounting import Cgroup, CpuSplitter
 from benchkit.agent.cgroups import cpu_quota, group_folders
 from benchkit.agent.collector import UnavailableError
 from benchkit.agent.host_collectors import parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, SamplingSchedule, Tick
-from benchkit.agent.server_counters import PAGE_BYTES, BenchkitRequests, CounterPageClient, nginx, node
+from benchkit.agent.server_counters import BenchkitRequests, CounterPageClient, nginx, node
 from benchkit.agent.socket_collectors import Listener, has_other_state, tcp_listeners, unix_listeners
-from benchkit.agent.telemetry import CoreSpeedSampler, Problems
 
 LONG_S = 60.0
 """Time for other threads: more than a busy machine keeps them waiting."""
@@ -99,23 +97,6 @@ def test_a_counter_page_is_complete_or_unavailable(
             serve(head + b"\r\n\r\n" + body[:end]).get()
 
 
-@pytest.mark.parametrize(
-    ("response", "why"),
-    [
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answers 404"),
-        (b"SSH-2.0-OpenSSH_9.2 Debian\r\n\r\n", "no complete HTTP response: BadStatusLine.*SSH-2.0-OpenSSH_9.2"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "no complete HTTP response: .*incomplete"),
-        (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(PAGE_BYTES + 1), "more than 1048576 bytes"),
-        (b"", "no complete HTTP response: RemoteDisconnected"),
-    ],
-)
-def test_another_answer_is_no_counter_page(
-    serve: Callable[[bytes], CounterPageClient], response: bytes, why: str
-) -> None:
-    with pytest.raises(UnavailableError, match=why):
-        serve(response).get()
-
-
 V1 = """\
 31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
 32 25 0:28 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory
@@ -173,17 +154,6 @@ def test_user_and_system_time_only_grow_and_add_up() -> None:
     assert splitter.split(2.0, 0, 0) == pytest.approx((1.4, 0.6))
 
 
-@pytest.mark.parametrize(
-    ("root", "path", "expected"),
-    [("/", "/a/b", "a/b"), ("/lab/sut", "/lab/sut/b", "b"), ("/lab/sut", "/b", "b"), ("/lab/sut", "/lab/sut", ".")],
-)
-def test_the_path_of_a_group_is_below_the_mount_or_that_of_the_kernel(
-    tmp_path: Path, root: str, path: str, expected: str
-) -> None:
-    (tmp_path / expected).mkdir(parents=True, exist_ok=True)
-    assert CgroupMount(tmp_path, PurePosixPath(root)).folder(path) == tmp_path / expected
-
-
 def test_the_smallest_quota_applies(tmp_path: Path) -> None:
     inner, outer, old = (tmp_path / name for name in ("inner", "outer", "old"))
     for folder in (inner, outer, old):
@@ -229,26 +199,6 @@ def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     recorder.close({})
     lines = map(json.loads, (tmp_path / "samples").read_text().splitlines())
     assert [each["t_ns"] for each in lines if "t_ns" in each] == [1, 2, 4]
-
-
-def test_a_core_where_the_agent_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The kernel refuses a core that does not exist like one that was removed from the affinity.
-    (core, *_), has_ended = sorted(os.sched_getaffinity(0)), 1023
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core, has_ended})
-    recorder = Recorder(tmp_path / "samples", {})
-    problems = Problems()
-    speeds = CoreSpeedSampler(60, recorder, problems)
-    speeds.start()
-    deadline = time.monotonic() + LONG_S
-    while not problems and time.monotonic() < deadline:
-        time.sleep(0.01)
-    speeds.stop()
-    speeds.join()
-    recorder.close({})
-    (problem,) = problems
-    assert problem.startswith(f"core {has_ended}: its speed was not measured")
-    assert "Invalid argument" in problem
-    assert "do not change the agent's CPU affinity" in problem
 
 
 TCP = b"""\

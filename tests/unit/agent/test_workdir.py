@@ -24,14 +24,6 @@ def test_an_open_one_is_refused(tmp_path: Path) -> None:
         Workdir(str(folder))
 
 
-def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "home"
-    folder.mkdir(mode=0o700)
-    (folder / "thesis.tex").touch()
-    with pytest.raises(OperationError, match="contains other files"):
-        Workdir(str(folder))
-
-
 def test_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -139,23 +139,3 @@ def test_a_link_is_cut_where_the_host_does_not_accept_the_frame_that_is_being_se
     for future in uploads[1:]:
         with pytest.raises(LostError):
             link.result(future, 0)
-
-
-def test_closing_gives_up_a_host_that_does_not_answer_the_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_link, "HEARTBEAT_TIMEOUT_S", 0.1)
-
-    class SilentStream(FakeStream):
-        def send(self, content: bytes) -> None:
-            del content
-
-        def end_input(self) -> None:
-            pass
-
-        def exit_code(self, timeout_s: float) -> int | None:
-            assert timeout_s <= agent_link.LAST_OUTPUT_S, "nothing is known to have ended"
-            return None
-
-    stream = SilentStream(ScriptedAgent({}))
-    link = AgentLink(HOST, stream, stream.receive)
-    (failure,) = link.close(3600)
-    assert failure == "shutdown not confirmed: no heartbeat from the host, without an exit code"
