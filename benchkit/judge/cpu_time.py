@@ -7,7 +7,6 @@ from statistics import harmonic_mean
 from typing import NamedTuple
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.load import NOISE_SERVICE
 from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
@@ -115,8 +114,6 @@ def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
         for series in evidence.telemetry.series("cpu_s_total", host, AGENT_SERVICE)
         if (rate := series.rate(window_s)) is not None
     ]
-    if (noise := record.noise) is not None:
-        usages.append(CpuUsage(NOISE_SERVICE, noise.host, noise.cpus, noise.cpu_s / noise.observed_s))
     return [*usages, *_neighbour_usage(evidence)]
 
 

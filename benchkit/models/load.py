@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
     JsonValue,
     NonNegativeInt,
@@ -99,74 +97,6 @@ class Shape(Frozen):
                 yield 1 / PIECES_PER_S, self.base + (1 - self.base) * height
         if duration_s > self.end_s:
             yield duration_s - self.end_s, self.base
-
-
-NOISE_SERVICE = "noise"
-"""Name of the program of slow and broken clients in the telemetry."""
-NOISE_FILE = "noise.jsonl"
-"""Raw file of a trial with the reports that this program prints twice a second."""
-_PER_SECOND = re.compile(r"\s*([0-9.]+)\s*/\s*s\s*\Z")
-
-
-def _per_second(value: object) -> object:
-    """Return the number of `1/s`; other values as they are."""
-    match = _PER_SECOND.match(value) if isinstance(value, str) else None
-    return match[1] if match else value
-
-
-class Noise(Frozen):
-    """Slow and broken clients of HTTP/1.1, from the first load host, through warm-up and window."""
-
-    slow_readers: NonNegativeInt = Field(default=0, description="connections that read slowly", examples=[50])
-    half_open: NonNegativeInt = Field(default=0, description="connections that send half of a request", examples=[20])
-    malformed: Annotated[
-        float,
-        BeforeValidator(_per_second, json_schema_input_type=float | str),
-        Field(ge=0, allow_inf_nan=False),
-    ] = Field(
-        default=0,
-        description="malformed requests per second, each on a connection of its own: `1/s`, or a number",
-        examples=["1/s"],
-    )
-    path: RequestPath | None = Field(
-        default=None, description="path that they ask for; absent: the load's", examples=["/large"]
-    )
-    read_bytes_per_s: Annotated[int, Field(ge=10)] = Field(
-        default=1000, description="bytes per second of each slow reader"
-    )
-
-    @property
-    def connections(self) -> int:
-        """Number of connections that the clients hold open."""
-        return self.slow_readers + self.half_open
-
-    @property
-    def is_any(self) -> bool:
-        """True where it has any client at all."""
-        return bool(self.connections or self.malformed)
-
-
-class NoiseRecord(Frozen):
-    """Counts of the slow and broken clients of a trial in its measured window."""
-
-    host: str
-    argv: tuple[str, ...]
-    cpus: tuple[int, ...] = Field(default=(), description="CPUs that the program may run on (affinity)")
-    cpu_s: float = Field(description="its CPU time in the window")
-    observed_s: float = Field(description="time between the reports around the window")
-    slow_readers: float = Field(description="mean number of connections of slow readers that were open")
-    half_open: float = Field(description="mean number of connections with half of a request that were open")
-    read_bytes: int = Field(description="bytes that slow readers read, with headers")
-    responses: int = Field(description="responses that they read to the end")
-    malformed: int = Field(description="malformed requests that were sent")
-    answers: Mapping[str, int] = Field(default_factory=dict, description="by status, `closed`, and `none` after 2 s")
-    refused: int = Field(description="connections that could not be opened")
-    closed: int = Field(description="connections of slow readers and half requests that the server closed")
-
-    @property
-    def connections(self) -> float:
-        """Mean number of connections that it held open."""
-        return self.slow_readers + self.half_open
 
 
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
@@ -262,11 +192,6 @@ class Load(Frozen):
     histogram: bool = Field(default=True, description="record the time of every request")
     extra_args: tuple[str, ...] = Field(
         default=(), description="passed on to the tool unchanged", examples=[["--latency"]]
-    )
-    noise: Noise | None = Field(
-        default=None,
-        description="slow and broken clients beside this load, which are not among its figures",
-        examples=[{"slow_readers": 50, "half_open": 20, "malformed": "1/s"}],
     )
     _script_files: Mapping[str, bytes] = PrivateAttr(default_factory=dict)
     _order: tuple[int, ...] = PrivateAttr(default=())

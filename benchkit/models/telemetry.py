@@ -133,11 +133,6 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     ),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
     TelemetryMetric(
-        "noise_connections", "1", "kind", "slow and broken clients: open connections (slow_readers, half_open)"
-    ),
-    TelemetryMetric("noise_read_bytes_total", "B", None, "slow and broken clients: bytes that slow readers read"),
-    TelemetryMetric("noise_malformed_total", "1", "answer", "malformed requests, by the status of their answers"),
-    TelemetryMetric(
         "event_loop_active_s_total",
         "s",
         "process",

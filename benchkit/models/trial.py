@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from benchkit.models.base import Stored
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.load import NS_PER_S, Load, NoiseRecord
+from benchkit.models.load import NS_PER_S, Load
 from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
@@ -202,7 +202,6 @@ class TrialRecord(Stored):
     capacity: CapacityEstimate | None = Field(default=None, description="search before it, which found its rate")
     slices: tuple[SliceRow, ...] = Field(default=(), description="of a sliced block, without the load tool's figures")
     external: tuple[str, ...] = Field(default=(), description="services that others deploy, and that were not watched")
-    noise: NoiseRecord | None = Field(default=None, description="what slow and broken clients did beside the load")
     other_programs: tuple[OtherProgram, ...] = Field(default=(), description="other programs, the busiest first")
     killed: tuple[str, ...] = Field(default=(), description="services that did not end when stopped, as sentences")
 

@@ -130,8 +130,6 @@ def _load_reasons(cell: PlannedCell, slice_s: float) -> Iterator[str]:
     load = cell.load
     if load.capacity is not None:
         yield f"{cell.cell_id} is searched for its capacity, whose probes are trials of their own"
-    if load.noise is not None and load.noise.is_any:
-        yield f"{cell.cell_id} has slow and broken clients, which would stay while the load is at other cells"
     if load.duration_s is None:
         yield f"the load of {cell.cell_id} ends after a number of requests, not after a time"
     elif load.duration_s < slice_s:

@@ -17,13 +17,10 @@ from benchkit.errors import BenchkitError, HostError, HostStateError, InputError
 from benchkit.models.trial import TrialRecord
 from benchkit.run.steps.load import (
     collect_load,
-    collect_noise,
     make_shared_folder,
     measure,
     remove_shared_folder,
     require_load,
-    start_noise,
-    stop_noise,
     warm_up,
 )
 from benchkit.run.steps.probe import probe_after, probe_responses
@@ -70,9 +67,8 @@ STEPS: tuple[BlockStep | TrialSteps, ...] = (
     TrialSteps((require_free_ports, make_folders, expect_perf_maps, start_services, check_perf_maps)),
     make_shared_folder,
     watch_hosts,
-    TrialSteps((probe_responses, start_noise, warm_up, cause_outages)),
+    TrialSteps((probe_responses, warm_up, cause_outages)),
     measure,
-    collect_noise,
     collect_load,
     collect_telemetry,
     TrialSteps(
@@ -82,7 +78,6 @@ STEPS: tuple[BlockStep | TrialSteps, ...] = (
 """The steps of a block."""
 
 TRIAL_CLEANUP: tuple[TrialStep, ...] = (
-    stop_noise,
     stop_services,
     stop_captures,
     stop_traces,

@@ -6,21 +6,17 @@ the host, or from the start of the service: both come before the load.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from benchkit.errors import ParseError
-from benchkit.models.base import Frozen
-from benchkit.models.load import NOISE_FILE, NOISE_SERVICE, NS_PER_S, NoiseRecord
+from benchkit.models.load import NS_PER_S
 from benchkit.models.rows import NoteRow, TelemetryRow
 from benchkit.models.telemetry import TELEMETRY_METRICS, generator_service
 from benchkit.models.trial import TrialRecord, WatchRecord
@@ -79,79 +75,6 @@ def _lines(content: bytes) -> Iterator[Mapping[str, Any]]:
         yield document
 
 
-class NoiseReport(Frozen):
-    """A line of the program of slow and broken clients: connections open at an instant, and totals since the start."""
-
-    t_ns: int
-    """Instant on the monotonic clock of the load host."""
-    held: Mapping[str, int]
-    """Open connections by kind: `slow_readers`, `half_open`."""
-    done: Mapping[str, int]
-    """Totals: `read_bytes`, `responses`, `malformed`, `refused`, `closed`."""
-    answers: Mapping[str, int]
-    """Answers to malformed requests, by status; without an answer, by `closed` or `none`."""
-    cpu_s: float
-
-    @property
-    def connections(self) -> int:
-        """Open connections of both kinds."""
-        return sum(self.held.values())
-
-
-def read_noise(content: bytes) -> list[NoiseReport]:
-    """Read the complete lines that the program printed. Raises ParseError."""
-    try:
-        return [NoiseReport.model_validate_json(line) for line in content.split(b"\n")[:-1]]
-    except ValidationError as error:
-        raise ParseError("the reports of the slow and broken clients are damaged", why=str(error)) from None
-
-
-def noise_record(
-    reports: Sequence[NoiseReport], window_ns: tuple[int, int], host: str, argv: tuple[str, ...], cpus: tuple[int, ...]
-) -> NoiseRecord:
-    """Return what was done in a window, from the last report before it to the first one after it.
-
-    Raises ParseError where no two reports enclose a part of it.
-    """
-    times = [each.t_ns for each in reports]
-    inside = reports[max(bisect_right(times, window_ns[0]) - 1, 0) : bisect_left(times, window_ns[1]) + 1]
-    if len(inside) < 2:  # noqa: PLR2004 - a difference needs two
-        raise ParseError("the slow and broken clients reported nothing in the measured window")
-    first, last = inside[0], inside[-1]
-    done = {
-        name: last.done.get(name, 0) - first.done.get(name, 0)
-        for name in ("read_bytes", "responses", "malformed", "refused", "closed")
-    }
-    answers = {status: count - first.answers.get(status, 0) for status, count in last.answers.items()}
-    return NoiseRecord(
-        host=host,
-        argv=argv,
-        cpus=cpus,
-        cpu_s=last.cpu_s - first.cpu_s,
-        observed_s=(last.t_ns - first.t_ns) / NS_PER_S,
-        slow_readers=fmean(each.held.get("slow_readers", 0) for each in inside),
-        half_open=fmean(each.held.get("half_open", 0) for each in inside),
-        answers={status: count for status, count in answers.items() if count},
-        **done,
-    )
-
-
-def _noise_series(reports: Sequence[NoiseReport]) -> dict[SeriesKey, SampleSeries]:
-    found: dict[SeriesKey, SampleSeries] = {}
-    for report in reports:
-        values: dict[tuple[str, str | None], float] = {
-            ("cpu_s_total", None): report.cpu_s,
-            ("noise_read_bytes_total", None): report.done.get("read_bytes", 0),
-            **{("noise_connections", kind): number for kind, number in report.held.items()},
-            **{("noise_malformed_total", answer): number for answer, number in report.answers.items()},
-        }
-        for (metric, instance), value in values.items():
-            series = found.setdefault((NOISE_SERVICE, metric, instance), SampleSeries())
-            series.t_ns.append(report.t_ns)
-            series.numbers.append(value)
-    return found
-
-
 class _Samples(NamedTuple):
     watch: WatchRecord
     service: str | None
@@ -179,15 +102,13 @@ class TrialSamples:
             except ParseError as error:
                 missing.append((watch.host, str(error)))
             self._samples += _disk_usage(watch, record)
-            if record.noise is not None and record.noise.host == watch.host:
-                self._samples += _host_samples(watch, _noise_series(read_noise(raw(NOISE_FILE))))
         self.notes = tuple(
             NoteRow(trial_id=record.trial_id, code=NOT_WATCHED, message=f"{host}: {text}") for host, text in missing
         )
 
     def table(self) -> pa.Table:
         """Return the rows of `telemetry`."""
-        load_services = {NOISE_SERVICE, *(generator_service(each.number) for each in self._record.generators)}
+        load_services = {generator_service(each.number) for each in self._record.generators}
         lengths = [len(each.values) for each in self._samples]
         texts: dict[str, Sequence[str | None]] = {
             "trial_id": [self._record.trial_id] * len(lengths),

@@ -465,13 +465,6 @@ FAULTS = (
         ),
     ),
     Fault(
-        expects("missing-noise", "a server that closes the connections of slow readers after each response"),
-        {
-            **nginx(keepalive=False),
-            "load": {"keepalive": False, "noise": {"slow_readers": 20, "read_bytes_per_s": 100_000}},
-        },
-    ),
-    Fault(
         expects("ports-exhausted", "200 local ports and short connections"),
         {"load": {"keepalive": False}},
         hook=rotate_ports,

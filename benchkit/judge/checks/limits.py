@@ -27,7 +27,6 @@ from benchkit.judge.checks.readings import (
     escaped_children,
     failed_requests,
     fewest_connections,
-    least_noise,
     longest_gaps,
     lost_connections,
     ports_in_use,
@@ -125,18 +124,6 @@ LIMITS = (
             "Check the open-file limits and the ports of the load host, and the tool's errors.",
         ),
         reads="servers",
-    ),
-    Limit(
-        "missing-noise",
-        "there were fewer slow and broken clients than requested",
-        least_noise,
-        lt,
-        Consequence(
-            "invalid",
-            ALL,
-            "The server was measured beside fewer slow and broken clients than the cell states.",
-            "Check the limits and time-outs of the server, and the open-file limit of the load host; or ask for less.",
-        ),
     ),
     Limit(
         "ports-exhausted",

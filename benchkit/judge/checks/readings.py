@@ -180,37 +180,15 @@ def fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
         quic = f": {evidence.entry} states none of QUIC, and the kernel knows none" if is_quic else ""
         yield SkippedCheck(why=f"the connections were not counted{quic}")
         return
-    noise = 0 if record.noise is None else round(record.noise.connections)
-    fewest, requested = max(0.0, min(samples) - noise), record.load.connections
+    fewest, requested = min(samples), record.load.connections
     planned = len(SAMPLE_SHARES) if is_timed and not is_quic else 1
     seen = (
         f"{units.count(fewest)} of {units.count(requested)} connections were established in one of "
         f"{units.counted(len(samples), 'sample')}"
-        f"{f', without {units.count(noise)} of slow and broken clients' if noise else ''}"
     )
     yield Reading(fewest, limit * requested, seen, units.share(limit))
     if len(samples) < planned:
         yield SkippedCheck(why=f"the connections were counted in {len(samples)} of {planned} samples")
-
-
-def least_noise(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read what slow and broken clients held and sent, each relative to what the cell asks for."""
-    wanted, did, limit = evidence.record.load.noise, evidence.record.noise, thresholds.connections
-    if wanted is None or not wanted.is_any or evidence.record.imported is not None:
-        return
-    if did is None:
-        yield SkippedCheck(why="what the slow and broken clients did is not recorded")
-        return
-    problems = [(did.refused, "could not be opened"), (did.closed, "were closed by the server")]
-    why = "".join(f"; {units.counted(number, 'connection')} {what}" for number, what in problems if number)
-    for amount, asked, what in (
-        (did.slow_readers, wanted.slow_readers, "connections of slow readers were open"),
-        (did.read_bytes, min(wanted.slow_readers, 1), "bytes were read by slow readers"),
-        (did.half_open, wanted.half_open, "connections with half of a request were open"),
-        (did.malformed, int(wanted.malformed * did.observed_s), "malformed requests were sent"),
-    ):
-        if asked:
-            yield Reading(amount, limit * asked, f"{amount:.4g} of {asked} {what}{why}", units.share(limit))
 
 
 def ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:

@@ -18,7 +18,6 @@ _ALL = (
     conditions.PROTOCOL_MISMATCH,
     LIMIT_CHECKS["handshake-share"],
     LIMIT_CHECKS["missing-connections"],
-    LIMIT_CHECKS["missing-noise"],
     LIMIT_CHECKS["ports-exhausted"],
     LIMIT_CHECKS["accept-overflow"],
     LIMIT_CHECKS["udp-drops"],

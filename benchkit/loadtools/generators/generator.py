@@ -30,10 +30,6 @@ SLOWEST_RPS = 100.0
 """Rate below which a generator with a count of requests is considered stuck."""
 
 
-NOISE_FILES = 32
-"""Open files of the program of slow and broken clients beside the connections that it holds."""
-
-
 @dataclass(frozen=True)
 class Generator:
     """One process of a load tool, with the reducer that reads its rows where it prints any."""
@@ -125,7 +121,6 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
     Raises UnsupportedError where the tool cannot send the requests, or not to this target. With `load.pin` it is also
     raised for a host with fewer CPUs than processes.
     """
-    _require_noise(load, target, placements[0])
     count = load.processes * len(placements)
     if unsent := [each.why for each in unsupported_fields(get_tool(load.tool), load, count) if each.concerns_requests]:
         able = [name for name, tool in TOOLS.items() if not any(tool.requests.unsupported_fields(load, name))]
@@ -141,18 +136,6 @@ def plan_generators(load: Load, target: Target, placements: Sequence[ServicePlac
         _generator(number, count, share, target, placement)
         for number, (share, placement) in enumerate(zip(shares, expanded, strict=True), 1)
     )
-
-
-def _require_noise(load: Load, target: Target, placement: ServicePlacement) -> None:
-    """Raise UnsupportedError where slow and broken clients cannot be clients of the target."""
-    noise = load.noise
-    if noise is None or not noise.is_any:
-        return
-    if target.protocol not in ("http1", "https1"):
-        raise UnsupportedError(f"noise: slow and broken clients speak HTTP/1.1, the entry speaks {target.protocol}")
-    if noise.connections + NOISE_FILES > placement.nofile:
-        allowed = f"{placement.user} on {placement.host} may have {placement.nofile} open files at most"
-        raise UnsupportedError(f"noise: {noise.connections} connections: {allowed}")
 
 
 def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlacement]:

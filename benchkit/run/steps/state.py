@@ -11,11 +11,9 @@ from pathlib import PurePosixPath
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.profilers import PerfCapture, PprofCapture, TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
-from benchkit.models.load import NoiseRecord
 from benchkit.models.profile import Profiler
 from benchkit.models.rows import SliceRow
 from benchkit.models.trial import (
@@ -113,9 +111,6 @@ class Trial:
     """Disk space of the services' own folders, by service and the folder's name."""
     other_programs: tuple[OtherProgram, ...] = ()
     """Other programs that used CPU time of its hosts, the busiest first."""
-    noise: HostProcess | None = None
-    """Running program of slow and broken clients."""
-    noise_record: NoiseRecord | None = None
     killed: list[str] = field(default_factory=list)
     """Sentences on services that did not end by themselves when they were stopped."""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -294,7 +289,6 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         external=tuple(service.name for service in trial.cell.spec.external),
         other_programs=trial.other_programs,
         killed=tuple(trial.killed),
-        noise=trial.noise_record,
         capacity=trial.capacity,
         slices=trial.slices,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -58,16 +57,6 @@ def test_pinned_processes_have_cpus_of_their_own(processes: int, cpus: list[tupl
 def test_more_pinned_processes_than_cpus_are_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="pin: a has 2 CPUs for 3 processes"):
         plan_generators(_load("wrk", processes=3, pin=True), TARGET, [place("a")])
-
-
-def test_slow_clients_need_http_1_1_and_open_files() -> None:
-    noise = {"slow_readers": 50, "half_open": 20}
-    with pytest.raises(UnsupportedError, match=r"noise: slow and broken clients speak HTTP/1\.1, the entry speaks h2c"):
-        plan_generators(_load("h2load", noise=noise), replace(TARGET, protocol="h2c"), [place("a")])
-    few = replace(place("a"), nofile=90)
-    with pytest.raises(UnsupportedError, match=r"noise: 70 connections: .* may have 90 open files at most"):
-        plan_generators(_load("wrk", noise=noise), TARGET, [few])
-    assert plan_generators(_load("h2load", noise={"slow_readers": 0}), replace(TARGET, protocol="h2c"), [place("a")])
 
 
 def test_wrk_needs_the_probe_alone_and_on_its_first_host() -> None:

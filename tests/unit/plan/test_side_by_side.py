@@ -46,10 +46,6 @@ def test_each_stack_has_ports_and_folders_of_its_own() -> None:
         ({"load": load(tool="h2load", duration_s=None, request_count=100)}, "ends after a number of requests"),
         ({"load": load(tool="h2load", duration_s=0.2)}, "the window of stack=one has 0.2 s, a slice 0.25 s"),
         ({"factors": {"stack": ["one"]}, "stacks": stacks(one={})}, "there is only one cell"),
-        (
-            {"load": load(tool="h2load", noise={"half_open": 2})},
-            "stack=one has slow and broken clients, which would stay",
-        ),
         ({"memory_bytes": 256 << 20}, "their stacks may take"),
         (
             {"stacks": {"one": stack(), "two": stack(backend="command", run=["nginx", "8080"])}},
