@@ -65,8 +65,3 @@ def test_node_writes_no_map_where_the_file_exists_already(node: str, link: str) 
         perf_map.unlink()
     assert (done.returncode, options) == (0, [])
     assert f"node: no map for perf: {perf_map} is there already, made by somebody else\n" in done.stderr
-
-
-@pytest.mark.parametrize("source", sorted(NODE.glob("*.js")), ids=lambda source: source.name)
-def test_node_modules_have_at_most_250_lines(source: Path) -> None:
-    assert source.read_text().count("\n") <= 250

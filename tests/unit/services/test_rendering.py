@@ -81,29 +81,6 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
     assert 'proxy_set_header Connection "";' in config
 
 
-def test_nginx_follows_its_version_the_user_and_the_cpus(tmp_path: Path) -> None:
-    def make_old_place(service: ServiceSpec) -> ServicePlacement:
-        return place(service, root=True, cpus=(3,), nginx=(1, 18, 0))
-
-    _, front = render_services(read_services(tmp_path), make_old_place)
-    assert "-e" not in front.process.argv
-    assert config_text(front).startswith("daemon off;\n")
-    assert "user root;" in config_text(front)
-    assert "worker_processes 1;" in config_text(front)
-
-
-def test_unix_sockets_and_no_keepalive_to_the_upstream(tmp_path: Path) -> None:
-    services = read_services(
-        tmp_path, ('"127.0.0.1:9000"', "unix"), ("upstream: app", "upstream: app, upstream_keepalive: 0, backlog: 7")
-    )
-    app, front = render_services(services, place)
-    assert app.process.argv[2] == "unix:/w/app/app.sock"
-    config = config_text(front)
-    assert "server unix:../app/app.sock;\n    }" in config
-    assert 'proxy_set_header Connection "close";' in config
-    assert "listen 10.0.0.1:8080 backlog=7;" in config
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -12,9 +12,7 @@ from benchkit.files import BACKENDS as SOURCES
 from benchkit.scenario.read import read_experiment
 from benchkit.services.go_build import GoSource
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
-from benchkit.services.registry import BACKENDS
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.server_options import ServerOptions
 from benchkit.services.service import AdminPage, Service
 from tests.support.services import placements
 
@@ -63,12 +61,6 @@ def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
-def test_fasthttp_has_a_limit_of_connections_only_if_one_is_set(tmp_path: Path) -> None:
-    limited = render(tmp_path, "backend: fasthttp, listen: 8080, concurrency: 100")
-    assert limited.process.argv[-2:] == ("-concurrency", "100")
-    assert "-concurrency" not in render(tmp_path, "backend: fasthttp, listen: 8080").process.argv
-
-
 def test_node_serves_in_one_process_with_a_limited_heap(tmp_path: Path) -> None:
     service = render(tmp_path, "backend: node, listen: 8080, workers: none, heap_mb: 64")
     assert service.process.argv[1:3] == ("--max-old-space-size=64", "/w/app/node/main.js")
@@ -83,15 +75,6 @@ def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str
     assert service.parallelism == parallelism
     with pytest.raises(InputError, match="pin pins processes: it needs worker_type: process"):
         render(tmp_path, "backend: node, listen: 8080, worker_type: thread, pin: all")
-
-
-def test_the_list_of_servers_is_complete() -> None:
-    ours = {name for name, backend in BACKENDS.items() if issubclass(backend.options, ServerOptions)}
-    assert ours == {*GO, "node"}
-
-
-def test_gostring_sends_two_bytes_by_default(tmp_path: Path) -> None:
-    assert render(tmp_path, "backend: gostring, listen: 8080").process.argv[-2:] == ("-body-size", "2")
 
 
 def test_the_file_server_serves_from_the_service_folder(tmp_path: Path) -> None:
@@ -116,13 +99,6 @@ def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
     assert service.parallelism == 3
     assert service.admin is not None
     assert service.admin.kind == "node"
-
-
-@pytest.mark.parametrize(("workers", "count"), [("all", 3), ("all-but-one", 2), ("7", 7)])
-def test_number_of_node_workers(tmp_path: Path, workers: str, count: int) -> None:
-    service = render(tmp_path, f"backend: node, listen: 8080, workers: {workers}")
-    assert service.parallelism == count
-    assert f"-workers {count} " in " ".join(service.process.argv)
 
 
 def test_pinning_needs_taskset(tmp_path: Path) -> None:

@@ -225,13 +225,6 @@ def test_a_proxy_starts_again_after_it_was_killed(start_proxy: Callable[..., Run
     assert [started.request(M1, user)[0] for user in ("alice", "eve")] == [200, 404]
 
 
-def test_only_get_requests_are_allowed(start_proxy: Callable[..., RunningProxy]) -> None:
-    started = start_proxy(users=USERS, private=PRIVATE)
-    for method in ("POST", "PUT", "DELETE", "CONNECT"):
-        assert started.request(M1, "alice", method=method)[0] in {400, 405}
-    assert started.requests == []
-
-
 def test_cached_versions_are_served_from_files_to_users_with_the_right(
     start_proxy: Callable[..., RunningProxy], tmp_path: Path
 ) -> None:
@@ -307,23 +300,3 @@ def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacemen
     peers = {"proxy": Endpoint("other", "http1", "10.0.0.2", 8081)}
     with pytest.raises(InputError, match="they must share a host"):
         MODULE_SITE.render(RenderRequest("site", options, place("site"), endpoint, peers))
-
-
-def test_users_without_private_paths_are_refused() -> None:
-    with pytest.raises(ValueError, match="name the module paths that need a right"):
-        ReverseProxyOptions.model_validate(
-            {"backend": "module-site", "listen": 1, "proxy": "proxy", "users": {"bob": {}}}
-        )
-
-
-def test_files_are_served_from_the_cache_of_the_proxy(place: Callable[..., ServicePlacement]) -> None:
-    options = ReverseProxyOptions.model_validate(
-        {"backend": "module-site", "listen": 8080, "proxy": "cache1", "serve_files": True}
-    )
-    endpoint = Endpoint("one", "http1", "10.0.0.1", 8080)
-    service = MODULE_SITE.render(
-        RenderRequest("site", options, place("site"), endpoint, {"cache1": Endpoint("one", "http1", "127.0.0.1", 1)})
-    )
-    content = service.files[0].content
-    assert isinstance(content, bytes)
-    assert "root ../cache1/cache/pkg/mod/cache/download;" in content.decode()

@@ -10,7 +10,6 @@ from benchkit.plugins.go_modules.developer import (
     GO_DEVELOPER,
     DeveloperOptions,
     ModuleProof,
-    go_env_command,
     proof_document,
 )
 from benchkit.plugins.go_modules.git_server import SshKeyFile
@@ -134,7 +133,3 @@ def test_a_proof_is_a_program_that_prints_constants() -> None:
 def test_invalid_options_are_rejected(options: dict[str, object], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         DeveloperOptions.model_validate(BASE | options)
-
-
-def test_the_go_env_command_is_quoted_for_a_shell() -> None:
-    assert go_env_command({"GOPROXY": "https://x", "GONOSUMDB": "a b"}) == "go env -w GOPROXY=https://x 'GONOSUMDB=a b'"

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchkit.plugins.go_modules.git_server import SshKeyFile, repository_url
+from benchkit.plugins.go_modules.git_server import SshKeyFile
 from benchkit.services.service import Service
-from tests.support.plugins.go_modules.git_server import SERVER
 
 
 def test_each_reader_has_a_key_restricted_to_the_read_script(service: Service) -> None:
@@ -30,7 +29,3 @@ def test_a_key_is_created_once_and_not_part_of_repr(state: Path) -> None:
     folder_of_secrets = state / "benchkit" / "kept"
     assert folder_of_secrets.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder_of_secrets.iterdir()} == {0o600}
-
-
-def test_repository_urls_name_user_and_port() -> None:
-    assert repository_url(SERVER, "module1") == "ssh://bench@10.0.0.1:2222/module1"
