@@ -44,27 +44,25 @@ ReadT = TypeVar("ReadT")
 def typed_cell(levels: Levels, scenario: Scenario, document: Document) -> Cell:
     """Return the cell with these levels. Raises InputError naming file, line and field."""
     stack = str(levels[STACK]) if STACK in levels else next(iter(scenario.stacks))
-    load = _filled_in(document.at("load"), levels)
-    tool = load.data.get("tool")
+    varied = {name: document.data[name] for name in ("stacks", "load", "tools") if name in document.data}
+    filled = Document(_filled_in(varied, levels), document.source)
+    load, tool = filled.at("load"), filled.data["load"].get("tool")
     if tool in scenario.tools:
-        load = load.overridden(_filled_in(document.at("tools", tool), levels))
-    services = _filled_in(document.at("stacks", stack, "services"), levels)
+        load = load.overridden(filled.at("tools", tool))
+    services = filled.at("stacks", stack, "services")
     return typed(levels, scenario.stacks[stack].entry, scenario.roles, services, load)
 
 
-def _filled_in(document: Document, levels: Mapping[str, Level]) -> Document:
-
-    def fill_in(data: Any) -> Any:  # noqa: ANN401 - YAML is any
-        if isinstance(data, dict):
-            return {key: fill_in(value) for key, value in data.items()}
-        if isinstance(data, list):
-            return [fill_in(value) for value in data]
-        if not isinstance(data, str):
-            return data
-        match = REFERENCE.match(data)
-        return levels[match[1]] if match else data.replace("$$", "$", 1) if data.startswith("$$") else data
-
-    return Document(fill_in(document.data), document.source)
+def _filled_in(data: Any, levels: Mapping[str, Level]) -> Any:  # noqa: ANN401 - YAML is any
+    """Return a part of a scenario with levels in place of `$name`."""
+    if isinstance(data, dict):
+        return {key: _filled_in(value, levels) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_filled_in(value, levels) for value in data]
+    if not isinstance(data, str):
+        return data
+    match = REFERENCE.match(data)
+    return levels[match[1]] if match else data.replace("$$", "$", 1) if data.startswith("$$") else data
 
 
 def typed(levels: Levels, entry: str, roles: Mapping[str, object], services: Document, load: Document) -> Cell:

@@ -51,8 +51,10 @@ def read_experiment(name: str, scale: Scale = DEFAULT_SCALE, settings: Sequence[
 
     Checks everything that needs no host. Raises InputError naming file, line and field of each fault.
     """
-    file = read_document(find_scenario(name))
-    document = _with_settings(_at_scale(file, scale), settings)
+    path = find_scenario(name)
+    file = read_document(path)
+    document = _at_scale(file, scale)
+    document = _with_settings(document, settings)
     parts = [file.data, *(file.data.get("scales") or {}).values(), document.data]
     levels: dict[str, list[object]] = {}
     for factors in (part.get("factors") for part in parts if isinstance(part, dict)):
