@@ -171,7 +171,7 @@ def junit(comparison: RunComparison) -> str:
     """
     gate = comparison.gate
     if gate is None:
-        raise InputError("JUnit XML needs a gate", hint="add --gate, --thresholds FILE or --threshold METRIC=SHARE")
+        raise InputError("JUnit XML needs a gate", hint="add --gate or --threshold METRIC=SHARE")
     by_metric: defaultdict[str, list[GateLine]] = defaultdict(list)
     for line in gate.lines:
         by_metric[line.metric].append(line)
