@@ -45,25 +45,28 @@ _INSTALL: Mapping[Manager, tuple[str, ...]] = MappingProxyType(
         "brew": ("brew", "install"),
     }
 )
-_APT = r"""policy=/usr/sbin/policy-rc.d new=
-for unit in UNITS; do
-  [ -e /etc/systemd/system/$unit ] || [ -e /lib/systemd/system/$unit ] || new="$new $unit"
-done
-if [ "$new" ] && [ ! -e $policy ]; then
-  trap "rm -f $policy" EXIT; trap "exit 130" INT TERM HUP
-  echo "#!/bin/sh" > $policy
-  echo "test -z \"\$(find $policy -mmin -60)\" || exit 101" >> $policy
-  chmod 755 $policy
-fi
-export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
-get="apt-get -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold"
-install="$get install --yes --no-install-recommends PACKAGES"
-$install || { $get update && $install; }
-code=$?
-[ -z "$new" ] || ! command -v systemctl > /dev/null || systemctl disable $new
-exit $code
-"""
-"""Shell script for apt. Where it has no lists, or older ones than the mirror's files, it updates them.
+_APT = (
+    "policy=/usr/sbin/policy-rc.d new=",
+    (
+        "for unit in UNITS; do"
+        ' [ -e /etc/systemd/system/$unit ] || [ -e /lib/systemd/system/$unit ] || new="$new $unit"; done'
+    ),
+    (
+        'if [ "$new" ] && [ ! -e $policy ]; then trap "rm -f $policy" EXIT; trap "exit 130" INT TERM HUP;'
+        ' echo "#!/bin/sh" > $policy; echo "test -z \\"\\$(find $policy -mmin -60)\\" || exit 101" >> $policy;'
+        " chmod 755 $policy; fi"
+    ),
+    "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1",
+    'options="-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold"',
+    'install="apt-get install --yes --no-install-recommends $options PACKAGES"',
+    "$install || { apt-get update $options && $install; }",
+    "code=$?",
+    '[ -z "$new" ] || ! command -v systemctl > /dev/null || systemctl disable $new',
+    "exit $code",
+)
+"""Shell script for apt, on one line for people to paste.
+
+Where apt has no lists, or older ones than the mirror's files, it updates them.
 
 A policy-rc.d with exit code 101 forbids to start daemons (Debian Policy 9.3.3, invoke-rc.d(8)); it forbids for one hour
 only, so that they can start again after a crashed installation. needrestart would restart unrelated daemons. On a new
@@ -77,7 +80,7 @@ def install_command(manager: Manager, packages: Iterable[str]) -> tuple[str, ...
     if manager != "apt":
         return (*_INSTALL[manager], *packages)
     units = [unit for package in packages for unit in _DAEMONS.get(package, ())]
-    script = _APT.replace("UNITS", " ".join(units) or "''").replace("PACKAGES", shlex.join(packages))
+    script = "; ".join(_APT).replace("UNITS", " ".join(units) or "''").replace("PACKAGES", shlex.join(packages))
     return ("sh", "-c", script)
 
 
