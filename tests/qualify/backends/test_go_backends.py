@@ -13,15 +13,10 @@ import pytest
 
 from benchkit.files import BACKENDS
 from benchkit.services.go_build import find_go, go_environment, pinned_toolchain, run_go
-from benchkit.services.registry import BACKENDS as REGISTRY
-from benchkit.services.server_options import ServerOptions
 
 MODULES = sorted(manifest.parent for manifest in BACKENDS.rglob("go.mod"))
 MODULES_WITH_CODE = [module for module in MODULES if any(module.rglob("*.go"))]
 """Modules with Go code; the others only pin a published program."""
-
-SERVERS = {name for name, backend in REGISTRY.items() if issubclass(backend.options, ServerOptions)}
-"""The servers of this repository. Each is a Go module; Node's has the tests that all servers share."""
 
 
 def go(module: Path, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -29,10 +24,6 @@ def go(module: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     command = find_go()
     target = {"GOTOOLCHAIN": pinned_toolchain(module), "GOFLAGS": "-mod=readonly -buildvcs=false"}
     return run_go([command, *argv], cwd=module, environment=go_environment(command, target))
-
-
-def test_every_server_is_a_go_module() -> None:
-    assert {"kit", *SERVERS} <= {module.name for module in MODULES_WITH_CODE}
 
 
 def test_all_modules_pin_the_same_toolchain() -> None:

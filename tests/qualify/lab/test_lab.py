@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from typer.testing import CliRunner
 
 from benchkit.cli.lab import app
 from benchkit.errors import HostError, InputError
-from benchkit.lab.lab import Lab, down, find_lab, up
+from benchkit.lab.lab import down, find_lab, up
 from benchkit.lab.processes import find_init_processes
-from benchkit.lab.spec import LabHost, LabSpec
+from benchkit.lab.spec import LabSpec
 from benchkit.lab.state import LabFolder, base_folder
 
 Traces = Callable[[str], dict[str, list[str]]]
@@ -56,49 +55,6 @@ def test_other_hosts_are_refused(lab_name: str) -> None:
     unchanged = find_lab(lab_name)
     assert unchanged is not None
     assert unchanged.state == lab.state
-
-
-def test_two_labs_have_separate_addresses(lab_name: str) -> None:
-    other_name = f"{lab_name}-b"
-    one = up(LabSpec(name=lab_name))
-    try:
-        other = up(LabSpec(name=other_name, hosts=(LabHost(name="only", roles=("sut",)),)))
-        assert not {host.address for host in one.hosts} & {host.address for host in other.hosts}
-    finally:
-        assert down(other_name)
-    assert all(one.answering().values())
-
-
-def test_the_inventory_has_what_ssh_needs(lab: Lab) -> None:
-    inventory = lab.inventory()
-    assert [(host.name, host.roles) for host in inventory.hosts] == [("sut", ("sut",)), ("load", ("load",))]
-    for spec in inventory.hosts:
-        assert spec.identity is not None
-        assert spec.identity.stat().st_mode & 0o077 == 0
-        assert spec.known_hosts is not None
-        assert spec.address in spec.known_hosts.read_text()
-        assert spec.workdir is not None
-    assert inventory.limits
-
-
-@pytest.mark.parametrize("delay_s", [0.15, 0.25, 0.3, 0.35, 0.4, 0.5])
-def test_down_and_up_work_after_a_killed_up(lab_name: str, traces: Traces, delay_s: float) -> None:
-    script = "import sys; from benchkit.lab.lab import up; from benchkit.lab.spec import LabSpec; up(LabSpec(name=sys.argv[1]))"
-
-    def kill_during_up() -> None:
-        builder = subprocess.Popen([sys.executable, "-c", script, lab_name], start_new_session=True)
-        time.sleep(delay_s)
-        builder.kill()
-        builder.wait()
-
-    kill_during_up()
-    down(lab_name)
-    assert traces(lab_name) == NO_TRACES
-    kill_during_up()
-    lab = up(LabSpec(name=lab_name))
-    assert lab.answering() == {"sut": True, "load": True}
-    assert down(lab_name)
-    assert traces(lab_name) == NO_TRACES
 
 
 @pytest.mark.parametrize(
@@ -156,30 +112,6 @@ def test_an_up_that_fails_gives_the_reason_and_removes_everything(
             up(LabSpec(name=lab_name))
     assert "sshd does not listen on" in str(caught.value)
     assert "sshd is broken" in str(caught.value)
-    assert traces(lab_name) == NO_TRACES
-
-
-def test_two_at_once_start_one_lab(lab_name: str) -> None:
-    command = [sys.executable, "-c", "from benchkit.cli.lab import app; app()", "up", "--json", "--name", lab_name]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    documents = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
-    assert sorted(document["fresh"] for document in documents) == [False, True]
-    assert documents[0]["hosts"] == documents[1]["hosts"]
-
-
-def test_a_lab_of_an_earlier_boot_is_not_up(lab_name: str, traces: Traces) -> None:
-    lab = up(LabSpec(name=lab_name))
-    lab.folder.write(lab.state.model_copy(update={"boot_id": "another"}))
-    assert find_lab(lab_name) is None
-    assert down(lab_name)
-    assert traces(lab_name) == NO_TRACES
-
-
-def test_a_lab_with_a_damaged_state_is_removed(lab_name: str, traces: Traces) -> None:
-    lab = up(LabSpec(name=lab_name))
-    (lab.folder.path / "state.json").write_text("{")
-    assert find_lab(lab_name) is None
-    assert down(lab_name)
     assert traces(lab_name) == NO_TRACES
 
 

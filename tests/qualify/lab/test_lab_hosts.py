@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from benchkit.lab.lab import Lab, up
 from benchkit.lab.spec import LabHost, LabSpec
@@ -94,30 +91,6 @@ def test_a_lab_host_has_its_own_view_of_the_system(lab_name: str, in_host: InHos
     assert other.strip() != "12345"
 
 
-def test_login_shells_skip_the_users_start_up_files(lab: Lab) -> None:
-    """A shell that is not the outermost one reads none; they would add to PATH, or hang."""
-    command = [*lab.ssh_command("sut"), 'echo "$SHLVL $PATH"']
-    said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    level, _, path = said.partition(" ")
-    assert int(level) > 1
-    assert path.split(":") == [each for each in os.environ["PATH"].split(":") if each != str(Path(sys.prefix) / "bin")]
-
-
-@separate_hosts
-def test_sysctls_that_are_not_isolated_are_listed(lab: Lab) -> None:
-    listed = set(lab.inventory().not_isolated)
-    assert {
-        "fs.file-max",
-        "fs.nr_open",
-        "vm.swappiness",
-        "vm.overcommit_memory",
-        "net.core.netdev_max_backlog",
-        "net.core.rmem_max",
-    } <= listed
-    assert not {"net.core.somaxconn", "net.ipv4.tcp_tw_reuse", "net.ipv4.ip_local_port_range"} & listed
-    assert all(Path("/proc/sys", key.replace(".", "/")).exists() for key in ("fs.file-max", "vm.swappiness"))
-
-
 def test_server_and_load_host_share_no_cpu(lab: Lab, in_host: InHost) -> None:
     script = "import os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
     seen = {host.name: in_host(lab, host.name, script) for host in lab.hosts}
@@ -128,14 +101,6 @@ def test_server_and_load_host_share_no_cpu(lab: Lab, in_host: InHost) -> None:
         assert {cpu for cpus in seen.values() for cpu in cpus} == usable
     else:
         assert any("share CPU" in limit for limit in lab.inventory().limits)
-
-
-def test_with_shared_every_host_has_every_cpu(lab_name: str, in_host: InHost) -> None:
-    lab = up(LabSpec(name=lab_name, shared=True))
-    script = "import os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
-    for host in lab.hosts:
-        assert in_host(lab, host.name, script) == sorted(os.sched_getaffinity(0))
-    assert any("sut and load share CPU" in limit for limit in lab.inventory().limits)
 
 
 @separate_hosts
@@ -185,48 +150,3 @@ def test_only_the_labs_keys_are_accepted_and_trusted(lab: Lab, tmp_path: Path) -
     )
     assert other_key.returncode == 255
     assert "Permission denied (publickey)" in other_key.stderr
-
-
-def test_a_host_can_be_a_jump_host(lab: Lab) -> None:
-    command = lab.ssh_command("load")
-    done = subprocess.run(
-        [*command[:-1], "-o", f"ProxyCommand=ssh -F {lab.folder.ssh_config} -W %h:%p sut", "load", "echo", "there"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.stdout == "there\n", done.stderr
-
-
-@separate_hosts
-def test_a_cpu_quota_limits_a_host(lab: Lab, in_host: InHost) -> None:
-    """Use more CPU time than a quota allows at once.
-
-    The quota of 1 ms in 100 ms is less than any scheduler's time slice, and the load is CPU time instead of time. So
-    the quota is reached also on a machine that leaves this process little CPU time.
-    """
-    if not lab.state.cgroups:
-        pytest.skip("no control groups on this machine")
-    script = """
-import time
-from pathlib import Path
-root = Path("/sys/fs/cgroup")
-first = (root / "cpu").is_dir() or any(root.glob("cpu,*"))
-group = next(iter([*root.glob("cpu,cpuacct"), *root.glob("cpu"), root]))
-quota, none = (("cpu.cfs_quota_us", "-1") if first else ("cpu.max", "max"))
-def throttled():
-    return int(dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())["nr_throttled"])
-before = throttled()
-(group / quota).write_text("1000")
-try:
-    wall, cpu = time.monotonic(), time.process_time()
-    while time.process_time() - cpu < 0.02: pass
-    share = (time.process_time() - cpu) / (time.monotonic() - wall)
-finally:
-    (group / quota).write_text(none)
-print(json.dumps({"share": share, "throttled": throttled() - before}))
-"""
-    seen = in_host(lab, "sut", script)
-    assert seen["share"] < 0.1  # a hundredth is allowed
-    assert seen["throttled"] > 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -136,30 +134,6 @@ def test_an_unprivileged_user_gets_a_lab_on_loopback(as_user: Run, home: Path, s
     assert _document(as_user(*CLI, "down", "--json"))["was_there"] is True
     _assert_nothing_remains(home)
     assert _document(as_user(*CLI, "down", "--json"))["was_there"] is False
-
-
-def test_up_removes_orphans_of_the_supervisor_and_the_servers(as_user: Run, home: Path, started_lab: Any) -> None:  # noqa: ANN401 - JSON
-    _start_a_daemon(as_user, started_lab)
-    for process in _lab_processes(home):
-        name = process.info["name"]
-        if name != "sleep" and not name.startswith("sshd"):  # the kernel kills those with the supervisor
-            with contextlib.suppress(psutil.NoSuchProcess):  # the kernel may have killed it already
-                process.kill()
-    deadline = time.monotonic() + 120
-    while len(_lab_processes(home)) > 1 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert [process.info["name"] for process in _lab_processes(home)] == ["sleep"]
-    assert _document(as_user(*CLI, "status", "--json"))["up"] is False
-    restarted = _document(as_user(*CLI, "up", "--json"))
-    assert restarted["fresh"]
-    assert "sleep" not in [process.info["name"] for process in _lab_processes(home)]
-
-
-@pytest.mark.parametrize("delay_s", [0.2, 0.3, 0.4])
-def test_a_killed_up_leaves_no_process(as_user: Run, home: Path, delay_s: float) -> None:
-    as_user("timeout", "--signal=KILL", str(delay_s), *CLI, "up")
-    assert as_user(*CLI, "down").returncode == 0
-    _assert_nothing_remains(home)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root only")

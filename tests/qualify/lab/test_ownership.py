@@ -89,25 +89,6 @@ def test_of_several_labs_of_a_checkout_one_has_to_be_named(lab_name: str) -> Non
         down(other)
 
 
-@pytest.mark.usefixtures("checkout")
-def test_up_without_a_name_keeps_clear_of_labs_of_others(lab_name: str) -> None:
-    runner = CliRunner()
-    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
-    repeated = json.loads(runner.invoke(app, ["up", "--json"]).stdout)
-    assert (repeated["name"], repeated["fresh"]) == (lab_name, False), "the lab of this checkout, whatever its name"
-    give_away(lab)
-    with pytest.raises(InputError, match=f"the lab {lab_name!r} is not yours to start: it belongs to /elsewhere"):
-        up(LabSpec(name=lab_name, hosts=ONE_HOST))
-    fresh = json.loads(runner.invoke(app, ["up", "--json", "--host", "only=sut"]).stdout)
-    try:
-        assert fresh["name"] != lab_name
-        assert fresh["fresh"]
-    finally:
-        assert json.loads(runner.invoke(app, ["down", "--json"]).stdout)["was_there"]
-    assert find_lab(fresh["name"]) is None
-    assert find_lab(lab_name) is not None
-
-
 def test_a_lab_of_another_owner_is_removed_by_force_only(lab_name: str) -> None:
     runner = CliRunner()
     lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
@@ -136,15 +117,6 @@ def test_a_lab_that_a_run_holds_is_not_removed(lab_name: str) -> None:
         assert isinstance(refused.exception, InputError)
         assert "only is in use: r-in-use of somebody@somewhere" in str(refused.exception)
     assert CliRunner().invoke(app, ["down", "--name", lab_name]).exit_code == 0
-
-
-def test_a_host_that_does_not_answer_counts_as_held_while_a_session_is_open_on_it(lab_name: str) -> None:
-    lab = up(LabSpec(name=lab_name, hosts=ONE_HOST))
-    (spec,) = lab.inventory().hosts
-    with connect(spec):
-        lab.folder.identity.rename(lab.folder.path / "identity.away")  # no other login is possible
-        with pytest.raises(InputError, match=r"only is in use: .* run on it, and it does not answer"):
-            require_removable(lab_name)
 
 
 def test_labs_of_killed_processes_are_removed_and_no_others(lab_name: str, checkout: Path) -> None:

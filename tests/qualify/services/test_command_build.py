@@ -17,17 +17,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "benchkit" / "builds" / "outputs"
 
 
-def test_a_build_is_kept_by_its_content(tmp_path: Path, cache: Path) -> None:
-    script = 'mkdir {out}/bin && echo "$GOOS/$GOARCH" > {out}/bin/app && chmod +x {out}/bin/app; echo x >> runs'
-    built = [BuiltFolder(("sh", "-c", script + end), tmp_path, "linux", "arm64").build() for end in ("", "; true")]
-    assert built[0] == built[1]
-    assert (built[0].path / "bin" / "app").read_text() == "linux/arm64\n"
-    assert (built[0].path / "bin" / "app").stat().st_mode & 0o111
-    assert [*cache.iterdir()] == [built[0].path]
-    BuiltFolder(("sh", "-c", script), tmp_path, "linux", "arm64").build()
-    assert (tmp_path / "runs").read_text() == "x\nx\n"
-
-
 @pytest.mark.usefixtures("cache")
 def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
     argv = ("sh", "-c", 'echo "$MODE $GOFLAGS" > {out}/app')

@@ -14,8 +14,7 @@ from benchkit.agent.operations import ProcessSpec
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import PortTakenError, Tcp, Udp
+from benchkit.hosts.sockets import PortTakenError, Tcp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import draft_plan, make_plan
 from benchkit.services import deploy
@@ -65,15 +64,6 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
     host.sockets.require_free([PORT, PORT + 1])
 
 
-def test_a_server_that_needs_no_file_starts_in_a_folder_of_its_own(hosts: Hosts, tmp_path: Path) -> None:
-    service = plan_service(hosts, tmp_path, run="python3 -m http.server --bind {host} {port}")
-    host = hosts[service.host]
-    host.call(FileStore.remove, service.folder)
-    deploy.deploy(host, [service])
-    logs = host.call(FileStore.mkdir_temporary, PurePosixPath("trials") / f"command-{os.getpid()}")
-    deploy.stop(host, [deploy.start(host, service, logs)])
-
-
 @pytest.mark.parametrize(
     ("fault", "parts"),
     [
@@ -111,24 +101,6 @@ def test_a_server_that_does_not_start_is_explained(
         assert part.format(address=address) in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["{host}", "0.0.0.0", "::", "::ffff:{host}"])  # noqa: S104 - on a lab host
-def test_a_server_that_begins_to_listen_between_two_looks_at_it_is_ready(
-    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
-    host = hosts["sut"]
-    look = host.sockets.listeners
-
-    def listen_and_look(process: HostProcess, **_options: bool) -> tuple[Tcp | Udp, ...]:
-        if not look(process):
-            assert host.processes.run(["touch", f"/proc/{process.pid}/cwd/go"]).ok
-            host.sockets.wait_open(Tcp(host.spec.address, PORT), 60, process)
-        return look(process)
-
-    monkeypatch.setattr(host.sockets, "listeners", listen_and_look)
-    running = start(hosts, tmp_path, "listens-late", address, ready={"path": "/", "within_s": 60})
-    deploy.stop(host, [running])
-
-
 def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
     with pytest.raises(ServiceError) as caught:
         start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 10})
@@ -147,27 +119,6 @@ def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hos
     finally:
         sut.processes.stop([taker])
     assert f"sut: a port is taken: port {PORT} by python3 (pid " in str(caught.value)
-
-
-def test_a_server_whose_failure_cannot_be_explained_is_stopped(
-    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def look(_: HostProcess, **_options: bool) -> tuple[Tcp | Udp, ...]:
-        raise HostError("cannot read its sockets")
-
-    monkeypatch.setattr(hosts["sut"].sockets, "listeners", look)
-    with pytest.raises(HostError, match="cannot read its sockets"):
-        start(hosts, tmp_path, "never-listens", ready={"within_s": 1})
-
-
-def test_children_are_reaped_and_those_that_ignore_the_signal_are_killed_and_noted(
-    hosts: Hosts, tmp_path: Path
-) -> None:
-    running = start(hosts, tmp_path, "leaves-children", stop={"within_s": 1}, ready={"path": "/", "within_s": 60})
-    assert len(hosts["sut"].processes.running_members(running.process)) == 3
-    (sentence,) = deploy.stop(hosts["sut"], [running])
-    assert sentence.startswith("app did not end within 1 s of SIGTERM, and was killed: python3 (")
-    assert sentence.count("python3 (") == 2
 
 
 def test_a_server_that_ignores_its_signal_is_killed_and_another_signal_ends_it(hosts: Hosts, tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ import pytest
 
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
-from benchkit.errors import HostError, HostStateError, InputError, ServiceError
+from benchkit.errors import HostError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.host import Host
 from benchkit.judge.run_differences import setting_differences
-from benchkit.lab.lab import Lab, down, up
-from benchkit.lab.spec import LabSpec
+from benchkit.lab.lab import Lab
 from benchkit.plan.model import RunPlan, cell_record
 from benchkit.plan.planner import make_plan
 from benchkit.run.run import execute
@@ -26,7 +25,7 @@ from benchkit.services.deploy import RunningService
 from benchkit.services.service import Service
 from benchkit.store.store import Store
 from tests.support.builders import experiment, read_scenario
-from tests.support.containers.fixtures import build_image, docker_lab, engine_state, make_context, start_docker
+from tests.support.containers.fixtures import build_image, docker_lab, engine_state, make_context
 from tests.support.containers.registry import publish, registry
 from tests.support.needs import containers, docker
 from tests.support.run.opening import open_run
@@ -138,13 +137,6 @@ def test_a_container_answers_and_is_counted_as_its_control_group(bench: Bench, c
     host.sockets.require_free([PORT])
 
 
-def test_a_bridge_is_for_load_from_its_own_host(bench: Bench, context: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"network bridge: only sut reaches 10\.\d+\.\d+\.2:80, and load sends the load"
-    ):
-        bench.plan_app(build={"context": str(context)}, network="bridge")
-
-
 def test_an_image_is_sent_once_and_known_by_its_id(bench: Bench, context: Path) -> None:
     name = build_image(context, "localhost/benchkit-test:once", "--timestamp", "7")
     planned = bench.plan_app(image=name)
@@ -179,66 +171,6 @@ def test_a_fault_of_a_container_is_named_and_leaves_nothing(
     service = bench.service(build={"context": str(context)}, **options)
     with pytest.raises(ServiceError, match=message):
         bench.start(service)
-
-
-def test_an_image_of_another_architecture_is_unsupported(bench: Bench, tmp_path: Path) -> None:
-    context = make_context(tmp_path, goarch="arm64")
-    name = build_image(context, "localhost/benchkit-test:arm64", "--platform", "linux/arm64")
-    with pytest.raises(InputError, match="is for arm64, and sut is amd64"):
-        bench.plan_app(image=name)
-
-
-def test_an_image_that_nobody_has_is_named(bench: Bench) -> None:
-    with pytest.raises(InputError, match=r"app\.image: no engine of this machine has an image nobody/has:this"):
-        bench.plan_app(image="nobody/has:this")
-
-
-def test_a_client_that_is_killed_is_named(bench: Bench, context: Path) -> None:
-    running = bench.start(bench.service(build={"context": str(context)}))
-    host = bench.host
-    host.processes.run(["kill", "-KILL", str(running.process.pid)])
-    ended = running.process.wait(60)
-    assert ended is not None
-    assert "the engine stopped running it" in str(deploy.explain_end(host, running))
-    deploy.stop(host, [running])
-
-
-@only_docker
-def test_a_daemon_that_stops_is_named_and_its_containers_are_removed_later(
-    engine: Engine, tmp_path: Path, context: Path
-) -> None:
-    before = engine.state()
-    with connect_all(engine.lab.inventory()) as hosts:
-        bench = Bench(engine, hosts, tmp_path)
-        running = bench.start(bench.service(build={"context": str(context)}))
-        engine.run("kill -KILL $(cat /run/docker.pid)")
-        try:
-            assert running.process.wait(60) is not None
-            assert "does not answer" in str(deploy.explain_end(bench.host, running))
-            with pytest.raises(HostError, match=r"(?s)cannot be removed.*Is the docker daemon running"):
-                deploy.stop(bench.host, [running])
-            with pytest.raises(HostError, match="docker cannot be used: Cannot connect to the Docker daemon"):
-                container_engine.read_engine(bench.host, "docker")
-            assert "could not be listed: is it running?" in hosts.close().not_restored["sut"]
-        finally:
-            start_docker(engine.lab, *OPTIONS)
-    with connect_all(engine.lab.inventory()) as hosts:
-        hosts.lock("after-a-crash")
-        assert hosts.leftovers["sut"].restored != ()
-    assert engine.state() == before
-
-
-def test_a_full_image_store_is_a_state_of_the_host(engine: Engine, tmp_path: Path, context: Path) -> None:
-    store = {"podman": "/var/lib/containers", "docker": "/run/docker-data/vfs/dir"}[engine.name]
-    engine.run(f"mount -t tmpfs -o size=3m tmpfs {store}")
-    try:
-        with connect_all(engine.lab.inventory()) as hosts:
-            bench = Bench(engine, hosts, tmp_path)
-            service = bench.service(build={"context": str(context)})
-            with pytest.raises(HostStateError, match="image store is full"):
-                deploy.deploy(bench.host, [service])
-    finally:
-        engine.run(f"umount -l {store}")
 
 
 @only_docker
@@ -278,18 +210,6 @@ def test_data_is_fresh_and_prepared_at_each_start(bench: Bench, context: Path) -
     assert states[0] != states[1]
 
 
-def test_two_containers_reach_each_other_by_name(bench: Bench, context: Path) -> None:
-    image = build_image(context, "localhost/benchkit-test:peers")
-    services = {
-        "back": {"backend": "container", "image": image, "listen": 81, "network": "bridge", "command": "serve :81"},
-        "app": {"backend": "container", "image": image, "listen": PORT, "port": 80, "peers": {"db": "back"}},
-    }
-    planned, host = bench.plan(**services), bench.host
-    running = [bench.start(service) for service in planned.cells[0].services]
-    assert fetch(host, running[1].service, "/peer?db:81/")[0] == 200
-    deploy.stop(host, running)
-
-
 COMPOSE = """
 services:
   web:
@@ -318,27 +238,6 @@ def test_each_service_of_a_compose_file_is_measured_on_its_own(bench: Bench, con
     assert all(0 < each.total_s < 5 for each in used.values())
     deploy.stop(host, running)
     host.sockets.require_free([PORT])
-
-
-def test_labs_share_no_networks_and_leave_none(lab: Lab) -> None:
-    def networks(*command: str) -> list[str]:
-        argv = [*command, "podman", "network", "ls", "-q"]
-        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-
-    before = networks()
-    other = up(LabSpec(name=f"pytest-bridges-{os.getpid()}"), temporary=True)
-    try:
-        first, second = lab.ssh_command("sut"), other.ssh_command("sut")
-        for host in (first, second):
-            subprocess.run(
-                [*host, "podman network create --subnet 10.200.7.0/24 same"], check=True, capture_output=True
-            )
-        subprocess.run([*first, "podman network rm same"], check=True, capture_output=True)
-        assert "same" in networks(*second)
-        assert networks(*first) == networks() == before
-    finally:
-        down(other.name)
-    assert networks() == before
 
 
 def test_what_a_lost_connection_leaves_is_removed_by_the_watchdog(

@@ -223,8 +223,3 @@ def test_ends_without_commits_between_them_are_refused(repository: Path, good: s
     with pytest.raises(InputError) as caught:
         commits_between(repository, good, bad)
     assert message in str(caught.value)
-
-
-def test_folder_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`git rev-parse` failed"):
-        commits_between(tmp_path, "v1", "v2")

@@ -14,9 +14,6 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.files import BACKENDS
 from benchkit.services.go_build import GoSource, find_go, go_environment, pinned_toolchain
 
-EM_AARCH64 = 0xB7
-"""e_machine of 64-bit ARM (ELF for the Arm 64-bit Architecture)."""
-
 MANIFEST = """\
 module example.org/program
 
@@ -160,23 +157,11 @@ def test_builds_are_reproducible_in_other_folders_and_with_other_settings(
     assert second.read_bytes() == first.read_bytes()
 
 
-def test_cross_compilation(source: Path) -> None:
-    assert int.from_bytes(build(source, "arm64").read_bytes()[18:20], "little") == EM_AARCH64
-
-
 def test_a_failed_build_shows_the_output_of_go(source: Path, cache: Path) -> None:
     append("main.go", "\nvar number int = text\n")(source)
     with pytest.raises(BenchkitError, match=r"linux/amd64[\s\S]*main\.go:\d+:\d+: cannot use text"):
         build(source)
     assert list(cache.iterdir()) == []
-
-
-def test_what_is_no_module_with_a_toolchain_is_an_error(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"go\.mod is missing"):
-        build(tmp_path)
-    (source / "go.mod").write_text("module example.org/program\n\ngo 1.22.0\n")
-    with pytest.raises(InputError, match="names no toolchain"):
-        build(source)
 
 
 def test_go_of_the_package_is_used_where_go_on_path_is_missing_or_too_old(

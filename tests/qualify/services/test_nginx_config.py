@@ -10,11 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.document import parse_document
 from benchkit.models.protocol import Protocol
-from benchkit.services.backend import RenderRequest
-from benchkit.services.nginx import NGINX
-from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
 from tests.support.services.placements import config_text
 from tests.unit.services.test_nginx import PLACE, render
@@ -50,18 +46,3 @@ def test_nginx_accepts_the_configuration_of_every_purpose(tmp_path: Path, purpos
     place = replace(PLACE, folder=PurePosixPath(tmp_path), root=root)
     service = render(f"{PURPOSES[purpose]}\n{more}", place=place, protocol=protocol)
     require_accepted(service)
-
-
-@pytest.mark.parametrize("purpose", PURPOSES)
-def test_a_folder_may_have_blanks_and_quotes_in_its_name(tmp_path: Path, purpose: str) -> None:
-    folder = tmp_path / 'a "work" dir; {x} \\'
-    folder.mkdir()
-    protocol: Protocol = "fastcgi" if purpose == "fastcgi" else "http1"
-    place = replace(PLACE, folder=PurePosixPath(folder), root=os.geteuid() == 0)  # as above
-    upstream = Endpoint("sut", protocol, path=PurePosixPath(folder.parent / "an app" / "app.sock"))
-    document = parse_document(f"backend: nginx\nlisten: 18080\n{PURPOSES[purpose]}", "scenario.yaml")
-    listen = Endpoint("sut", "http1", path=PurePosixPath(folder) / "front.sock")
-    service = NGINX.render(RenderRequest("front", document.validated(NGINX.options), place, listen, {"app": upstream}))
-    assert service.admin is not None
-    require_accepted(service)
-    assert [path.name for path in folder.glob("*.sock")] == []

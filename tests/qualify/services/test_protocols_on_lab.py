@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +11,10 @@ import pytest
 import benchkit
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.run.run import execute
 from benchkit.services.certificates import RunAuthority
-from benchkit.store.store import Store
 from tests.bench.real_runs import run_once
 from tests.support.builders import load, read_scenario
-from tests.support.run.opening import open_run
 
-CADDY = os.environ.get("BENCHKIT_CADDY") or shutil.which("caddy")
 TRUST = {"certificate": "authority.pem"}
 VERIFYING = load(tool="vegeta", rate=100, connections=1, duration_s=0.3)
 """A load of the tool that verifies certificates, in all four protocols."""
@@ -104,21 +97,6 @@ def test_server_and_tool_count_the_same_requests_over_http3(lab: Lab, tmp_path: 
     assert texts.empty, "\n".join(texts)
 
 
-@pytest.mark.skipif(shutil.which("iptables") is None, reason="no iptables, which blocks UDP: install iptables")
-def test_udp_that_is_blocked_on_the_way_says_so(lab: Lab, tmp_path: Path) -> None:
-    stack = {"go": one(backend="nethttp", protocol="h3")}
-    experiment = read_scenario(tmp_path, load=HTTP3, stacks=stack, blocks=1)
-    with connect_all(lab.inventory()) as hosts:
-        rule = ["INPUT", "-p", "udp", "-s", hosts["load"].spec.address, "--dport", "8443", "-j", "DROP"]
-        assert hosts["sut"].processes.run(["iptables", "-I", *rule]).ok
-        try:
-            with open_run(experiment, hosts, Store(tmp_path / "store"), seed=1) as opened:
-                (failure,) = execute(opened).failures.values()
-        finally:
-            assert hosts["sut"].processes.run(["iptables", "-D", *rule]).ok
-    assert "no answer from its UDP port, which may be blocked on the way" in failure
-
-
 NAMED_SERVER = """
 import ssl, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -167,22 +145,3 @@ def test_a_server_with_a_name_of_its_own_is_asked_for_by_that_name(lab: Lab, tmp
     assert trial["requests"] > 0
     assert not trial["non_2xx"]
     assert (trial["protocol"], trial["tls_version"]) == ("https1", "1.3")
-
-
-@pytest.mark.skipif(
-    CADDY is None, reason="no Caddy: BENCHKIT_CADDY names its program, built as services/README.md says"
-)
-def test_caddy_by_the_example_of_the_documentation(lab: Lab, tmp_path: Path) -> None:
-    readme = (Path(benchkit.__file__).parent / "services" / "README.md").read_text(encoding="utf-8")
-    config = re.search(r"A `Caddyfile\.j2` .*?```\n(.*?)```", readme, re.DOTALL)
-    assert config is not None
-    (tmp_path / "Caddyfile.j2").write_text(config[1])
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text("Hello World\n")
-    files, run = ["site", "Caddyfile.j2"], f"{CADDY} run --config Caddyfile"
-    caddy = one(backend="command", protocol="$protocol", files=files, run=run)
-    with connect_all(lab.inventory()) as hosts:
-        trials = trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors={"protocol": ["https1", "h2"]})
-        factors = {"protocol": ["h3"]}
-        trials = pd.concat([trials, trials_of(hosts, tmp_path, stacks={"caddy": caddy}, factors=factors, load=HTTP3)])
-    assert trials["protocol"].tolist() == trials["factor_protocol"].tolist()

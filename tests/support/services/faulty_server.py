@@ -49,18 +49,6 @@ if fault == "goes-to-background":
     time.sleep(0.5)  # it listens after its parent has ended
 if fault == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if fault == "leaves-children":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the children, from their first instant
-    for new_session in (False, True):
-        if os.fork() == 0:
-            if new_session:
-                os.setsid()
-            time.sleep(600)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-if fault == "listens-late":
-    started = time.monotonic()
-    while not os.path.exists("go") and time.monotonic() < started + 60:  # noqa: PTH110 - it is a server of a user
-        time.sleep(0.001)
 if fault == "slow":
     time.sleep(1.5)
 if fault == "loopback":

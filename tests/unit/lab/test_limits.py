@@ -39,10 +39,6 @@ def test_servers_get_the_first_half_and_others_the_second(
     assert divide_cpus(hosts, cores, shared=False) == expected
 
 
-def test_with_shared_every_host_has_every_cpu() -> None:
-    assert divide_cpus((SUT, LOAD), singles(4), shared=True) == {"sut": (0, 1, 2, 3), "load": (0, 1, 2, 3)}
-
-
 @given(cores=st.integers(2, 64), servers=st.integers(0, 8), others=st.integers(0, 8))
 def test_every_core_is_used_and_none_is_shared_unnecessarily(cores: int, servers: int, others: int) -> None:
     hosts = [LabHost(name=f"s{i}", roles=("sut",)) for i in range(servers)]
@@ -64,7 +60,3 @@ def test_threads_of_a_core_stay_together() -> None:
     siblings = {cpu: frozenset({cpu % 4, cpu % 4 + 4}) for cpu in range(8)}
     assert group_by_core(set(range(8)), siblings) == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert group_by_core({1, 2, 5}, siblings) == [(1, 5), (2,)]  # a mask without one of the threads
-
-
-def test_overlaps_have_each_group_once() -> None:
-    assert overlaps({"a": (0, 1), "b": (1, 2), "c": (1, 2)}) == [(("a", "b", "c"), (1,)), (("b", "c"), (2,))]

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from benchkit.errors import HostError
-from benchkit.lab.namespaces import cap_discipline, choose_subnet, networks_of
+from benchkit.lab.namespaces import cap_discipline, choose_subnet
 
 
 def test_the_network_overlaps_no_route() -> None:
@@ -14,22 +14,9 @@ def test_the_network_overlaps_no_route() -> None:
     assert choose_subnet([first, IPv4Network("198.18.6.7/32")], 5) == IPv4Network("198.18.7.0/24")
 
 
-def test_the_default_route_is_ignored() -> None:
-    assert choose_subnet([IPv4Network("0.0.0.0/0")], 0) == IPv4Network("198.18.0.0/24")
-
-
-def test_the_second_pool_is_used_where_the_first_is_routed() -> None:
-    assert choose_subnet([IPv4Network("198.18.0.0/15")], 3) == IPv4Network("10.0.3.0/24")
-
-
 def test_no_free_network_is_an_error() -> None:
     with pytest.raises(HostError, match="no free network"):
         choose_subnet([IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8")], 0)
-
-
-def test_routes_are_read_as_ip_prints_them() -> None:
-    routes = [{"dst": "default"}, {"dst": "10.8.0.0/16"}, {"dst": "192.0.2.2"}, {"type": "unreachable"}]
-    assert networks_of(routes) == [IPv4Network("10.8.0.0/16"), IPv4Network("192.0.2.2/32")]
 
 
 def test_a_bucket_has_ten_milliseconds_and_at_least_an_offloaded_packet() -> None:

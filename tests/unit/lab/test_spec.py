@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from benchkit.errors import InputError
-from benchkit.lab.spec import LabHost, LabSpec, parse_rate, parse_shape, requested_name
+from benchkit.lab.spec import LabHost, LabSpec, parse_rate, parse_shape
 
 
 def test_the_default_is_a_server_and_a_generator() -> None:
@@ -61,22 +60,3 @@ def test_invalid_options_are_refused(hosts: list[str], links: list[str], message
     with pytest.raises(InputError) as caught:
         parse_shape("x", hosts, links, shared=False)
     assert message in str(caught.value)
-
-
-def test_the_name_is_that_of_the_option_then_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BENCHKIT_LAB", raising=False)
-    assert requested_name() is None
-    monkeypatch.setenv("BENCHKIT_LAB", "mine")
-    assert requested_name() == "mine"
-    assert requested_name("given") == "given"
-
-
-@pytest.mark.parametrize("name", ["../etc", "a b", "-x", "x-", "Ä", "a" * 33])
-def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="not a valid name of a lab"):
-        requested_name(name)
-
-
-def test_duplicate_host_names_are_refused() -> None:
-    with pytest.raises(ValidationError, match="duplicate host names: a"):
-        LabSpec(hosts=(LabHost(name="a", roles=("sut",)), LabHost(name="a", roles=("load",))))

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.cli.choices import inventory_of
-from benchkit.errors import InputError
 from benchkit.lab import state
 from benchkit.lab.state import current_owner
 
@@ -29,14 +27,3 @@ def test_an_owner_is_named_as_far_as_it_differs_from_the_reader(checkout: Path) 
     assert not mine.is_abandoned()
     assert not current_owner(temporary_pid=1).is_abandoned()
     assert current_owner(temporary_pid=2**22 + 1).is_abandoned()
-
-
-def test_the_owner_under_sudo_is_the_user_who_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setenv("SUDO_USER", "alice")
-    assert current_owner().user == "alice"
-
-
-def test_an_inventory_and_a_lab_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="-i and --lab exclude each other"):
-        inventory_of(tmp_path, "lab")

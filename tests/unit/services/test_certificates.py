@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -19,7 +19,6 @@ from benchkit.services.certificates import (
     RunAuthority,
     RunCertificate,
     authority_name,
-    require_no_certificate,
     resolve_trust,
     tls_files,
     verified_name,
@@ -85,26 +84,3 @@ def test_a_file_that_verifies_nothing_is_refused(tmp_path: Path, text: str, mess
     document = parse_document(text, str(tmp_path / "one.yaml"))
     with pytest.raises(InputError, match=rf"one\.yaml.*certificate: .*{message}"):
         resolve_trust(document.validated(TlsOptions), document.source)
-
-
-def test_a_server_that_benchkit_starts_has_no_certificate_of_the_user() -> None:
-    document = parse_document("certificate: own.pem", "one.yaml")
-    with pytest.raises(InputError, match="not allowed: benchkit makes the certificate"):
-        require_no_certificate(document.validated(TlsOptions), document.source)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("early_data: true\nresumption: false", "excludes resumption: false"),
-        ("resumption: false\nsession_cache_bytes: 1048576", "excludes resumption: false"),
-    ],
-)
-def test_options_that_do_not_fit_together(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_document(text, "one.yaml").validated(TlsOptions)
-
-
-def test_certificates_outlast_any_run() -> None:
-    content = RunCertificate("sut", "10.9.9.9", "ecdsa-p256", "certificate").read()
-    assert x509.load_pem_x509_certificate(content).not_valid_after_utc > datetime.now(UTC) + timedelta(days=30)

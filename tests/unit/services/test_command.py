@@ -15,7 +15,6 @@ from benchkit.services.controller_files import LocalFile
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import ReadyRequest, Service, ServiceFile
-from benchkit.services.templates import fill_in, split_command
 from tests.support.builders import planned_cells, read_scenario
 from tests.support.services.placements import PLACE
 
@@ -109,16 +108,6 @@ def test_a_build_runs_on_the_controller_for_the_host(tmp_path: Path) -> None:
     assert service.process.argv == ("/w/app/app", "--port", "8080")
 
 
-def test_programs_of_the_host_are_those_by_name_or_absolute_path(tmp_path: Path) -> None:
-    for run, programs in (
-        ("uvicorn app:app", ("uvicorn",)),
-        ("/opt/bin/app", ("/opt/bin/app",)),
-        ("{out}/app", ()),
-        (["./app"], ()),
-    ):
-        assert read_spec(tmp_path, run=run).programs == programs
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -152,19 +141,6 @@ def test_a_program_that_is_carried_by_nobody_is_rejected(tmp_path: Path) -> None
         render(tmp_path, files=["app"])
     with pytest.raises(UnsupportedError, match="sut has no python3"):
         render_services([read_spec(tmp_path, run="python3 x")], lambda spec: replace(place(spec), programs={}))
-
-
-def test_two_files_of_one_name_are_rejected(tmp_path: Path) -> None:
-    (tmp_path / "app").write_text("")
-    (tmp_path / "app.j2").write_text("")
-    with pytest.raises(InputError, match=r"app.files: two of them have the name app"):
-        render(tmp_path, run="python3 app", files=["app", "app.j2"])
-
-
-def test_text_is_split_as_a_shell_splits_it_and_lists_stay() -> None:
-    assert split_command("a 'b c' \"d\"e") == ["a", "b c", "de"]
-    assert split_command(["a", "b c"]) == ["a", "b c"]
-    assert fill_in("{a}{{a}}{}{A}", {"a": "1"}) == "1{a}{}{A}"
 
 
 @pytest.mark.parametrize(

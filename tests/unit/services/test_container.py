@@ -133,11 +133,6 @@ def test_options_that_do_not_fit_are_named(tmp_path: Path, options: dict[str, ob
         render(tmp_path, app={**APP, **options})
 
 
-def test_a_host_without_an_engine_is_unsupported(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="sut has no podman or docker"):
-        render(tmp_path, programs={"python3": "/usr/bin/python3"}, app=APP)
-
-
 def test_a_server_of_ours_is_an_image_with_its_counters_and_profiles(tmp_path: Path) -> None:
     (service,) = render(tmp_path, app={"backend": "container", "server": "nethttp", "listen": 8080, "port": 80})
     admin = PurePosixPath("/w/stack/cell/app/_admin.sock")

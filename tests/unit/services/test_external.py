@@ -54,15 +54,6 @@ def test_an_external_service_over_tls_is_verified_by_the_file_that_it_names(tmp_
         verified_name(addressed)
 
 
-def test_a_proxy_may_pass_requests_on_to_an_external_service(tmp_path: Path) -> None:
-    cell = read_cell(
-        tmp_path,
-        app={"backend": "nginx", "listen": 8080, "upstream": "there"},
-        there={"backend": "external", "url": "http://192.0.2.10"},
-    )
-    assert ([each.name for each in cell.services], [each.name for each in cell.external]) == (["app"], ["there"])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

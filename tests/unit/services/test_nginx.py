@@ -70,38 +70,11 @@ def test_a_version_to_build_needs_a_clone_and_has_no_tls() -> None:
         render("status: true\nprotocol: https1\nsource: {ref: release-1.29.7}")
 
 
-def test_an_upstream_with_an_unsupported_protocol_is_rejected() -> None:
-    with pytest.raises(
-        FieldError, match="app speaks ssh; nginx is configured here for http1, https1, fastcgi"
-    ) as error:
-        render("upstream: app", protocol="ssh")
-    assert error.value.field == "upstream"
-
-
 def test_workers_have_the_host_s_account_for_servers_where_root_starts_nginx() -> None:
     accounts = {("www-data", "www-data"): "user www-data www-data;", None: "user root;"}
     for account, line in accounts.items():
         assert line in config_text(render("status: true", place=replace(PLACE, service_account=account)))
     assert "user " not in config_text(render("status: true", place=replace(PLACE, root=False)))
-
-
-def test_a_file_is_placed_with_the_body_of_the_other_servers() -> None:
-    service = render("file_bytes: 1600")
-    page = service.files[1]
-    assert page.path == PurePosixPath("/w/front/html/index.html")
-    assert isinstance(page.content, bytes)
-    assert len(page.content) == 1600
-    assert page.content.startswith(b"Hello World\nHello World\n")
-    assert "root html;" in config_text(service)
-
-
-def test_status_purpose_has_a_measured_page_and_an_admin_page() -> None:
-    service = render("status: true")
-    assert config_text(service).count("stub_status;") == 2
-    assert service.admin is not None
-    assert service.admin.kind == "nginx"
-    assert service.admin.endpoint.path == PurePosixPath("/w/front/_status.sock")
-    assert "listen unix:/w/front/_status.sock;" in config_text(service)
 
 
 @pytest.mark.parametrize(
@@ -154,20 +127,6 @@ def test_reuseport_is_set_in_the_place_that_the_binary_supports(output: str, wan
     assert "reuse" not in config_text(render("status: true", place=place_with_nginx(output)))
 
 
-def test_reuseport_is_unsupported_by_old_nginx() -> None:
-    with pytest.raises(UnsupportedError, match=r"reuseport: sut has nginx 1.8.1; nginx supports it from 1.9.1 on"):
-        render("status: true\nreuseport: true", place=place_with_nginx("nginx version: nginx/1.8.1"))
-
-
-def test_a_binary_of_the_inventory_replaces_nginx() -> None:
-    other = HostProgram("/opt/nginx/sbin/nginx", (1, 27, 4), "nginx version: nginx/1.27.4")
-    place = replace(PLACE, programs={**PLACE.programs, "nginx-1.27": other})
-    assert render("status: true\nbinary: nginx-1.27", place=place).process.argv[0] == "/opt/nginx/sbin/nginx"
-    assert render("status: true", place=place).process.argv[0] == "/usr/sbin/nginx"
-    options = parse_document("backend: nginx\nlisten: 1\nstatus: true\nbinary: x", "s.yaml").validated(NGINX.options)
-    assert NGINX.programs(options) == ("x",)
-
-
 @pytest.mark.parametrize("output", ["Apache/2.4", None])
 def test_a_program_that_is_not_nginx_is_rejected_with_its_origin(output: str | None) -> None:
     program = HostProgram("/opt/x", (), output, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
@@ -199,41 +158,6 @@ def test_requests_below_a_path_go_to_a_service_of_their_own() -> None:
     assert config.count("server_name") == 2
     with pytest.raises(FieldError, match=r"passed on over HTTP/1\.1 alone"):
         render("upstream: app\npaths: {/users: app}", protocol="fastcgi")
-
-
-def test_a_cache_is_empty_at_every_start() -> None:
-    service = render("upstream: app\ncache_s: 60")
-    assert service.scratch_folders == (PurePosixPath("/w/front/cache"),)
-    assert "proxy_cache_valid 200 60s;" in config_text(service)
-    assert render("upstream: app").scratch_folders == ()
-
-
-def test_a_file_beside_an_upstream_is_served_by_its_name() -> None:
-    service = render("upstream: app\nfile_bytes: 16")
-    assert service.files[1].path == PurePosixPath("/w/front/html/index.html")
-    assert "try_files $uri @backend;\n        }\n\n        location @backend {" in config_text(service)
-    assert "try_files" not in config_text(render("upstream: app"))
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ("status: true\ncache_s: 60", "cache_s needs an upstream"),
-        ("status: true\nvirtual_hosts: {a.example: app}", "virtual_hosts needs an upstream"),
-        ("upstream: app\nvirtual_hosts: {A_b: app}", "virtual_hosts"),
-        ("status: true\npaths: {/users: app}", "paths needs an upstream"),
-        ("upstream: app\npaths: {users: app}", "paths"),
-    ],
-)
-def test_options_of_upstreams_need_one(fields: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        render(fields)
-
-
-@pytest.mark.parametrize("fields", ["file_bytes: 12\nstatus: true", "upstream: app\nstatus: true", "workers: 2"])
-def test_exactly_one_purpose_is_required(fields: str) -> None:
-    with pytest.raises(InputError, match="needs one of upstream, file_bytes, status, empty_gif, lua_bytes"):
-        render(fields)
 
 
 def test_a_message_of_nginx_is_shown_with_the_line_that_it_names() -> None:

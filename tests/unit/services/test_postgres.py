@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.errors import InputError, UnsupportedError
+from benchkit.errors import InputError
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
@@ -66,8 +66,3 @@ def test_it_starts_in_a_fresh_folder_and_as_a_user_who_may_run_it(tmp_path: Path
 def test_options_that_do_not_fit_are_named(tmp_path: Path, services: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         render(tmp_path, services)
-
-
-def test_a_host_without_it_is_unsupported(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="sut has no postgres"):
-        render(tmp_path, programs=())

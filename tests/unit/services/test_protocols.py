@@ -8,9 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.errors import UnsupportedError
-from benchkit.files import BACKENDS
 from benchkit.scenario.read import read_experiment
-from benchkit.services.go_build import GoSource
 from benchkit.services.placement import HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import Service
@@ -77,14 +75,6 @@ def test_servers_are_told_their_protocol_and_certificate(tmp_path: Path) -> None
         assert not [argument for argument in plain.process.argv if "tls" in argument or "protocol" in argument]
 
 
-def test_the_go_server_of_http3_is_a_module_of_its_own(tmp_path: Path) -> None:
-    (service,) = render(tmp_path, "backend: nethttp, listen: 8443, protocol: h3")
-    (source,) = (file.content for file in service.files if file.path.name == "nethttp")
-    assert isinstance(source, GoSource)
-    assert source.module == BACKENDS / "nethttp" / "h3"
-    assert service.process.argv[service.process.argv.index("-protocol") + 1] == "h3"
-
-
 def test_nginx_speaks_tls_and_http2_in_the_syntax_of_its_version(tmp_path: Path) -> None:
     text = "backend: nginx, file_bytes: 10, listen: 8443, protocol: h2, tls: {session_cache_bytes: 1048576}"
     (service,) = render(tmp_path, text)
@@ -138,13 +128,6 @@ def test_nginx_verifies_an_upstream_over_tls_and_speaks_no_http2_to_it(tmp_path:
     assert PurePosixPath("/w/app/tls/upstream-ca.pem") in [file.path for file in service.files]
     with pytest.raises(UnsupportedError, match=r"back speaks h2c; nginx speaks HTTP/1\.1 to upstreams"):
         render(tmp_path, front, back % "h2c")
-
-
-def test_a_command_gets_the_files_of_its_certificate_and_its_protocol(tmp_path: Path) -> None:
-    run = "caddy serve --cert {certificate} --key {certificate_key} --protocol {protocol}"
-    (service,) = render(tmp_path, f'backend: command, listen: 8443, protocol: https1, run: "{run}"')
-    certificate = ("--cert", "/w/app/tls/certificate.pem", "--key", "/w/app/tls/key.pem")
-    assert service.process.argv[2:] == (*certificate, "--protocol", "https1")
 
 
 def test_early_data_is_of_http3_alone(tmp_path: Path) -> None:

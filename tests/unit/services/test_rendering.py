@@ -8,7 +8,6 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.scenario.read import read_experiment
-from benchkit.services.go_build import GoSource
 from benchkit.services.placement import CpuQuota, HostProgram, Listen, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
 from benchkit.services.service import ConfigTest
@@ -57,15 +56,6 @@ def place(
         root=root,
         programs={"nginx": HostProgram("/usr/sbin/nginx", nginx, f"nginx version: nginx/{'.'.join(map(str, nginx))}")},
     )
-
-
-def test_options_of_a_go_server_become_its_command_line(tmp_path: Path) -> None:
-    options = '"127.0.0.1:9000", work: "loop:7", body_size: 5, inject_fault: "delay:5ms", gomaxprocs: 1'
-    app, _ = render_services(read_services(tmp_path, ('"127.0.0.1:9000"', options)), place)
-    assert app.process.argv[5:] == ("-work", "loop:7", "-body-size", "5", "-inject-fault", "delay:5ms")
-    assert app.process.env == {"GOMAXPROCS": "1"}
-    content = app.files[0].content
-    assert isinstance(content, GoSource)
 
 
 def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> None:
@@ -118,31 +108,12 @@ def test_services_that_a_host_cannot_run_are_rejected_with_the_reason(tmp_path: 
         render_services(read_services(tmp_path), lambda s: replace(place(s), programs={}))
 
 
-def test_roles_that_share_a_host_share_its_ports(tmp_path: Path) -> None:
-    services = read_services(
-        tmp_path,
-        ("question: Which?", "question: Which?\nroles: {sut: {}, front: {}, load: {}}"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:8080"'),
-        ("listen: 8080, upstream", "role: front, listen: 8080, upstream"),
-    )
-    with pytest.raises(InputError, match=r"front.listen: port 8080 of sut is already used by service 'app'"):
-        render_services(services, place)
-
-
 def test_an_upstream_on_loopback_of_another_host_is_rejected(tmp_path: Path) -> None:
     services = read_services(tmp_path)
     with pytest.raises(
         InputError, match=r"small.yaml:9: .*front.upstream: app listens on 127.0.0.1:9000 of a, where b cannot reach it"
     ):
         render_services(services, lambda s: place(s, host="a" if s.name == "app" else "b"))
-
-
-@pytest.mark.parametrize(
-    ("value", "listen"),
-    [(8080, Listen(None, 8080)), ("127.0.0.1:1", Listen("127.0.0.1", 1)), ("[::1]:2", Listen("::1", 2)), ("unix", Listen())],
-)  # fmt: skip
-def test_listen_is_parsed(value: object, listen: Listen) -> None:
-    assert Listen.parse(value) == listen
 
 
 @pytest.mark.parametrize("value", [0, 65536, -1, True, None, 1.5, "x", "host:80", ":80", "1.2.3.4:0", "1.2.3.4:٣"])

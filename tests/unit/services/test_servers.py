@@ -61,13 +61,6 @@ def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
-def test_node_serves_in_one_process_with_a_limited_heap(tmp_path: Path) -> None:
-    service = render(tmp_path, "backend: node, listen: 8080, workers: none, heap_mb: 64")
-    assert service.process.argv[1:3] == ("--max-old-space-size=64", "/w/app/node/main.js")
-    assert service.process.argv[service.process.argv.index("-workers") + 1] == "0"
-    assert service.parallelism == 1
-
-
 @pytest.mark.parametrize(("work", "parallelism"), [("none", 1), ("loop:1000", 3)])
 def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str, parallelism: int) -> None:
     service = render(tmp_path, f"backend: node, listen: 8080, worker_type: thread, work: '{work}'")
@@ -75,13 +68,6 @@ def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str
     assert service.parallelism == parallelism
     with pytest.raises(InputError, match="pin pins processes: it needs worker_type: process"):
         render(tmp_path, "backend: node, listen: 8080, worker_type: thread, pin: all")
-
-
-def test_the_file_server_serves_from_the_service_folder(tmp_path: Path) -> None:
-    one = render(tmp_path, "backend: fileserver, listen: 8080, body_size: 535")
-    assert one.process.argv[-4:] == ("-body-size", "535", "-root", "/w/app/www")
-    many = render(tmp_path, "backend: fileserver, listen: 8080, listing: 40")
-    assert many.process.argv[-2:] == ("-listing", "40")
 
 
 def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
@@ -101,25 +87,12 @@ def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
     assert service.admin.kind == "node"
 
 
-def test_pinning_needs_taskset(tmp_path: Path) -> None:
-    (free,) = read_services(tmp_path, "backend: node, listen: 8080")
-    (pinned,) = read_services(tmp_path, "backend: node, listen: 8080, pin: workers")
-    assert free.backend.programs(free.options) == ("node",)
-    assert pinned.backend.programs(pinned.options) == ("node", "taskset")
-
-
 def test_unsupported_hosts_are_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"all-but-one: sut has 1 CPU"):
         render(tmp_path, "backend: node, listen: 8080, workers: all-but-one", replace(PLACE, cpus=(0,)))
     old = {"node": HostProgram("/usr/bin/node", (12, 22, 9))}
     with pytest.raises(UnsupportedError, match=r"Node 12\.22\.9; the server needs 18"):
         render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
-
-
-def test_a_work_directory_too_long_for_sockets_is_rejected(tmp_path: Path) -> None:
-    deep = replace(PLACE, folder=PurePosixPath("/" + "deep/" * 20))
-    with pytest.raises(UnsupportedError, match=r"_admin\.sock on sut has 112 bytes, .* at most 107"):
-        render(tmp_path, "backend: gnet, listen: 8080", deep)
 
 
 def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
-import os
 import shutil
-import signal
 import ssl
 import subprocess
 import threading
@@ -18,11 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.errors import InputError
 from benchkit.plugins.go_modules.reverse_proxy import (
     MODULE_SITE,
     AccessRight,
-    NetrcFile,
     ReverseProxyOptions,
     SiteCertificate,
     access_rules,
@@ -213,18 +209,6 @@ def test_requests_for_checksum_databases_are_not_passed_on(start_proxy: Callable
     assert started.requests == []
 
 
-def test_a_proxy_starts_again_after_it_was_killed(start_proxy: Callable[..., RunningProxy]) -> None:
-    killed = start_proxy(users=USERS, private=PRIVATE)
-    sockets = deploy.socket_files(killed.service)
-    os.killpg(killed.process.pid, signal.SIGKILL)  # master and workers
-    killed.process.wait(60)
-    assert {path.name for path in Path(killed.service.folder).iterdir() if path.is_socket()} == {
-        path.name for path in sockets
-    }
-    started = start_proxy(users=USERS, private=PRIVATE)
-    assert [started.request(M1, user)[0] for user in ("alice", "eve")] == [200, 404]
-
-
 def test_cached_versions_are_served_from_files_to_users_with_the_right(
     start_proxy: Callable[..., RunningProxy], tmp_path: Path
 ) -> None:
@@ -248,17 +232,6 @@ def test_cached_versions_are_served_from_files_to_users_with_the_right(
         assert started.request(moving, "alice") == (200, b"ok")
 
 
-def test_without_users_all_modules_are_open(start_proxy: Callable[..., RunningProxy]) -> None:
-    started = start_proxy(private=PRIVATE)
-    assert started.service.endpoint.protocol == "http1"
-    assert [started.request(path)[0] for path in (M1, PUBLIC, CAPITAL, "/mycompany.com/@latest")] == [
-        200,
-        200,
-        200,
-        404,
-    ]
-
-
 def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..., RunningProxy], state: Path) -> None:
     started = start_proxy(users=USERS, private=PRIVATE)
     endpoint = started.service.endpoint
@@ -276,14 +249,6 @@ def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..
     assert text not in repr(started.service)
 
 
-def test_the_netrc_names_the_server_with_and_without_port() -> None:
-    endpoint = Endpoint("one", "https1", "10.0.0.1", 8443)
-    password = password_of(endpoint, "bob")
-    assert NetrcFile(endpoint, "bob").read().decode() == (
-        f"machine 10.0.0.1:8443 login bob password {password}\nmachine 10.0.0.1 login bob password {password}\n"
-    )
-
-
 def test_rights_become_ordered_expressions() -> None:
     assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
         ('"~^[^:]*:/a\\\\.example/@"', "denied"),
@@ -292,11 +257,3 @@ def test_rights_become_ordered_expressions() -> None:
         ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
         ('"~^[^:]+:/"', "allowed"),
     ]
-
-
-def test_a_proxy_on_another_host_is_refused(place: Callable[..., ServicePlacement]) -> None:
-    options = ReverseProxyOptions.model_validate({"backend": "module-site", "listen": 8443, "proxy": "proxy"})
-    endpoint = Endpoint("one", "http1", "10.0.0.1", 8443)
-    peers = {"proxy": Endpoint("other", "http1", "10.0.0.2", 8081)}
-    with pytest.raises(InputError, match="they must share a host"):
-        MODULE_SITE.render(RenderRequest("site", options, place("site"), endpoint, peers))
