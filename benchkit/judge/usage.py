@@ -116,18 +116,17 @@ def _load_host_use(evidence: Evidence, host: str) -> Iterator[Use]:
         yield Use(share, f"the load tool used {units.share(share)} of the CPU quota of {host}")
 
 
-def server_use(evidence: Evidence, *, deducts_others: bool = True) -> Use | None:
+def server_use(evidence: Evidence) -> Use | None:
     """Return the use of its CPU by the busiest part of the stack.
 
-    The parts are each service, the services that share a quota, and all services of a host together. With
-    `deducts_others`, CPU time that other processes took counts as unavailable, unless that alone makes the trial
-    unusable. None where the CPU time or the CPUs of a service are not recorded, and where none is watched.
+    The parts are each service, the services that share a quota, and all services of a host together. CPU time that
+    other processes took counts as unavailable. None where the CPU time or the CPUs of a service are not recorded, and
+    where none is watched.
     """
     services = evidence.record.services
     used = {service.name: cores for service in services if (cores := service_cores(evidence, service)) is not None}
     if not services or any(not service.cpus or service.name not in used for service in services):
         return None
-    deducts_others = deducts_others and evidence.disturbance == "suspect"
     parts: list[tuple[float, str]] = []
     for service in services:
         quotas = [each for each in (quota_of(evidence, service.host), service.quota) if each is not None]
@@ -136,15 +135,12 @@ def server_use(evidence: Evidence, *, deducts_others: bool = True) -> Use | None
     for host in evidence.server_hosts:
         names = [service.name for service in services if service.host == host]
         part = "the stack" if len(names) > 1 else f"service {names[0]}"
-        shares = _server_host_shares(evidence, host, used, deducts_others=deducts_others)
-        parts += [(min(share, 1.0), part) for share in shares]
+        parts += [(min(share, 1.0), part) for share in _server_host_shares(evidence, host, used)]
     share, part = max(parts)
     return Use(share, f"{part} used {units.share(share)} of the CPU available to it")
 
 
-def _server_host_shares(
-    evidence: Evidence, host: str, used: Mapping[str, float], *, deducts_others: bool
-) -> Iterator[float]:
+def _server_host_shares(evidence: Evidence, host: str, used: Mapping[str, float]) -> Iterator[float]:
     """Yield the shares used by all services of a host: of their CPUs, of a common quota, with kernel time of the cores.
 
     Services of one role share its quota. Interrupts run on any core and under no quota. Kernels that also charge them
@@ -162,7 +158,7 @@ def _server_host_shares(
     if interrupts is not None and busy is not None:
         yield min(total + interrupts, busy) / len(cpus)
         left = len(cpus) - max(0.0, busy - total - interrupts)
-        if deducts_others and left > 0:
+        if left > 0:
             yield total / left
 
 

@@ -29,12 +29,6 @@ class Thresholds(Frozen):
         "long as the work in it (M/M/1: Kleinrock, Queueing Systems, 1975, ch. 3), so that latencies are the "
         "generator's. 1 is never exceeded: set it for load tools whose own host does the work that is measured",
     )
-    load_host_rate: Share = Field(
-        default=0.50,
-        description="rate of a load host for its share of the load, relative to the median of the other load hosts. At half "
-        "of it, its connections wait twice as long for an answer (Little's law, as for littles_law), so that one histogram "
-        "has two populations",
-    )
     link: Share = Field(
         default=0.90,
         description="share of the link's rate. A saturated link carries 94 % of its rate as TCP payload (1,448 of "
@@ -60,11 +54,6 @@ class Thresholds(Frozen):
         description="factor between the sizes of two bodies up to which they are of the same kind. Rows, names and numbers "
         "that vary stay within it; an error page, a listing or an empty list in place of a result does not. The sizes are "
         "stated with a ratio, whose difference they can explain in part",
-    )
-    other_sizes: Share = Field(
-        default=0.01,
-        description="share of the answers to a class of requests that may have another size than the scenario "
-        "expects, such as the size in its log. The default is below the differences that runs are meant to show",
     )
     resumed_handshakes: Share = Field(
         default=0.01,
@@ -92,12 +81,6 @@ class Thresholds(Frozen):
         default=0.001,
         description="share of opened connections that were dropped or answered with a SYN cookie, above which figures are "
         "unusable; any makes them suspect. As for errors: each costs its client a second (RFC 6298: initial timeout)",
-    )
-    dropped_datagrams: Share = Field(
-        default=0.001,
-        description="share of the datagrams of HTTP/3 that full buffers dropped, above which figures are unusable; a "
-        "single one makes them suspect. A loss of 0.1 % keeps some 39 packets of a connection in flight: 1.22/√p (Mathis et al., "
-        "The macroscopic behavior of the TCP congestion avoidance algorithm, 1997)",
     )
     ports: Share = Field(
         default=0.90,

@@ -15,7 +15,6 @@ from tests.faults.scores import Scores
 
 CAP_BPS = 8e6
 """Rate below what any server here sends on one core."""
-SLOW_LINK_BPS = 50e6
 """Rate of one load host's link in the lab with three of them: too slow for large responses only."""
 
 FaultLabs = Callable[[str], FaultLab]
@@ -27,14 +26,6 @@ def fault_labs(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[F
     shapes = {
         "capped": LabSpec(hosts=tuple(LabHost(name=n, roles=(n,), link_bps=CAP_BPS) for n in ("sut", "load"))),
         "shared": LabSpec(shared=True),
-        "rack": LabSpec(
-            hosts=(
-                LabHost(name="sut", roles=("sut",)),
-                LabHost(name="load1", roles=("load",)),
-                LabHost(name="load2", roles=("load",)),
-                LabHost(name="load3", roles=("load",), link_bps=SLOW_LINK_BPS),
-            )
-        ),
     }
     labs: dict[str, FaultLab] = {}
     with ExitStack() as stack:

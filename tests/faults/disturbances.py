@@ -116,34 +116,17 @@ def put_page_for(fault_lab: FaultLab, seconds: float, size: int, instead: bytes)
     assert place([PlacedFile(page, hello_body(size))]).changed
 
 
-def stop_for(
-    lab: Lab,
-    host: str,
-    seconds: float,
-    is_one: Callable[[psutil.Process], bool],
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
-    """Suspend processes of a host for a while, and as long as something takes that is done meanwhile."""
+def stop_for(lab: Lab, host: str, seconds: float, is_one: Callable[[psutil.Process], bool]) -> None:
+    """Suspend processes of a host for a while."""
     stopped = [each for each in processes_of(lab, host) if is_one(each)]
     assert stopped, "nothing to stop"
     for each in stopped:
         each.suspend()
     try:
-        meanwhile()
         time.sleep(seconds)
     finally:
         for each in stopped:
             each.resume()
-
-
-def flood_udp(fault_lab: FaultLab, port: int) -> None:
-    """Send more datagrams to a port of the server's host than a buffer of 8 MB holds, from the load host."""
-    send = (
-        "import socket, sys; sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "for _ in range(20_000): sender.sendto(bytes(1400), (sys.argv[1], int(sys.argv[2])))"
-    )
-    address = fault_lab.hosts["sut"].spec.address
-    assert fault_lab.hosts["load"].processes.run(["python3", "-c", send, address, str(port)], timeout_s=20).ok
 
 
 class DelayedAction(TrialHook):

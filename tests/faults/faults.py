@@ -22,7 +22,6 @@ from tests.faults.disturbances import (
     busy_loop,
     command_of,
     cpus_of,
-    flood_udp,
     kill_nginx_worker,
     put_page_for,
     quota,
@@ -343,17 +342,6 @@ FAULTS = (
         ),
         context=lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "load")[0]),
     ),
-    Fault(
-        expects("uneven-load", "a CPU quota of a twentieth of a core on one of three load hosts", "Load2 had"),
-        lab="rack",
-        context=lambda fault_lab: quota(fault_lab.lab, "load2", 0.05),
-        needs_quiet_host=True,  # else the two others have as little
-    ),
-    Fault(
-        expects("uneven-load", "a slow link of one of three load hosts", "Load3 had"),
-        single_stack(go(body_size=100_000)),
-        lab="rack",
-    ),
     Fault(expects("shared-cpus", "a lab with all cores shared"), lab="shared"),
     Fault(expects("server-idle", "5 ms of delay in the handler"), single_stack(go("delay:5ms"))),
     Fault(expects("server-idle", "a lock held for 0.2 ms in the handler"), single_stack(go("lock:200us"))),
@@ -392,13 +380,6 @@ FAULTS = (
         lab="capped",
     ),
     Fault(expects("errors", "1 % of requests fail"), single_stack(go("fail:0.01"))),
-    Fault(
-        expects("other-sizes", "a class of requests with a body of 12 bytes in place of 20 or more", "GET /a"),
-        {
-            **single_stack(go()),
-            "load": {"tool": "openloop", "requests": [{"path": "/a", "expect": {"size": [20, 99]}}, {"path": "/b"}]},
-        },
-    ),
     Fault(
         (
             ExpectedFinding("unequal-responses", "one server with a larger body", of_stack("larger")),
@@ -445,24 +426,6 @@ FAULTS = (
         expects("accept-overflow", "a backlog of 8 and short connections"),
         {"load": {"keepalive": False, "connections": 256}},
         context=short_queue,
-    ),
-    Fault(
-        expects("udp-drops", "a server of HTTP/3 that stands still while datagrams flood its port"),
-        {
-            **single_stack(go(protocol="h3")),
-            "load": {"tool": "openloop", "connections": 8, "duration_s": LONG_WINDOW_S},
-        },
-        hook=lambda fault_lab: DelayedAction(
-            fault_lab.lab,
-            MID_WINDOW_S,
-            lambda: stop_for(
-                fault_lab.lab,
-                "sut",
-                0,
-                lambda each: "nethttp" in command_of(each),
-                meanwhile=lambda: flood_udp(fault_lab, 8080),
-            ),
-        ),
     ),
     Fault(
         expects("ports-exhausted", "200 local ports and short connections"),
@@ -575,22 +538,6 @@ FAULTS = (
             ),
         ),
         {**sliced(go("delay:20ms"), "slow"), "slice_s": 0.1},
-    ),
-    Fault(
-        (
-            ExpectedFinding(
-                "few-requests-in-slice",
-                "a server that stops for a second, which swallows whole slices",
-                of_stack("stopped"),
-                "had no answer at all",
-            ),
-        ),
-        sliced(go(backend="fasthttp"), "stopped", duration_s=3),
-        hook=lambda fault_lab: DelayedAction(
-            fault_lab.lab,
-            MID_WINDOW_S,
-            lambda: stop_for(fault_lab.lab, "sut", 1.2, lambda each: "fasthttp" in command_of(each)),
-        ),
     ),
     Fault(expects("unstable", "noise of growing size"), hook=vary_quota, context=quotas_removed, trials_per_run=5),
 )

@@ -1,41 +1,69 @@
-"""Checks that compare one value of a trial with one threshold, as a table.
+"""Checks that compare one value of a trial with one threshold: functions that read the values, and a table.
 
-A row says on which side of its limit a value is wrong, and what that means. Its function in
-`benchkit.judge.checks.readings` reads the value from the evidence.
+A row of the table says on which side of its limit a value is wrong, and what that means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import ge, gt, lt
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from benchkit import units
 from benchkit.judge.check import ALL, LOAD, RATES, SERVER_CPU, Check, CheckResult, Finding, SkippedCheck
-from benchkit.judge.checks.readings import (
-    DROPPED_DATAGRAMS,
-    FAILED,
-    OVERFLOW,
-    TOO_MANY_IN_FLIGHT,
-    Consequence,
-    Readings,
-    answers_in_slices,
-    answers_of_other_sizes,
-    cpu_of_generators,
-    cpu_of_servers,
-    dropped_datagrams,
-    escaped_children,
-    failed_requests,
-    fewest_connections,
-    longest_gaps,
-    lost_connections,
-    ports_in_use,
-    requests_in_flight,
-    resumed_handshakes,
-    use_of_links,
+from benchkit.judge.evidence import Evidence, Severity
+from benchkit.judge.usage import (
+    counter_increase,
+    crowded_use,
+    generator_cores_busy,
+    generator_use,
+    handshakes,
+    link_use,
+    port_use,
+    server_use,
+    unknown_links,
 )
-from benchkit.judge.evidence import Evidence
+from benchkit.models.metrics import FAILURES, METRICS, metric_named
+from benchkit.models.request import is_expected
+from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.thresholds import Thresholds
+
+
+class Consequence(NamedTuple):
+    """Consequence of a value beyond its limit."""
+
+    severity: Severity | Literal["disturbance"]
+    """`disturbance`: the severity of a disturbance from outside (`Evidence.disturbance`)."""
+    metrics: tuple[str, ...]
+    means: str
+    advice: str
+
+
+class Reading(NamedTuple):
+    """A value of a trial, and the limit for it."""
+
+    value: float
+    limit: float
+    seen: str
+    """The value as a clause."""
+    allowed: str
+    """The limit as a clause."""
+    consequence: Consequence | None = None
+    """Consequence of this value where it differs from the row's."""
+
+    @classmethod
+    def of_any(cls, count: float, total: float, limit: float, seen: str, consequence: Consequence) -> Reading:
+        """Return the reading of a count: any is suspect, and a share of the total above the limit is invalid."""
+        allowed = f"none, else suspect; above {100 * limit:.3g} % invalid"
+        is_invalid = count > limit * total
+        return cls(count, 0, seen, allowed, consequence._replace(severity="invalid") if is_invalid else None)
+
+
+Readings = Iterator[Reading | SkippedCheck]
+"""Values of a trial; none where the check does not apply. A `SkippedCheck` is the result unless a value is wrong."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +100,333 @@ class Limit:
         return skipped if skipped and not findings else findings
 
 
+FAILURE_COLUMNS = tuple(name for name in METRICS if name in FAILURES)
+UNEXPECTED = "answers with a status that the scenario does not expect"
+MAX_NAMED = 3
+"""Classes of requests that a finding names."""
+FAILED = Consequence(
+    "suspect",
+    ALL,
+    "A failure takes other work than an answer: the rate includes failures.",
+    "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
+)
+
+
+def failed_requests(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read socket errors, timeouts and error statuses, relative to all attempts.
+
+    Answers that differ only in length are no errors, although ab counts them as failed. A connect fails before its
+    request is sent: no tool counts it among the requests.
+    """
+    results = [result for _, result in evidence.record.outputs]
+    failures = {column: number for column in FAILURE_COLUMNS if (number := evidence.number(column)) is not None}
+    expected = {request.expect.status for request in evidence.record.load.request_mix}
+    if evidence.classes:
+        failures.pop("non_2xx", None)
+        failures[UNEXPECTED] = float(sum(each.other_statuses for each in evidence.classes))
+    elif failures.get("non_2xx") and not all(status is None or is_expected(status, {None}) for status in expected):
+        del failures["non_2xx"]
+        if results and all(result.status for result in results):
+            statuses = (each for result in results for each in (result.status or {}).items())
+            failures[UNEXPECTED] = float(
+                sum(number for code, number in statuses if not is_expected(int(code), expected))
+            )
+        else:
+            yield SkippedCheck(why="answers other than 2xx are expected, and the tool does not count each status")
+    if failures:
+        failures["other failures"] = float(sum(result.errors.other or 0 for result in results))
+    elif failed := [result.failed - (result.failed_length or 0) for result in results if result.failed is not None]:
+        failures["failed requests"] = float(sum(failed))  # siege counts no kinds
+    requests = evidence.number("requests")
+    if not failures or requests is None:
+        yield SkippedCheck(why="the tool does not count failures")
+        return
+    total = sum(failures.values())
+    attempts = max(requests + failures.get("errors_connect", 0.0), total)
+    kinds = ", ".join(
+        f"{units.count(number)} {metric_named(kind).title}" for kind, number in failures.items() if number
+    )
+    share = f"{100 * total / attempts if attempts else 0.0:.3g} % of all attempts"
+    yield Reading.of_any(total, attempts, thresholds.errors, f"{kinds}: {share}{_failed_classes(evidence)}", FAILED)
+
+
+def _failed_classes(evidence: Evidence) -> str:
+    """Return the classes of requests with most failures as a clause; empty without classes."""
+    failed = Counter({each.request_class: each.errors + each.other_statuses for each in evidence.classes})
+    totals = {each.request_class: each.requests + each.errors for each in evidence.classes}
+    named = [
+        f"{100 * number / totals[name]:.3g} % of {name}" for name, number in failed.most_common(MAX_NAMED) if number
+    ]
+    return f" ({', '.join(named)})" if named else ""
+
+
+def resumed_handshakes(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the share of resumed handshakes, by the entry's own counters, where none is wanted.
+
+    It matters where each request has a connection of its own; kept connections have a few handshakes at their start.
+    """
+    record, limit = evidence.record, thresholds.resumed_handshakes
+    if record.tls is None or record.tls.resumption or record.load.keepalive:
+        return
+    counted = handshakes(evidence)
+    if counted is None or counted.resumed_share is None:
+        yield SkippedCheck(why=f"{evidence.entry} counts no handshakes")
+        return
+    share = counted.resumed_share
+    seen = f"{units.share(share)} of {counted.number:,.0f} TLS handshakes resumed a session"
+    yield Reading(share, limit, seen, units.share(limit))
+
+
+TAIL_SHARE = 0.1
+"""Last part of a window that ends after a number of requests: clients that have sent their share disconnect."""
+
+
+def fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the established connections on the loaded port in each sample, which should be those requested.
+
+    It applies only to kept connections at full speed: a tool with a target rate opens those that it needs. The kernel
+    has no table of QUIC connections, which a server may state on its page. A window that ends after a number of
+    requests may be too short for more than one sample. Connections of slow and broken clients are deducted.
+    """
+    record, limit = evidence.record, thresholds.connections
+    if not record.keeps_connections or not evidence.closed_loop:
+        return
+    is_quic, is_timed = record.protocol == "h3", record.load.duration_s is not None
+    port = (record.target or "").partition("://")[2].partition("/")[0].rpartition(":")[2]
+    metric, instance = ("quic_connections", None) if is_quic else ("connections_established", port)
+    samples = [
+        value
+        for each in evidence.telemetry.series(metric, service=evidence.entry)
+        if each.instance == instance
+        for value in each.in_window(record.window_s if is_timed else record.window_s * (1 - TAIL_SHARE))
+    ]
+    if not samples:
+        quic = f": {evidence.entry} states none of QUIC, and the kernel knows none" if is_quic else ""
+        yield SkippedCheck(why=f"the connections were not counted{quic}")
+        return
+    fewest, requested = min(samples), record.load.connections
+    planned = len(SAMPLE_SHARES) if is_timed and not is_quic else 1
+    seen = (
+        f"{units.count(fewest)} of {units.count(requested)} connections were established in one of "
+        f"{units.counted(len(samples), 'sample')}"
+    )
+    yield Reading(fewest, limit * requested, seen, units.share(limit))
+    if len(samples) < planned:
+        yield SkippedCheck(why=f"the connections were counted in {len(samples)} of {planned} samples")
+
+
+def ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the sockets of each load host that hold a local port.
+
+    A tool that finds no port counts a failed connect, if it counts any: without one, ports were found. A connection of
+    QUIC leaves no socket, and kept connections need no more ports once they are open.
+    """
+    failed, limit = evidence.number("errors_connect"), thresholds.ports
+    if failed == 0 or evidence.record.protocol == "h3" or (evidence.record.keeps_connections and not failed):
+        return
+    failures = f", and {units.count(failed)} connects failed" if failed else ""
+    unknown = []
+    for host in evidence.load_hosts:
+        use = port_use(evidence, host)
+        if use is None:
+            unknown.append(host)
+            continue
+        used, ports = use
+        seen = f"{units.count(used)} of the {units.count(ports)} local ports of {host} were in use{failures}"
+        yield Reading(used, limit * ports, seen, units.share(limit))
+    if unknown:
+        yield SkippedCheck(why=f"the sockets or the port range of {', '.join(unknown)} are unknown")
+
+
+DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
+"""The kernel counts a connection that finds the accept queue full as an overflow and as a drop (tcp_v4_syn_recv_sock
+and tcp_conn_request in the kernel's net/ipv4). So the largest of these counters is the least number of connections."""
+COOKIES = ("req_queue_full_cookies_total",)
+OVERFLOW = Consequence(
+    "suspect",
+    LOAD,
+    "Connections waited for the kernel's timers, a second and more each, and not for the server.",
+    "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
+)
+
+
+def lost_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the kernel's counters of each server's host over the window, and accept queues at their limit.
+
+    The connections that the load opened are estimated: one for each request where they are not kept.
+    """
+    record = evidence.record
+    lost = sum(
+        max((counter_increase(evidence, host, metric) or 0.0 for metric in metrics), default=0.0)
+        for host in evidence.server_hosts
+        for metrics in (DROPPED, COOKIES)
+    )
+    kept = record.load.connections
+    opened = kept if record.keeps_connections else max(evidence.number("requests") or 0.0, kept)
+    number = f"{units.count(lost)} of {units.count(opened + lost)}"
+    drops = [f"{number} connections were dropped or answered with a SYN cookie"] if lost else []
+    full = list(_full_queues(evidence))
+    reading = Reading.of_any(lost, opened + lost, thresholds.dropped_connections, "; ".join([*drops, *full]), OVERFLOW)
+    yield reading._replace(value=lost + len(full))
+    unwatched = [host for host in evidence.server_hosts if counter_increase(evidence, host, DROPPED[0]) is None]
+    if unwatched:
+        yield SkippedCheck(why=f"no telemetry of {', '.join(unwatched)}")
+
+
+def _full_queues(evidence: Evidence) -> Iterator[str]:
+    for queue in evidence.telemetry.series("accept_queue"):
+        for limit in evidence.telemetry.series("accept_queue_limit", queue.host, queue.service):
+            if limit.instance == queue.instance and len(limit.values):
+                depth, most = queue.maximum(evidence.window_s), float(limit.values[-1])
+                if depth is not None and 0 < most <= depth:
+                    name = queue.service or queue.host
+                    yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"
+
+
+def escaped_children(evidence: Evidence, _thresholds: Thresholds) -> Readings:
+    """Read the services whose CPU time may lack their children's: no control group counts them."""
+    seen = [f"service {each.name}: {each.escape}" for each in evidence.record.services if each.escape is not None]
+    yield Reading(len(seen), 0, "; ".join(seen), "none")
+
+
+GENERATOR_CROWDED = Consequence(
+    "disturbance",
+    LOAD,
+    "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
+    "they are.",
+    "Stop what else runs there, or wait until it has ended (--wait-idle).",
+)
+
+
+def cpu_of_generators(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the CPU use of the busiest generator, thread or load host.
+
+    A thread counts where it owns its connections. In a tool that hands work to any free thread, as Go programs do, one
+    busy thread delays no request. Where other programs filled its cores, the finding is a disturbance: it brings a
+    ratio closer to one and cannot cause a difference. A limit of one is never exceeded.
+    """
+    use, limit = generator_use(evidence), thresholds.generator_cpu
+    if use is None:
+        yield SkippedCheck(why="the CPUs of the load tool are not recorded")
+        return
+    if limit < 1:
+        is_crowded = use.share >= limit and crowded_use(evidence, thresholds) is not None
+        yield Reading(use.share, limit, use.text, units.share(limit), GENERATOR_CROWDED if is_crowded else None)
+    unwatched = [host for host in evidence.load_hosts if generator_cores_busy(evidence, host) is None]
+    if unwatched:
+        yield SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}")
+
+
+def cpu_of_servers(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the CPU use of the busiest part of the stack, in a closed loop whose load tool had its cores."""
+    if not evidence.closed_loop:
+        return
+    use, limit = server_use(evidence), thresholds.server_cpu
+    if use is None:
+        yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
+    elif crowded_use(evidence, thresholds) is None:
+        yield Reading(use.share, limit, use.text, units.share(limit))
+
+
+def use_of_links(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the bytes and packets of the fullest link of known rate, in one direction."""
+    use = link_use(evidence)
+    if use is not None:
+        yield Reading(use.share, thresholds.link, use.text, units.share(thresholds.link))
+    if unknown := unknown_links(evidence):
+        yield SkippedCheck(why=unknown)
+
+
+TOO_MANY_IN_FLIGHT = Consequence(
+    "invalid",
+    LOAD,
+    "More requests were in flight than connections and streams allow: the tool's rate or its latencies are wrong.",
+    "Read the tool's raw output, and run the cell with a second tool.",
+)
+TOO_FEW_IN_FLIGHT = TOO_MANY_IN_FLIGHT._replace(
+    means="Not all connections were in use: some hung or were not open, or the load tool could not keep up."
+)
+
+
+def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the difference of rate times mean latency from the requests in flight of a closed loop.
+
+    The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to the
+    resolution of the tool. Requests that the end of a window interrupts have no latency. They had been in flight for at
+    least half of the mean latency: the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2).
+    """
+    if not evidence.closed_loop:
+        return
+    record, row, limit = evidence.record, evidence.row, thresholds.littles_law
+    rps, mean_s = evidence.number("rps"), evidence.number("latency_mean_s")
+    if not record.keeps_connections and row.latency_covers != "connect+request":
+        why = "the tool's latency excludes connecting, which is a part of each short connection's cycle"
+        yield SkippedCheck(why=why)
+    elif row.latency_corrected is not False:
+        yield SkippedCheck(why="the mean latency includes the tool's own correction; a histogram would give it without")
+    elif rps is None or mean_s is None:
+        yield SkippedCheck(why="the tool reports no rate, or no mean above its resolution")
+    else:
+        in_flight, expected = rps * mean_s, record.load.in_flight
+        rounding = rps * (evidence.number("latency_resolution_s") or 0.0) / expected
+        window_s = record.slices[0].duration_s if record.slices else evidence.window_s
+        cut_off = mean_s / 2 / window_s if in_flight < expected else 0.0
+        streams = f" of {units.counted(record.load.streams, 'stream')}" if record.load.streams > 1 else ""
+        yield Reading(
+            abs(in_flight / expected - 1),
+            limit + rounding + cut_off,
+            f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean_s)} = {in_flight:.3g} requests in "
+            f"flight on {units.count(record.load.connections)} connections{streams}",
+            f"a difference of {units.share(limit)}",
+            TOO_FEW_IN_FLIGHT if in_flight < expected else TOO_MANY_IN_FLIGHT,
+        )
+
+
+def longest_gaps(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the longest gap between samples of each host, relative to its sampling interval.
+
+    Slices are sampled at their edges alone, so that a longer slice is the interval.
+    """
+    slice_s = max((each.duration_s for each in evidence.record.slices), default=0.0)
+    unsampled, window_s = set(evidence.hosts), evidence.window_s
+    for watch in evidence.record.watched:
+        t_s = evidence.telemetry.sample_times(watch.host)
+        if not t_s:
+            continue
+        unsampled.discard(watch.host)
+        edges = [min(0.0, t_s[0]), *t_s, max(window_s, t_s[-1])]  # the ends of the window count as samples
+        gaps = [(high - low, low) for low, high in pairwise(edges) if high > 0 and low < window_s]
+        gap_s, start_s = max(gaps)
+        interval_s = max(watch.interval_s, slice_s)
+        yield Reading(
+            gap_s,
+            thresholds.gap_intervals * interval_s,
+            f"host {watch.host} took no sample for {units.seconds(gap_s)}, starting {start_s:.1f} s into the window",
+            f"{thresholds.gap_intervals:g} intervals of {units.seconds(interval_s)}",
+        )
+    if unsampled:
+        yield SkippedCheck(why=f"no telemetry of {', '.join(sorted(unsampled))}")
+
+
+def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the mean number of answers in a slice, relative to its connections or streams.
+
+    A slice begins with new connections. Their first answers must come before its clock starts; otherwise it counts
+    fewer answers than the server gives, and of a slow server fewer than of a fast one. Under a target rate one
+    connection is enough for most requests, so that the number of connections does not matter.
+    """
+    slices, requests, load = evidence.record.slices, evidence.number("requests"), evidence.record.load
+    if not slices:
+        return
+    if requests is None:
+        yield SkippedCheck(why="the number of requests is unknown")
+        return
+    needed = thresholds.slice_answers * (load.in_flight if evidence.closed_loop else 1)
+    answers, length = requests / len(slices), units.seconds(slices[0].duration_s)
+    connections = units.counted(load.connections, "connection")
+    yield Reading(answers, needed, f"a slice of {length} has {answers:.1f} answers over {connections}", f"{needed:g}")
+
+
 LIMITS = (
     Limit("errors", "requests failed", failed_requests, gt, FAILED),
     Limit(
@@ -86,18 +441,6 @@ LIMITS = (
             "Use a host where benchkit may create control groups (root, or a delegated group), which count all.",
         ),
         reads="servers",
-    ),
-    Limit(
-        "other-sizes",
-        "its answers have other sizes than expected",
-        answers_of_other_sizes,
-        gt,
-        Consequence(
-            "suspect",
-            ALL,
-            "A server that sends more or less does other work than the one of the log.",
-            "Compare an answer with the log: its data, and compression (headers: {Accept-Encoding: gzip}).",
-        ),
     ),
     Limit(
         "handshake-share",
@@ -144,14 +487,6 @@ LIMITS = (
         gt,
         OVERFLOW,
         reads="servers",
-    ),
-    Limit(
-        "udp-drops",
-        "the kernel dropped datagrams of HTTP/3",
-        dropped_datagrams,
-        gt,
-        DROPPED_DATAGRAMS,
-        reads="hosts",
     ),
     Limit(
         "generator-saturated",

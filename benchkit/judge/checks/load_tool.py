@@ -1,12 +1,11 @@
-"""Checks of what the load tool did: its ceilings, its hosts, requests for percentiles, target rates, capacities."""
+"""Checks of what the load tool did: its ceilings, requests for percentiles, target rates, capacities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import median
 
 from benchkit import units
-from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import quota_withheld
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.usage import generator_use, link_use, server_use
@@ -66,37 +65,6 @@ def _other_connections(evidence: Evidence) -> Iterator[Finding]:
                 means="The server was measured under another load than the cell states.",
                 advice="Stay below the tool's limit, or use more processes of it.",
             )
-
-
-def _load_hosts(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-    """Compare the rate of each load host for its share of the load with the median of the others."""
-    if len(evidence.load_hosts) < 2:  # noqa: PLR2004
-        return ()
-    rates: dict[str, float] = dict.fromkeys(evidence.load_hosts, 0.0)
-    shares = dict(rates)
-    for each in evidence.record.generators:
-        if each.result is None or each.result.rps is None:
-            return SkippedCheck(why="the rate of each load host is not known")
-        rates[each.host] += each.result.rps
-        shares[each.host] += each.load.connections if each.load.rate is None else each.load.rate
-    rates = {host: rates[host] / shares[host] for host in rates}
-    slowest = min(rates, key=rates.__getitem__)
-    share = rates[slowest] / median(rate for host, rate in rates.items() if host != slowest)
-    if share >= thresholds.load_host_rate:
-        return ()
-    return [
-        Finding(
-            severity="suspect",
-            metrics=LOAD,
-            seen=f"{slowest} had {units.share(share)} of the median rate of the other load hosts, for its share of the load",
-            threshold=f"limit: {units.share(thresholds.load_host_rate)}",
-            means="Its connections waited longer than the others, so that rates and latencies mix unlike load hosts.",
-            advice=f"Find what slows {slowest}: a busy core, its link, its way to the server; or remove it from the inventory.",
-        )
-    ]
-
-
-UNEVEN_LOAD = Check("uneven-load", "a load host was slower than the others", of_trial=_load_hosts)
 
 
 def required_requests(metric: str, thresholds: Thresholds) -> float:

@@ -198,23 +198,3 @@ def test_slices_longer_than_the_interval_are_sampled_at_their_edges() -> None:
 
 def test_host_without_telemetry_is_skipped() -> None:
     assert skip_reason("stalled", build_trial(watched=(build_watch("load"),))) == "no telemetry of sut"
-
-
-def datagrams(host: str, received: float, dropped: float) -> Telemetry:
-    counts = {
-        "udp_received_total": received,
-        "udp_receive_buffer_errors_total": dropped,
-        "udp_send_buffer_errors_total": 0,
-    }
-    return {(metric, host, None, None): {-0.01: 7.0, 3.05: 7.0 + by} for metric, by in counts.items()}
-
-
-@pytest.mark.parametrize(("dropped", "severity"), [(0, None), (1, "suspect"), (49, "suspect"), (50, "invalid")])
-def test_dropped_datagrams_of_http3(dropped: int, severity: str | None) -> None:
-    counted = {**datagrams("sut", 49_900, dropped), **datagrams("load", 50_000, 0)}
-    found = finding_of("udp-drops", build_trial(counted, protocol="h3"))
-    assert (found.severity if found else None) == severity
-    if found:
-        assert found.metrics == LOAD
-        assert found.seen == f"buffers of sockets dropped {dropped} of {49_900 + dropped:,} datagrams on sut"
-    assert finding_of("udp-drops", build_trial(counted, protocol="h2")) is None

@@ -9,7 +9,6 @@ import pytest
 from benchkit.judge.evidence import Evidence
 from benchkit.models.load_result import LoadResult
 from benchkit.models.metrics import LATENCIES
-from benchkit.models.trial import GeneratorRecord
 from tests.support.judge.builders import (
     WINDOW_S,
     Telemetry,
@@ -42,30 +41,6 @@ def test_latency_below_the_resolution_of_the_tool(mean: float | None, *, expecte
 def test_fewer_connections_than_requested(users: int | None, *, expected: bool) -> None:
     siege = build_generator(result=LoadResult(tool="siege", connections=users))
     assert (finding_of("tool-limit", build_trial(generators=(siege,))) is not None) == expected
-
-
-def generators(
-    rates: dict[str, float | None], late_s: dict[str, float] | None = None, **load: object
-) -> tuple[GeneratorRecord, ...]:
-    """Return a generator on each of these load hosts, with this rate for the same share of the load."""
-    return tuple(
-        build_generator(
-            number=number,
-            host=host,
-            load=build_load(**load),
-            late_s=(late_s or {}).get(host, 0.0),
-            result=LoadResult(tool="wrk", rps=rate),
-        )
-        for number, (host, rate) in enumerate(rates.items(), 1)
-    )
-
-
-@pytest.mark.parametrize(("rate", "expected"), [(501.0, False), (499.0, True)])
-def test_a_slow_load_host_is_named_with_its_rate_relative_to_the_others(rate: float, *, expected: bool) -> None:
-    slow = generators({"load1": 1000.0, "load2": 1000.0, "load3": rate, "load4": 5000.0})
-    found = finding_of("uneven-load", build_trial(generators=slow))
-    assert (found is not None) == expected
-    assert found is None or found.seen.startswith("load3 had 49.9 % of the median rate of the other load hosts")
 
 
 @pytest.mark.parametrize(("requests", "expected"), [(1000, False), (999, True)])

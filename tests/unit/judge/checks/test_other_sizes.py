@@ -38,17 +38,6 @@ def trial(*rows: ClassRow, **fields: object) -> Evidence:
     return replace(evidence, classes=rows)
 
 
-@pytest.mark.parametrize(("other", "is_found"), [(0, False), (10, False), (11, True)])
-def test_a_class_with_other_sizes_is_named(other: int, is_found: bool) -> None:  # noqa: FBT001 - a case
-    found = finding_of(
-        "other-sizes", trial(class_row("shop", other_sizes=other), class_row("GET /b", other_sizes=None))
-    )
-    assert (found is not None) is is_found
-    assert found is None or found.seen == (
-        "1.1 % of the answers to shop have other sizes than expected, of 12 to 18 bytes"
-    )
-
-
 @pytest.mark.parametrize(("other", "severity"), [(0, None), (1, "suspect"), (101, "invalid")])
 def test_statuses_are_checked_by_class(other: int, severity: str | None) -> None:
     rows = (class_row("shop", requests=90_000), class_row("GET /b", other_statuses=other, requests=1000))
