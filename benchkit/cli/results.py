@@ -12,7 +12,7 @@ import typer
 from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead, complete_run
 from benchkit.cli.transfer import pull, push
-from benchkit.errors import ExitCode, InputError
+from benchkit.errors import ExitCode
 from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ def trials(
     noted = {(row["tool"], note["code"]): note["message"] for row in rows for note in notes[row["trial_id"]]}
     for (tool, _), message in noted.items():
         print(f"- {tool}: {message}")
-    if frame["tool"].nunique() > 1:
-        print(f"\n`benchkit results agreement {found.run_id}` shows how far the tools disagree.")
 
 
 def _trial_row(trial: Mapping[Hashable, Any]) -> tuple[str, ...]:
@@ -146,34 +144,6 @@ def _failed_trials(run: RunFolder, progress: RunProgress) -> list[dict[str, Any]
         for status, reasons in (("failed", progress.failed), ("skipped", progress.skipped))
         for trial_id, why in sorted(reasons.items())
     ]
-
-
-@app.command()
-def agreement(run: RunId, store: StoreToRead = None, json: Json = False) -> None:
-    """Show how far the load tools of a run disagree about the same cell, beyond the noise between trials."""
-    from benchkit.comparison.agreement import agreements, sentence
-    from benchkit.comparison.runs.run_data import findings_of
-    from benchkit.store.store import open_store
-    from benchkit.store.tables import load
-
-    where = open_store(store)
-    found = where.run(run)
-    trials, verdicts = (load(table, store=where, run_id=found.run_id) for table in ("trials", "verdicts"))
-    shown = agreements(trials, findings_of(verdicts))
-    if not shown:
-        raise InputError(
-            "nothing to compare: no two cells differ in their load tool only",
-            where=found.run_id,
-            hint="a scenario lists tools as a factor (load: {tool: $tool}); `tool-agreement` is one",
-        )
-    if json:
-        print_json([{**each.model_dump(), "beyond_noise": each.beyond_noise, "text": sentence(each)} for each in shown])
-        return
-    for each in shown:
-        label = ", ".join(f"{name}={level}" for name, level in each.levels.items())
-        print(f"{label}{': ' if label else ''}{sentence(each)}")
-        for tool, why in each.excluded_tools.items():
-            print(f"  {tool} is excluded: {why}")
 
 
 @app.command()

@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from benchkit.comparison.agreement import Agreement, agreements
 from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
@@ -150,11 +149,6 @@ class StoredRun:
     def claims(self) -> tuple[ClaimResult, ...]:
         """Results of the scenario's claims."""
         return judge_claims(self.data)
-
-    @cached_property
-    def agreements(self) -> tuple[Agreement, ...]:
-        """Agreement of the run's load tools; empty if no cells differ in their tool alone."""
-        return agreements(self.trials, self.data.findings)
 
     @cached_property
     def service_profiles(self) -> tuple[ServiceProfile, ...]:

@@ -1,11 +1,10 @@
-"""Sections on how far results can be trusted: verdicts, noise, agreement of tools, failures and notes."""
+"""Sections on how far results can be trusted: verdicts, noise, failures and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.comparison.agreement import Agreement, sentence, title_and_format
 from benchkit.judge.check import describe_metrics
 from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.verdicts import count_verdicts, group_findings, group_skipped_checks
@@ -46,9 +45,6 @@ def _validity(report: ReportInput) -> Iterator[Block]:
     if noise:
         yield heading("Noise and statistical power")
         yield Bullets([clean(each) for each in noise])
-    if run.agreements:
-        yield heading("Do the tools agree?")
-        yield from _agreement(run)
     if counts.judged:
         yield note(
             f"{len(CHECKS)} checks look for conditions that make a benchmark result unusable. An invalid trial is shown, "
@@ -109,39 +105,6 @@ def noise_notes(run: StoredRun) -> list[str]:
         if resolution is not None and resolution.detects:
             notes.append(f"{metric_named(metric).title}: {resolution.detects}")
     return notes
-
-
-def _agreement(run: StoredRun) -> Iterator[Block]:
-    """Yield, for each cell, a sentence for each metric, what is excluded, and the figures of the tools."""
-    by_cell: dict[str, list[Agreement]] = {}
-    for each in run.agreements:
-        label = clean(", ".join(f"{name} {level}" for name, level in each.levels.items()))
-        by_cell.setdefault(label, []).append(each)
-    for place, (label, agreements) in enumerate(by_cell.items(), 1):
-        sentences = [clean(sentence(each)) for each in agreements]
-        for each in agreements:
-            title = title_and_format(each.metric)[0]
-            sentences += [clean(f"{title}: {tool} is excluded, {why}.") for tool, why in each.excluded_tools.items()]
-        if label:
-            yield heading(label)
-        yield Bullets(sentences)
-        caption = f"Results of each tool{f' for {label}' if label else ''}"
-        yield TableBlock(table(f"agreement-{place}", caption, [row for each in agreements for row in _tool_rows(each)]))
-
-
-def _tool_rows(agreement: Agreement) -> list[dict[str, Entry]]:
-    title, to_text = title_and_format(agreement.metric)
-    return [
-        {
-            "Figure": Entry(title),
-            "Tool": named(clean(each.tool)),
-            "Median": number(each.median, to_text),
-            "Lowest trial": number(each.lowest, to_text),
-            "Highest trial": number(each.highest, to_text),
-            "Trials": number(each.trials, units.count),
-        }
-        for each in agreement.tools
-    ]
 
 
 def _notes(report: ReportInput) -> Iterator[Block]:

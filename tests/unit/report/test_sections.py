@@ -236,20 +236,6 @@ def test_notes_of_tools_are_listed_once_with_the_number_of_trials(run: StoredRun
     assert "&lt;b&gt;added" in page(noted)
 
 
-def test_tools_of_one_cell_are_compared(make_run: MakeRun) -> None:
-    def by_tool(run: StoredRun) -> StoredRun:
-        return replace(run, trials=run.trials.assign(tool=run.trials["factor_tool"], latency_resolution_s=1e-6))
-
-    run = by_tool(make_run({"tool": ["wrk", "hey", "ab"]}, blocks=6))
-    assert any(
-        text.startswith("RPS: the tools disagree beyond noise: medians from ") for text in sentences(VALIDITY, run)
-    )
-    assert {row["Tool"] for row in records(tables(VALIDITY, run)["agreement-1"])} == {"wrk", "hey", "ab"}
-    several = by_tool(make_run({"tool": ["wrk", "hey"], "stack": ["go", "nginx-go"]}, blocks=3))
-    assert {"stack go", "stack nginx-go"} <= set(sentences(VALIDITY, several))
-    assert {"agreement-1", "agreement-2"} <= tables(VALIDITY, several).keys()
-
-
 def test_every_trial_has_its_verdict_with_the_checks(run: StoredRun) -> None:
     go = ids(run, "stack=go")
     doubted = judged(run, (go[0], "errors", "suspect", ("rps",)), (go[0], "cold", "invalid", ("rps",)))
