@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 TITLES = {
     "rate": "requests per second: CPU cores used, divided by CPU time per request",
     "cores": "CPU cores used: those allowed, times their utilisation",
-    "counters": "CPU time per request by hardware counters: instructions, times cycles per instruction, divided by cycles per second",
     "service": "CPU time per request by service",
     "mode": "CPU time per request in user code and in the kernel",
     "category": "CPU time per request by category: profiles, scaled to the unprofiled trials beside them",
@@ -95,11 +94,11 @@ def why(
 
 
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
-    """Yield notes on undivided CPU time, the cost of tracing, missing traces and counters, and useful passes."""
+    """Yield notes on undivided CPU time, the cost of tracing, missing traces, and useful passes."""
     from benchkit.comparison.component_costs import TrialCosts
     from benchkit.comparison.cpu_profiles import profiler_cost
     from benchkit.models.metrics import RPS
-    from benchkit.store.profile_tables import TRACE_NOTES
+    from benchkit.store.profile_tables import NO_TRACE
 
     if data.table is not None:
         if TrialCosts(data).has_undivided:
@@ -107,7 +106,7 @@ def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
         if (cost := profiler_cost(data.trials, RPS, data.pass_exclusions, "trace")) is not None:
             yield cost.sentence
         notes = data.table("notes")
-        for message in dict.fromkeys(notes["message"][notes["code"].isin(TRACE_NOTES)]):
+        for message in dict.fromkeys(notes["message"][notes["code"] == NO_TRACE]):
             yield f"{message.removesuffix('.')}."
     if not has_categories:
         if (data.trials["kind"] == "profile").any():

@@ -6,7 +6,7 @@ add up to its CPU time per request: what no part accounts for is a row of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,7 @@ from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.design import stack_of
 from benchkit.models.metrics import CPU, KERNEL, RPS, USER_CODE, ComponentMetric, part_in_claims
 from benchkit.models.trial import TrialRecord
-from benchkit.stats.samples import Exclusion, excluded_ids
-from benchkit.store.profile_tables import COUNTERS, CPU_CLOCK, CYCLES, INSTRUCTIONS
+from benchkit.stats.samples import excluded_ids
 
 ROUNDING = 1e-3
 """Share of the CPU time of a trial by which the sum of its services may differ: both are read within a millisecond."""
@@ -44,13 +43,6 @@ OPENED, ARRIVED = "tcp_active_opens_total", "tcp_passive_opens_total"
 """Connections that a server counted, and those that its host opened and accepted."""
 LIMITS = frozenset({"generator-saturated", "link-saturated", "server-idle", "throttled"})
 """Checks of what limits the rate. They exclude no trace: the system calls of a request are the same at any rate."""
-PER_CYCLE: Mapping[str, str] = {
-    "instructions per request": "1/req",
-    "cycles per instruction": "ratio",
-    "cycles per second": "Hz",
-}
-"""Factors of the CPU time per request by hardware counters, with their units. The time is the first times the second,
-divided by the third."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 
 
@@ -127,26 +119,18 @@ class TrialCosts:
     @cached_property
     def traces(self) -> pd.DataFrame:
         """System calls, and seconds that threads wait, per request of traced trials; `level` tells them apart."""
-        rows = self._trace_rows("trace", [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)])
+        trials = self._of_kind("trace")
+        rows = pd.DataFrame() if trials.empty else self.run.rows("trace")
         if rows.empty:
             return pd.DataFrame(columns=[*COLUMNS, "level"])
+        excluding = [each for each in self.run.pass_exclusions if not each.is_due_to(LIMITS)]
+        usable = _usable(trials, excluded_ids(excluding, RPS))
+        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
+        rows = rows.assign(value=rows["value"] / rows["requests"].astype("float64"))
         # Where the trace of a service failed, its calls are unknown, not zero: the trial gives no row.
         services = rows.groupby("trial_id")["service"].transform("nunique")
         rows = rows[services == services.groupby(rows["cell_id"]).transform("max")]
         return rows.assign(component=rows["name"])[[*COLUMNS, "level"]]
-
-    @cached_property
-    def counters(self) -> pd.DataFrame:
-        """Factors of the CPU time per request of services in profiled trials, by hardware counters: see `PER_CYCLE`."""
-        keys = ["trial_id", "cell_id", "block", "service"]
-        rows = self._trace_rows("profile", self.run.pass_exclusions)
-        rows = rows[rows["level"] == COUNTERS] if len(rows) else rows
-        if rows.empty:
-            return pd.DataFrame(columns=[*keys, *PER_CYCLE])
-        counts = rows.pivot_table(index=keys, columns="name", values="value").dropna()
-        instructions, cycles, cpu_s = (counts[name] for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK))
-        factors = (instructions, cycles / instructions, cycles / cpu_s)
-        return counts.assign(**dict(zip(PER_CYCLE, factors, strict=True))).reset_index()
 
     @cached_property
     def cores_allowed(self) -> Mapping[str, float]:
@@ -190,16 +174,6 @@ class TrialCosts:
     @cached_property
     def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
         return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
-
-    def _trace_rows(self, kind: str, exclusions: Iterable[Exclusion]) -> pd.DataFrame:
-        """Return the rows of `trace` of the usable trials of a kind, with sums per request as `value`."""
-        trials = self._of_kind(kind)
-        rows = pd.DataFrame() if trials.empty else self.run.rows("trace")
-        if rows.empty:
-            return rows
-        usable = _usable(trials, excluded_ids(exclusions, RPS))
-        rows = rows.merge(usable[["trial_id", "cell_id", "block", "requests"]], on="trial_id")
-        return rows.assign(value=rows["value"] / rows["requests"].astype("float64"))
 
     def _of_kind(self, kind: str) -> pd.DataFrame:
         return self.run.trials[self.run.trials["kind"] == kind]

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.component_costs import PER_CYCLE, SUM, TrialCosts
+from benchkit.comparison.component_costs import SUM, TrialCosts
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
@@ -26,12 +26,11 @@ from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, 
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "cores", "counters", "service", "mode", "category", "system calls", "waiting", "activity"]
-"""`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`, `counters`: the same for the cores
-used, and for the CPU time per request of each service by hardware counters. `service`, `mode`, `category`: parts of the
-CPU time per request. `system calls`, `waiting`: calls, and the time that threads are off the CPU, per request of traced
-trials. `activity`: other counters per request, which have no sum."""
-LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores", "counters"})
+Level = Literal["rate", "cores", "service", "mode", "category", "system calls", "waiting", "activity"]
+"""`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`: the same for the cores used.
+`service`, `mode`, `category`: parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that
+threads are off the CPU, per request of traced trials. `activity`: other counters per request, which have no sum."""
+LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
 FINEST: tuple[Level, ...] = ("category", "mode", "service")
@@ -68,7 +67,7 @@ class Component(CellPart):
 
     `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
     `difference` is the value less the baseline value in `unit`, at those levels of their logarithms. It is negated for
-    `DIVISORS`. `low` and `high` are its interval.
+    the CPU time per request, by which the rate is divided. `low` and `high` are its interval.
     """
 
     baseline_id: str
@@ -93,8 +92,6 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         compared = _Compared(pair, run.alpha)
         found += _logarithmic("rate", RATE_TERMS, costs.trials, compared)
         found += _logarithmic("cores", CORE_TERMS, with_cores, compared)
-        for service, rows in costs.counters.groupby("service"):
-            found += _logarithmic("counters", COUNTER_TERMS, rows, compared, service=str(service))
         found += _additive("service", costs.services, compared)
         found += _additive("mode", costs.modes, compared)
         found += _additive("category", costs.categories, compared)
@@ -211,18 +208,9 @@ CORE_TERMS: Terms = {
     ALLOWED: ("cores", {ALLOWED: 1}),
     USED: ("ratio", {**_USED, ALLOWED: -1}),
 }
-INSTRUCTIONS, PER_INSTRUCTION, PER_SECOND = PER_CYCLE
-COUNTER_TERMS: Terms = {
-    SUM: ("sec/req", {INSTRUCTIONS: 1, PER_INSTRUCTION: 1, PER_SECOND: -1}),
-    **{name: (unit, {name: 1}) for name, unit in PER_CYCLE.items()},
-}
-DIVISORS = frozenset({COST, PER_SECOND})
-"""Terms whose logarithm is subtracted in the sum."""
 
 
-def _logarithmic(
-    level: Level, terms: Terms, trials: pd.DataFrame, compared: _Compared, *, service: str = ""
-) -> Iterator[Component]:
+def _logarithmic(level: Level, terms: Terms, trials: pd.DataFrame, compared: _Compared) -> Iterator[Component]:
     """Yield the terms of the logarithm of a ratio; none if the cells share no block with all columns of the terms."""
     columns = list(dict.fromkeys(name for _, powers in terms.values() for name in powers))
     logs = trials[columns].astype("float64").apply(np.log)
@@ -232,11 +220,9 @@ def _logarithmic(
     for name, (unit, powers) in terms.items():
         parts = [[power * side[each].to_numpy(dtype=np.float64) for each, power in powers.items()] for side in both]
         own, other = (np.sum(part, axis=0) for part in parts)
-        sign = -1 if name in DIVISORS else 1
-        what = {"service": service, "name": name, "unit": unit}
-        yield compared.component(sign * own, sign * other, level=level, **what).model_copy(
-            update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())}
-        )
+        sign = -1 if name == COST else 1
+        part = compared.component(sign * own, sign * other, level=level, service="", name=name, unit=unit)
+        yield part.model_copy(update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())})
 
 
 def _activities(

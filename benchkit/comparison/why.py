@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.component_costs import REST, SUM
-from benchkit.comparison.components import ALLOWED, CORES, COST, DIVISORS, CellPart, Component, finest_parts
+from benchkit.comparison.components import ALLOWED, CORES, COST, CellPart, Component, finest_parts
 from benchkit.comparison.diagnoses.causes import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -120,7 +120,7 @@ def _cost_clause(cost: Component, components: Sequence[Component]) -> str:
 
 def _relative_clause(term: Component) -> str:
     """Return the change of a term relative to another cell: `the CPU time per request is 1.20 times as large, …`."""
-    sign = -1 if term.component in DIVISORS else 1
+    sign = -1 if term.component == COST else 1
     verb, size = ("are", "many") if term.component == CORES else ("is", "large")
     times = units.ratio(math.exp(sign * term.difference))
     if not is_shown(term) or term.low is None or term.high is None:

@@ -23,8 +23,6 @@ from benchkit.models.trial import Tracer
 
 ATTACH_S = 4.0
 """Time before the load in which a tracer attaches its probes: bpftrace compiles its program for one to two seconds."""
-ATTACH_COUNTERS_S = 1.0
-"""Time before the load in which perf attaches its counters."""
 AFTER_S = 1.0
 """Time by which a trace outlasts the planned end of the load, so that it has the calls of all requests."""
 END_TIMEOUT_S = 30.0
@@ -44,8 +42,6 @@ COUNTED = re.compile(
 )
 """System calls that perf counts by their tracepoints: typical ones of servers, as each costs an event per thread."""
 ALL_CALLS = "raw_syscalls:sys_enter"
-COUNTERS = ("instructions", "cycles", "task-clock")
-"""Events of perf: hardware counters, and the CPU time in which they count."""
 
 INITIAL_PIDS = "pid:[4026531836]"
 """The initial PID namespace (PROC_PID_INIT_INO of Linux); in others, process ids differ from the kernel's."""
@@ -155,14 +151,6 @@ def tracer_of(host: Host) -> Tracer:
     raise HostError(what, where=host.name, hint="install them with `benchkit hosts prepare`")
 
 
-def require_counters(host: Host) -> None:
-    """Raise HostError where perf cannot read hardware counters on a host."""
-    tried = host.processes.run([perf_of(host), "stat", "-j", "-e", "instructions,cycles", "true"])
-    if not tried.ok or b"<not" in tried.stderr:
-        why = "as on most virtual machines" if tried.ok else tried.printed_errors[:200]
-        raise HostError("no hardware counters", where=host.name, why=why or None)
-
-
 def start_trace(
     host: Host, tracer: Tracer, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
 ) -> TraceCapture:
@@ -180,7 +168,7 @@ def start_trace(
         argv: tuple[str, ...] = (program, "-f", "json", "-e", text)
     else:
         pids = ",".join(str(pid) for of_service in members for pid in of_service)
-        seconds, events = f"{until_s - time.monotonic():.3f}", COUNTERS if tracer == "pmu" else _call_events(host)
+        seconds, events = f"{until_s - time.monotonic():.3f}", _call_events(host)
         argv = ("timeout", "-s", "INT", seconds, program)
         argv = (*argv, "stat", "-j", "-e", ",".join(events), "-o", OUTPUT, "-p", pids)
     process = host.processes.start(

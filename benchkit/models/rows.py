@@ -277,16 +277,14 @@ class ProfileShareRow(Row, table="profile_share"):
 
 
 class TraceRow(Row, table="trace"):
-    """A system call, or what threads wait for, in a trace; or a hardware counter."""
+    """A system call, or what threads wait for, in a trace."""
 
     trial_id: Annotated[str, Column("trial")]
     host: Annotated[str, Column("host")]
     service: Annotated[str, Column("service")]
-    level: Annotated[str, Column("system calls, waiting, or counters")]
-    name: Annotated[str, Column("name of the system call or the counter, or what threads wait for")]
-    value: Annotated[
-        float, Column("count, or seconds that all threads spent off the CPU (clock: on the CPU), in the traced time")
-    ]
+    level: Annotated[str, Column("system calls or waiting")]
+    name: Annotated[str, Column("name of the system call, or what threads wait for")]
+    value: Annotated[float, Column("calls, or seconds that all threads spent off the CPU, in the traced time")]
     traced_s: Annotated[float, Column("traced time", unit="sec")]
 
 
@@ -388,8 +386,8 @@ class ComponentRow(Row, table="components"):
     level: Annotated[
         str,
         Column(
-            "rate, cores, counters: logarithms that add up to the log ratio of rates, of cores used, or of CPU time "
-            "per request by hardware counters. service, mode, category, function: parts of the CPU time per request. "
+            "rate, cores: logarithms that add up to the log ratio of rates, or of cores used. "
+            "service, mode, category, function: parts of the CPU time per request. "
             "system calls, waiting: of traced trials. activity: figures that do not add up"
         ),
     ]
@@ -398,7 +396,7 @@ class ComponentRow(Row, table="components"):
     unit: Annotated[str, Column("unit of the value")]
     value: Annotated[float, Column("mean of the cell over blocks")]
     baseline_value: Annotated[Real, Column("mean of the baseline over the same blocks")] = None
-    difference: Annotated[Real, Column("their difference, of logarithms at the levels rate, cores and counters")] = None
+    difference: Annotated[Real, Column("their difference, of logarithms at the levels rate and cores")] = None
     low: Annotated[
         Real,
         Column("lower end of the interval of the difference, or of a value without one; null: too few blocks"),

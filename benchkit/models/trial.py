@@ -126,8 +126,8 @@ class WatchRecord(Stored):
         return (self.window_ns[1] - self.window_ns[0]) / NS_PER_S
 
 
-Tracer = Literal["bpftrace", "perf", "pmu"]
-"""Program that traces the kernel; perf and pmu are `perf stat`, of system calls and of hardware counters."""
+Tracer = Literal["bpftrace", "perf"]
+"""Program that traces the kernel; perf is `perf stat` of system calls."""
 
 
 class ProfileRecord(Stored):
@@ -144,7 +144,7 @@ class ProfileRecord(Stored):
 
 
 class TraceRecord(Stored):
-    """A trace of services on a host in a trace trial, or their counters in a profile trial, or why it is missing."""
+    """A trace of services on a host in a trace trial, or the reason why it is missing."""
 
     services: tuple[str, ...] = Field(description="names of the services, which the trace numbers from 1")
     host: str

@@ -1,4 +1,4 @@
-"""The profiles and traces of trials as rows: functions, categories, system calls, waits, and hardware counters."""
+"""The profiles and traces of trials as rows: functions, categories, system calls and waits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from benchkit.models.trial import ProfileRecord, TraceRecord, TrialRecord
 from benchkit.store.run_folder import RunFolder
 
 NO_PROFILE, NO_KERNEL = "no-profile", "profile-without-kernel"
-PROFILE_NOTES = (NO_PROFILE, NO_KERNEL)
-"""Codes of notes on profiles: a service without a profile, and a profile without the kernel."""
+"""Codes of notes: a service without a profile, and a profile without the kernel."""
+NO_TRACE = "no-trace"
+"""Code of the note on services without a trace."""
+PASS_NOTES = (NO_PROFILE, NO_KERNEL, NO_TRACE, "no-counters")
+"""Codes of notes on profiles and traces; earlier versions also noted a lack of hardware counters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +122,7 @@ def _read_merged(run: RunFolder, trial_id: str, file: str) -> Profile:
         raise ParseError(error.what, where=f"{trial_id}/{file}", why=error.why, hint=error.hint) from None
 
 
-NO_TRACE = "no-trace"
-"""Code of the note on services without a trace."""
-NO_COUNTERS = "no-counters"
-"""Code of the note on services without hardware counters."""
-TRACE_NOTES = (NO_TRACE, NO_COUNTERS)
-CALLS, WAITING, COUNTERS = "system calls", "waiting", "counters"
+CALLS, WAITING = "system calls", "waiting"
 FOR_CPU, FOR_QUOTA, OTHERS = "a CPU, runnable", "the CPU quota", "others"
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "powerpc64", "armv7l": "arm"}
 """Names of machines in the tables of system calls, where they differ."""
@@ -146,8 +144,6 @@ _REASONS = (
 )
 """Waits of a blocked thread, by functions of its kernel stack: the first that matches."""
 _ENTERED = re.compile(r"syscalls:sys_enter_(\w+)")
-INSTRUCTIONS, CYCLES, CPU_CLOCK = "instructions", "cycles", "clock"
-"""Parts of the names of events; a host with two kinds of cores has each twice, as `cpu_core/cycles/`."""
 
 
 def trace_rows(
@@ -160,13 +156,8 @@ def trace_rows(
         try:
             rows += _rows_of_trace(trial_id, each, raw)
         except ParseError as error:
-            code, message = NO_TRACE, f"{', '.join(each.services)} on {each.host} has no trace: {error}"
-            if each.tracer == "pmu":
-                code, message = (
-                    NO_COUNTERS,
-                    f"Instructions and cycles per request are not known on {each.host}: {error}.",
-                )
-            notes.append(NoteRow(trial_id=trial_id, code=code, message=message))
+            message = f"{', '.join(each.services)} on {each.host} has no trace: {error}"
+            notes.append(NoteRow(trial_id=trial_id, code=NO_TRACE, message=message))
     return tuple(rows), tuple(notes)
 
 
@@ -177,8 +168,7 @@ def _rows_of_trace(trial_id: str, record: TraceRecord, raw: Callable[[str], byte
     if record.tracer == "bpftrace":
         sums = read_sums(text, record.machine)
     else:
-        level, values = (CALLS, read_calls(text)) if record.tracer == "perf" else (COUNTERS, read_counters(text))
-        sums = {(1, level, name): value for name, value in values.items()}
+        sums = {(1, CALLS, name): calls for name, calls in read_calls(text).items()}
     for (number, level, name), value in sums.items():
         yield TraceRow(
             trial_id=trial_id,
@@ -219,23 +209,8 @@ def read_calls(text: str) -> dict[str, float]:
     return calls | ({OTHERS: rest} if rest > 0 else {})
 
 
-def read_counters(text: str) -> dict[str, float]:
-    """Return instructions, cycles, and the CPU seconds in which `perf stat -j` counted them.
-
-    perf scales events that shared a counter. Raises ParseError where an event is not counted.
-    """
-    counts = _counts(text)
-    found: dict[str, float] = {}
-    for name in (INSTRUCTIONS, CYCLES, CPU_CLOCK):
-        values = [value for event, value in counts if name in event and value is not None]
-        if not sum(values):
-            raise ParseError(f"perf did not count {name}")
-        found[name] = sum(values) / (1e3 if name == CPU_CLOCK else 1.0)
-    return found
-
-
 def _counts(text: str) -> list[tuple[str, float | None]]:
-    """Return the events of `perf stat -j` with their counts (clocks in milliseconds); None: not counted.
+    """Return the events of `perf stat -j` with their counts; None: not counted.
 
     Its lines are documented in perf-stat(1), JSON FORMAT; lines without an event are metrics and comments.
     """

@@ -14,12 +14,12 @@ from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section
 from benchkit.report.stored_run import StoredRun
 from benchkit.report.tables import Entry, Table, named, number, table
 from benchkit.safe_text import clean
-from benchkit.store.profile_tables import PROFILE_NOTES, TRACE_NOTES
+from benchkit.store.profile_tables import PASS_NOTES
 
 
 def _services(report: ReportInput) -> Iterator[Block]:
     run = report.run
-    shown = run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])
+    shown = run.notes["code"].isin(PASS_NOTES)
     notes = dict.fromkeys(clean(str(message)) for message in run.notes["message"][shown])
     if notes:
         yield Bullets([*notes])

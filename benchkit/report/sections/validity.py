@@ -26,7 +26,7 @@ from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.safe_text import clean
 from benchkit.stats.samples import SEARCH_KINDS
 from benchkit.store.journal import RunProgress
-from benchkit.store.profile_tables import PROFILE_NOTES, TRACE_NOTES
+from benchkit.store.profile_tables import PASS_NOTES
 
 NOT_JUDGED = "The trials of this run were not judged; `benchkit results reparse` judges them."
 UNKNOWN = "No cell was compared with itself: the noise of this run is not known."
@@ -148,7 +148,7 @@ def _failures(progress: RunProgress) -> Iterator[tuple[str, str, str]]:
 
 
 def _tool_note_table(run: StoredRun) -> Table | None:
-    notes = run.notes[~run.notes["code"].isin([*PROFILE_NOTES, *TRACE_NOTES])]  # the section of services has these
+    notes = run.notes[~run.notes["code"].isin(PASS_NOTES)]  # the section of services has these
     trials_of = {str(tool): len(trials) for tool, trials in run.trials.groupby("tool", sort=False)}
     by_tool = notes.merge(run.trials[["trial_id", "tool"]], on="trial_id").groupby(["tool", "code"], sort=False)
     rows = []

@@ -11,9 +11,7 @@ from benchkit.hosts import profilers
 from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import (
     AFTER_S,
-    ATTACH_COUNTERS_S,
     ATTACH_S,
-    require_counters,
     start_perf,
     start_pprof,
     start_trace,
@@ -149,23 +147,18 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
 def start_traces(trial: Trial) -> None:
     """Start to trace the services, and wait until the probes are attached, so that the whole load is traced.
 
-    A profile trial has hardware counters instead, where its hosts have some. A tracer that cannot start keeps the
-    reason, and the trial continues.
+    A tracer that cannot start keeps the reason, and the trial continues.
     """
-    options = trial.trace or trial.profile
-    if options is None:
+    if trial.trace is None:
         return
-    load_s = time.monotonic() + (ATTACH_S if trial.trace else ATTACH_COUNTERS_S)
+    load_s = time.monotonic() + ATTACH_S
     for host, services in trial.services_by_host():
-        wanted = [each for each in services if options.includes(each.service.name)]
+        wanted = [each for each in services if trial.trace.includes(each.service.name)]
         if not wanted:
             continue
-        tracer: Tracer = "bpftrace" if trial.trace else "pmu"
+        tracer: Tracer = "bpftrace"
         try:
-            if trial.trace:
-                tracer = tracer_of(host)
-            else:
-                require_counters(host)
+            tracer = tracer_of(host)
         except LostError:
             raise
         except HostError as error:

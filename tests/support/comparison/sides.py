@@ -35,8 +35,6 @@ class Side:
     """Buckets: low_s, high_s, count."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Shares of the profiles of `app`."""
-    traces: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Hardware counters of each service in the profiled trials."""
     services: tuple[str, ...] = ("app",)
     columns: Mapping[str, object] = field(default_factory=dict)
     """Columns of `trials`."""
@@ -79,18 +77,6 @@ def compared(
             tables["profile_share"] += [
                 {"trial_id": trial_id, "service": "app", "category": name, "share": share}
                 for name, share in side.shares.items()
-            ]
-            tables["trace"] += [
-                {
-                    "trial_id": trial_id,
-                    "service": service,
-                    "level": "counters",
-                    "name": name,
-                    "value": value,
-                    "traced_s": WINDOW_S,
-                }
-                for service, counts in side.traces.items()
-                for name, value in counts.items()
             ]
             continue
         tables["telemetry"] += _samples(trial_id, side)

@@ -13,7 +13,7 @@ import pytest
 
 import benchkit
 from benchkit.comparison.claims import judge_claim
-from benchkit.comparison.component_costs import PER_CYCLE, TrialCosts
+from benchkit.comparison.component_costs import TrialCosts
 from benchkit.comparison.components import (
     ALLOWED,
     CORES,
@@ -259,21 +259,6 @@ def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() ->
     (found,) = (each for each in parts if each.component == "http")
     assert found.value == pytest.approx(expected.baseline_value, rel=1e-9)
     assert found.low is None or found.high is None or found.low < found.value < found.high
-
-
-def test_hardware_counters_divide_the_cpu_time_into_factors(tmp_path: Path) -> None:
-    counted = {"instructions": 4e9, "cycles": 5e9, "clock": 2.0}
-    cell = Side(shares={"http": 1.0}, traces={"app": {**counted, "cycles": 6e9, "clock": 3.0}})
-    baseline = Side(shares={"http": 1.0}, traces={"app": counted})
-    found = [each for each in components_of(compared(tmp_path, cell, baseline)) if each.level == "counters"]
-    total, *factors = found
-    assert [each.component for each in found] == ["all", *PER_CYCLE]
-    assert {each.service for each in found} == {"app"}
-    assert total.value == pytest.approx(3.0 / 20_000)
-    assert total.difference == pytest.approx(math.log(1.5))
-    assert math.fsum(each.difference for each in factors) == pytest.approx(total.difference, rel=1e-12)
-    assert [each.value for each in factors] == pytest.approx([200_000, 1.5, 2e9])
-    assert [each.baseline_value for each in factors] == pytest.approx([200_000, 1.25, 2.5e9])
 
 
 def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:

@@ -7,11 +7,7 @@ import pytest
 from benchkit.models.trial import Tracer, TraceRecord
 from benchkit.store.profile_tables import (
     CALLS,
-    COUNTERS,
-    CPU_CLOCK,
-    CYCLES,
     FOR_CPU,
-    INSTRUCTIONS,
     WAITING,
     read_calls,
     read_sums,
@@ -71,16 +67,3 @@ def test_perf_counts_calls_of_all_requests() -> None:
     (rows, notes) = trace_rows("t", [record_of("perf")], lambda _: text.encode())
     assert {(row.service, row.level) for row in rows} == {("app", CALLS)}
     assert (notes, rows[0].traced_s) == ((), 3.0)
-
-
-@pytest.mark.parametrize(
-    ("file", "instructions", "cycles", "cpu_s"),
-    [("spr", 38_620_409, 48_433_482, 225.904823297), ("hybrid", 5_877_833, 9_416_275, 32.150838437)],
-)
-def test_hardware_counters_are_those_of_all_kinds_of_cores(
-    file: str, instructions: float, cycles: float, cpu_s: float
-) -> None:
-    text = (FIXTURES / f"perf-stat-{file}.txt").read_text()
-    rows, notes = trace_rows("t", [record_of("pmu")], lambda _: text.encode())
-    assert {row.name: row.value for row in rows} == {INSTRUCTIONS: instructions, CYCLES: cycles, CPU_CLOCK: cpu_s}
-    assert (notes, {row.level for row in rows}) == ((), {COUNTERS})
