@@ -9,7 +9,6 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import HostSpec
 from benchkit.lab.lab import Lab, down, find_lab, has_processes, lab_names, labs_up, owner_of
-from benchkit.lab.processes import find_sessions
 from benchkit.lab.spec import DEFAULT_NAME, NAME_VARIABLE, name_origin, requested_name
 from benchkit.lab.state import describe_owner
 
@@ -92,7 +91,7 @@ def require_removable(name: str) -> None:
             hint=f"`benchkit lab down --name {name} --force` removes it anyway",
         )
     lab = find_lab(name)
-    holders = {} if lab is None else {host.name: _holder(lab, host) for host in lab.inventory().hosts}
+    holders = {} if lab is None else {host.name: _holder(host) for host in lab.inventory().hosts}
     if used := [f"{host} is in use: {holder}" for host, holder in holders.items() if holder is not None]:
         raise InputError(
             f"the lab {name!r} is not removed",
@@ -110,14 +109,13 @@ def remove_abandoned() -> None:
             down(name)
 
 
-def _holder(lab: Lab, host: HostSpec) -> str | None:
-    """Return the run or service that holds a host; one that does not answer is held if it has an open session."""
+def _holder(host: HostSpec) -> str | None:
+    """Return the run or service that holds a host; None for a host that does not answer."""
     try:
         with connect(host) as connected:
             holder = connected.call(Undo.traces).holder
-    except (HostError, InputError) as error:
-        sessions = find_sessions(lab.folder.key, host.name)
-        return f"{len(sessions)} processes run on it, and it does not answer ({error})" if sessions else None
+    except (HostError, InputError):
+        return None
     return None if holder is None else str(holder)
 
 

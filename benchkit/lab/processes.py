@@ -199,11 +199,10 @@ def kill_all(key: str) -> bool:
     return killed_any
 
 
-def find_sessions(key: str, host: str | None = None) -> list[psutil.Process]:
-    """Return the processes of sessions on a host of the lab, or on all of them, found by their environment."""
+def find_sessions(key: str) -> list[psutil.Process]:
+    """Return the processes of sessions on hosts of the lab, found by their environment."""
     marks = ((process, (process.info["environ"] or {}).get(MARK_VARIABLE, "")) for process in _own_processes("environ"))
-    end = "" if host is None else f":host/{host}"
-    return [process for process, mark in marks if mark.startswith(_prefix(key)) and mark.endswith(end)]
+    return [process for process, mark in marks if mark.startswith(_prefix(key))]
 
 
 def _roots(key: str, *, after_s: float = 0.0) -> list[psutil.Process]:

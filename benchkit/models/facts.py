@@ -48,7 +48,6 @@ class EngineFact(Stored):
     cgroup_manager: str | None = Field(default=None, description="cgroupfs or systemd")
     cgroup_version: str | None = None
     rootless: bool = False
-    userland_proxy: bool | None = Field(default=None, description="true: docker's own process forwards published ports")
 
 
 class RecordedFacts(Stored):

@@ -39,7 +39,7 @@ from benchkit.scenario.cells import missing_secrets, validate_generators
 from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.builds import Built, BuiltFolder, builds_of, unused_build
-from benchkit.services.container_engine import engine_name, proxy_fault, read_engine
+from benchkit.services.container_engine import engine_name, read_engine
 from benchkit.services.deploy import config_fault
 from benchkit.services.service import ConfigTest, Container, Service
 
@@ -302,8 +302,7 @@ def _engine_fault(container: Container, host: Host, known: dict[tuple[str, str],
             host.add_engine(name, read_engine(host, name))
         except HostError as error:
             known[host.name, name] = str(error)
-    fault = known.get((host.name, name))
-    return proxy_fault(container, host.facts.engines[name], host.name) if fault is None else fault
+    return known.get((host.name, name))
 
 
 def validate_configs(cells: Iterable[PlannedCell], hosts: Hosts) -> list[PlannedCell]:

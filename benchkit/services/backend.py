@@ -103,6 +103,10 @@ class Backend(ABC, Generic[OptionsT]):
     """The model of its options."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Values of the option `protocol` that its services can speak."""
+    own_protocol: Protocol | None = None
+    """The protocol of servers that speak no HTTP."""
+    needs: tuple[str, ...] = ()
+    """Executables of the host that its services need whatever their options, by their names in facts or inventory."""
     has_own_profiler: bool = False
     """True if its services serve CPU profiles themselves (net/http/pprof); perf profiles all others."""
 
@@ -128,7 +132,7 @@ class Backend(ABC, Generic[OptionsT]):
 
     def protocol(self, options: OptionsT) -> Protocol:
         """Return the protocol that a service with these options speaks."""
-        return options.protocol
+        return self.own_protocol or options.protocol
 
     def endpoint(self, name: str, options: OptionsT, place: ServicePlacement, names: Sequence[str]) -> Endpoint:
         """Return the socket of a service; `names` has all services of its stack, in their order.
@@ -150,9 +154,9 @@ class Backend(ABC, Generic[OptionsT]):
         return Endpoint(place.host, protocol, address=listen.address or place.address, port=port, user=user, tls=tls)
 
     def programs(self, options: OptionsT) -> tuple[str, ...]:
-        """Return the executables that it needs on its host, by their names in the host's facts or the inventory."""
+        """Return the executables that a service with these options needs on its host."""
         del options
-        return ()
+        return self.needs
 
     def connects_to(self, options: OptionsT) -> tuple[str, ...]:
         """Return the names of the services of its stack to which it connects."""

@@ -29,16 +29,14 @@ from benchkit.services.templates import CommandLine
 COMPOSE = "compose"
 """The value of `backend` in scenarios."""
 
-TOP_LEVEL = ("version", "name", "services", "volumes", "networks", "secrets")
+TOP_LEVEL = ("version", "name", "services", "volumes", "networks")
 FIELDS = (
-    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on", "secrets"),
+    *("image", "build", "command", "environment", "ports", "expose", "volumes", "depends_on"),
     *("healthcheck", "user", "read_only", "cpus", "mem_limit", "stop_signal"),
 )
 """Fields of a service that are read."""
 IGNORED = ("restart", "container_name", "networks", "hostname", "labels", "logging", "stdin_open", "tty")
 """Fields that change nothing here: benchkit starts and names containers itself, and all of them reach each other."""
-SECRETS = "/run/secrets"
-"""Folder of secrets in a container (Compose specification, secrets)."""
 BUILD_FIELDS = ("context", "dockerfile", "target", "args")
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
@@ -104,7 +102,6 @@ def compose_containers(name: str, options: ComposeOptions, source: SourceMap) ->
             Document(services[service], document.source.at("services", service)),
             path.parent,
             options,
-            document.data.get("secrets") or {},
         )
         data = reader.container(int(entry_port) if service == entry else None)
         peers = {other: names[other] for other in services if other != service}
@@ -116,7 +113,7 @@ def _read(path: Path, options: ComposeOptions, source: SourceMap) -> tuple[Docum
     """Return a Compose file, and its services with what the scenario overrides. Raises InputError."""
     document = read_document(path)
     _require_known(document, (), TOP_LEVEL)
-    for part in ("services", "volumes", "networks", "secrets"):
+    for part in ("services", "volumes", "networks"):
         if not isinstance(document.data.get(part) or {}, dict):
             raise InputError(document.fault((part,), "allowed: a mapping"))
     services: dict[str, dict[str, Any]] = dict(document.data.get("services") or {})
@@ -138,10 +135,8 @@ def _note_ignored(path: Path, fields: tuple[str, ...]) -> None:
 class _ServiceReader:
     """One service of a Compose file, converted to the options of a container."""
 
-    def __init__(
-        self, document: Document, folder: Path, options: ComposeOptions, secrets: Mapping[str, dict[str, Any]]
-    ) -> None:
-        self._document, self._folder, self._options, self._secrets = document, folder, options, secrets
+    def __init__(self, document: Document, folder: Path, options: ComposeOptions) -> None:
+        self._document, self._folder, self._options = document, folder, options
         self._data: dict[str, Any] = document.data
 
     def container(self, entry_port: int | None) -> dict[str, Any]:
@@ -233,13 +228,6 @@ class _ServiceReader:
                 files.append(str(path))
                 text = f"./{path.name}"
             mounts.append(f"{text}:{match['target']}:{mode}")
-        for i, name in enumerate(self._data.get("secrets") or ()):
-            file = (self._secrets.get(name) or {}).get("file") if isinstance(name, str) else None
-            if not isinstance(file, str):
-                raise self._fault(("secrets", i), "allowed: the name of a secret of this file that has a `file`")
-            path = (self._folder / file).resolve()
-            files.append(str(path))
-            mounts.append(f"./{path.name}:{SECRETS}/{name}:ro")
         return files, mounts
 
     def _health(self) -> list[str] | None:

@@ -138,12 +138,6 @@ class ContainerOptions(ServiceOptions):
         description="host: the host's own network; published: `listen` leads to `port`; bridge: an address of its own, "
         "which only its host reaches",
     )
-    userland_proxy: bool | None = Field(
-        default=None,
-        description="whether docker's userland proxy must forward connections to the published port; absent: as docker "
-        "is set up",
-        examples=[False],
-    )
     memory: MemoryLimit | None = Field(
         default=None, description="bytes of memory that it may use, or a number with k, m or g", examples=["256m"]
     )
@@ -185,8 +179,6 @@ class ContainerOptions(ServiceOptions):
     def _fit_together(self) -> Self:
         if sum(each is not None for each in (self.image, self.build, self.server)) != 1:
             raise ValueError("one of `image`, `build` and `server` is required")
-        if self.userland_proxy is not None and self.network != "published":
-            raise ValueError("userland_proxy: it needs `network: published`")
         if self.source is not None and self.build is None:
             raise ValueError("source: a version needs a `build`")
         if self.listen.port is None:
@@ -282,7 +274,6 @@ class ContainerBackend(Backend[ContainerOptions]):
             volumes=tuple(f"{name}-{each}" for each in _volumes(options)),
             ready=() if options.ready_command is None else options.ready_command,
             prepare=() if options.prepare is None else options.prepare,
-            userland_proxy=options.userland_proxy,
         )
         # podman warns of a missing program for DNS, which nobody needs: names are in /etc/hosts of each container.
         quiet = ("--log-level", "error") if engine == "podman" else ()

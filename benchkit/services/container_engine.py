@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import time
-from typing import Any
 
 from benchkit.agent.containers import LABEL, Containers
 from benchkit.agent.operations import Completed
@@ -26,10 +25,6 @@ LOAD_TIMEOUT_S = 600.0
 """Time to load or pull an image."""
 CREATE_TIMEOUT_S = 30.0
 """Time for an engine to start the first process of a container."""
-_DOCKER_CONTROLLERS = {"cpu": "CpuCfsQuota", "cpuset": "CPUSet", "memory": "MemoryLimit"}
-"""Controllers that containers need, each with the field in which docker says that it has it."""
-_ROOTLESS_PROGRAMS = {"newuidmap": "uidmap", "newgidmap": "uidmap", "slirp4netns": "slirp4netns"}
-"""Programs that an engine without root needs, with their packages; the last one for bridges and published ports."""
 KILLED = "137"
 """Exit code of a container whose first process got SIGKILL: 128 + 9."""
 PAUSE_S = 0.02
@@ -58,33 +53,11 @@ def read_engine(host: Host, name: str) -> EngineFact:
     errors = info.get("ServerErrors") or ()
     if not done.ok or not info or errors:
         causes = errors or [done.printed or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
-        why = "; ".join([*causes, *_lacking(host)])
         hint = (
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
         )
-        raise HostError(f"{name} cannot be used", where=host.name, why=why, hint=hint)
-    fact = _podman_fact(info) if name == "podman" else _docker_fact(info, has_proxy=_has_userland_proxy(host))
-    if fact.rootless and (lacking := _not_delegated(fact, info)):
-        why = "; ".join([lacking, *_lacking(host)])
-        raise HostError(f"{name} cannot limit and count containers without root", where=host.name, why=why)
-    return fact
-
-
-def _not_delegated(fact: EngineFact, info: dict[str, Any]) -> str | None:
-    """Return what the user of a rootless engine lacks of control groups, and the remedy; None: nothing.
-
-    Source: podman-run(1), --cgroup-manager.
-    """
-    if fact.cgroup_version == "1":
-        return "control groups have version 1; boot with systemd.unified_cgroup_hierarchy=1"
-    if "host" in info:  # podman
-        delegated = set(info["host"].get("cgroupControllers") or ())
-    else:
-        delegated = {name for name, field in _DOCKER_CONTROLLERS.items() if info.get(field)}
-    if lacking := sorted(_DOCKER_CONTROLLERS.keys() - delegated):
-        file = "/etc/systemd/system/user@.service.d/delegate.conf"
-        return f"systemd delegates no {', '.join(lacking)} to the user: write [Service] Delegate=yes in {file}"
-    return None
+        raise HostError(f"{name} cannot be used", where=host.name, why="; ".join(causes), hint=hint)
+    return _podman_fact(info) if name == "podman" else _docker_fact(info)
 
 
 def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
@@ -100,7 +73,7 @@ def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
     )
 
 
-def _docker_fact(info: dict[str, object], *, has_proxy: bool) -> EngineFact:
+def _docker_fact(info: dict[str, object]) -> EngineFact:
     options = info.get("SecurityOptions")
     return EngineFact(
         version=_text(info, "ServerVersion"),
@@ -109,36 +82,7 @@ def _docker_fact(info: dict[str, object], *, has_proxy: bool) -> EngineFact:
         cgroup_manager=_text(info, "CgroupDriver"),
         cgroup_version=_text(info, "CgroupVersion"),
         rootless=isinstance(options, list) and any("rootless" in str(each) for each in options),
-        userland_proxy=has_proxy,
     )
-
-
-def proxy_fault(container: Container, fact: EngineFact, host: str) -> str | None:
-    """Return why an engine does not publish ports in the way that a container wants; None: it does."""
-    wanted = container.userland_proxy
-    if wanted is None or wanted == fact.userland_proxy:
-        return None
-    if fact.userland_proxy is None:
-        return f"userland_proxy: {engine_name(container.engine)} of {host} has none; it publishes ports by rules alone"
-    here, other = ("with", "false") if fact.userland_proxy else ("without", "true")
-    return (
-        f"userland_proxy: docker of {host} runs {here} it, as all of its containers do; "
-        f'write {{"userland-proxy": {other}}} in /etc/docker/daemon.json, and restart it'
-    )
-
-
-def _has_userland_proxy(host: Host) -> bool:
-    """Return whether docker's daemon has its proxy: by its arguments, else by its configuration (dockerd(8))."""
-    arguments = host.processes.run(("ps", "-o", "args=", "-C", "dockerd")).stdout.decode(errors="replace")
-    stated = re.search(r"--userland-proxy(?:=(\S+))?(?:\s|$)", arguments)
-    if stated is not None:
-        return (stated[1] or "true").lower() not in ("false", "0", "f")
-    named = re.search(r"--config-file[= ](\S+)", arguments)
-    file = host.processes.run(("cat", named[1] if named else "/etc/docker/daemon.json"))
-    try:
-        return bool(json.loads(file.stdout).get("userland-proxy", True)) if file.ok else True
-    except ValueError:
-        return True
 
 
 def _text(table: object, name: str) -> str | None:
@@ -149,21 +93,6 @@ def _text(table: object, name: str) -> str | None:
 def _first_version(text: str | None) -> str | None:
     match = re.search(r"[0-9]+\.[0-9.]+\S*", text or "")
     return match[0] if match else None
-
-
-def _lacking(host: Host) -> list[str]:
-    """Return the files and limits that an engine without root needs and that the host lacks."""
-    if host.facts.root:
-        return []
-    lacking = []
-    for file in ("/etc/subuid", "/etc/subgid"):
-        lines = host.processes.run(("cat", file)).stdout.decode(errors="replace").splitlines()
-        if not any(line.split(":")[0] in (host.facts.user, str(host.facts.uid)) for line in lines):
-            lacking.append(f"{file} has no line for {host.facts.user}")
-    found = {each for each in _ROOTLESS_PROGRAMS if host.processes.run(("sh", "-c", f"command -v {each}")).ok}
-    settings = host.call(Sysctls.read, ("user.max_user_namespaces", "kernel.unprivileged_userns_clone"))
-    lacking += [f"{each} is missing (package {of})" for each, of in _ROOTLESS_PROGRAMS.items() if each not in found]
-    return lacking + [f"{key} is 0" for key, setting in settings.items() if setting.value == "0"]
 
 
 def engine_notes(host: Host) -> tuple[str, ...]:

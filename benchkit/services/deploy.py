@@ -37,8 +37,6 @@ BIND_TIMEOUT_S = 0.5
 """Time for a service to end if another program took its port while it started."""
 SLOW_BIND_TIMEOUT_S = 5.0
 """Time for it to end if the other program was there before: a JVM, or a busy machine, takes seconds to listen."""
-LOOK_S = 1.0
-"""Time between two looks at the addresses on which a service listens that does not accept connections yet."""
 READY_PAUSE_S = 0.05
 """Time between two requests to a service that is not ready yet."""
 LOG_BYTES = 1 << 20
@@ -267,8 +265,14 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
     deadline = time.monotonic() + service.ready_timeout_s
     if service.container is not None:
         container_engine.adopt(host, service.container, process)
-    _wait_open(host, service, process)
     socket = socket_of(service.endpoint)
+    try:
+        host.sockets.wait_open(socket, service.ready_timeout_s, process)
+    except (LostError, HostStateError):
+        raise
+    except HostError as error:
+        _explain_no_connection(host, service, process, error)
+        raise
     is_in_network = service.container is None or service.container.network == "host"
     if not isinstance(socket, Unix) and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
@@ -283,6 +287,17 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
         _wait_answer(host, service, process, service.ready_request, deadline)
     if service.container is not None:
         container_engine.prepare(host, service, service.container)
+
+
+def _explain_no_connection(host: Host, service: Service, process: HostProcess, error: HostError) -> None:
+    """Add to the error of a service that accepts no connections where it listens instead."""
+    listeners = host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
+    if listeners and process.wait(0) is None:
+        error.why = f"it listens on {' and '.join(map(str, listeners))} instead; {error.why}"
+        error.hint = (
+            f"let it listen on {service.endpoint.authority}: {{host}} and {{port}} in its command line stand for that "
+            "address and port; `listen` in a scenario file names others"
+        )
 
 
 def _wait_answer(host: Host, service: Service, process: HostProcess, request: ReadyRequest, deadline: float) -> None:
@@ -323,76 +338,12 @@ def _status_of(host: Host, service: Service, path: str, timeout_s: float) -> int
     return answer.status
 
 
-def _wait_open(host: Host, service: Service, process: HostProcess) -> None:
-    """Wait until a service accepts connections; no longer if two looks find its port at another address.
-
-    One look is not enough: a service may begin to listen after its last refused connection and before the look.
-    """
-    socket, waited_s, was_elsewhere = socket_of(service.endpoint), 0.0, False
-    while True:
-        wait_s = min(LOOK_S, service.ready_timeout_s - waited_s)
-        try:
-            host.sockets.wait_open(socket, wait_s, process, waited_s=waited_s)
-        except (LostError, HostStateError):
-            raise
-        except HostError:
-            waited_s += wait_s
-            is_elsewhere = _is_elsewhere(service, _listeners(host, service, process))
-            has_failed = waited_s >= service.ready_timeout_s or process.wait(0) is not None
-            if has_failed or (is_elsewhere and was_elsewhere):
-                raise
-            was_elsewhere = is_elsewhere
-        else:
-            return
-
-
-def _listeners(host: Host, service: Service, process: HostProcess) -> Sequence[Tcp | Udp]:
-    """Return the addresses at which a process listens by the transport of its service's protocol."""
-    return host.sockets.listeners(process, udp=service.endpoint.protocol == "h3")
-
-
-def _accepts(host: Host, service: Service) -> bool:
-    """Return True if a service accepts connections now, however late."""
-    try:
-        host.sockets.wait_open(socket_of(service.endpoint), 0)
-    except LostError:
-        raise
-    except HostError:
-        return False
-    return True
-
-
-def _is_elsewhere(service: Service, listeners: Iterable[Tcp | Udp]) -> bool:
-    """Return True if some of these listeners have the port of a service, and none covers its address."""
-    at_port = [each for each in listeners if each.port == service.endpoint.port]
-    return bool(at_port) and not any(_covers(each, service.endpoint) for each in at_port)
-
-
-def _covers(listener: Tcp | Udp, endpoint: Endpoint) -> bool:
-    """Return True if a listener certainly accepts connections to an endpoint.
-
-    One on `::` may also accept those to IPv4 addresses, or not (IPV6_V6ONLY): only a connection tells.
-    """
-    wildcard = "::" if ":" in str(endpoint.address) else "0.0.0.0"  # noqa: S104 - compared, not bound
-    return listener.port == endpoint.port and listener.address in (endpoint.address, wildcard)
-
-
 def _explain_failed_start(host: Host, running: RunningService, error: HostError) -> ServiceError:
     """Return the error of a service that is not ready, with the end of its log and what it does instead."""
     service, process = running.service, running.process
-    listeners = _listeners(host, service, process)
-    instead, hint = None, None
+    instead, hint = None, error.hint
     if service.container is None and is_in_background(host, running):
         instead, hint = IN_BACKGROUND, STAY_IN_FOREGROUND
-    elif listeners and not _accepts(host, service):
-        found = " and ".join(map(str, listeners))
-        instead = f"it listens on {found} instead"
-        hint = (
-            f"let it listen on {service.endpoint.authority}: {{port}} in its command line stands for that port; "
-            "`listen` in a scenario file names another"
-        )
-        if _is_elsewhere(service, listeners):
-            hint = f"let it listen on {service.endpoint.address}: {{host}} in its command line stands for that address"
     if service.container is not None and process.wait(0) is not None:
         instead = container_engine.why_ended(host, service.container, process)
     log = host.files.read(running.log).decode(errors="replace")

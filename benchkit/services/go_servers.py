@@ -89,21 +89,14 @@ class GoServer(Backend[GoOptionsT]):
         self.name = name
         self.options = options
         self.protocols = protocols
-        self._protocol = protocol
+        self.own_protocol = protocol
         self._arguments = arguments
         self._modules = modules or {}
-
-    def _module(self, options: GoOptionsT) -> Path:
-        return self._modules.get(options.protocol, BACKENDS / self.name)
-
-    def protocol(self, options: GoOptionsT) -> Protocol:
-        """Return the protocol that the server speaks."""
-        return self._protocol or options.protocol
 
     def render(self, request: RenderRequest[GoOptionsT]) -> Service:
         """Return the server."""
         options, place = request.options, request.place
-        executable = go_executable(request, self.name, self._module(options))
+        executable = go_executable(request, self.name, self._modules.get(options.protocol, BACKENDS / self.name))
         argv = (
             str(executable.path),
             *server_arguments(request),

@@ -16,7 +16,6 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, Strin
 
 from benchkit.agent.operations import StopSignal
 from benchkit.errors import FieldError
-from benchkit.models.protocol import Protocol
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.service import Service, ServiceFile, ServiceProcess
 
@@ -74,16 +73,8 @@ class PostgresBackend(Backend[PostgresOptions]):
 
     name = "postgres"
     options = PostgresOptions
-
-    def protocol(self, options: PostgresOptions) -> Protocol:
-        """Return its own protocol, which no load tool speaks."""
-        del options
-        return "postgres"
-
-    def programs(self, options: PostgresOptions) -> tuple[str, ...]:
-        """Return the server; initdb is in the same folder."""
-        del options
-        return (PROGRAM,)
+    own_protocol = "postgres"
+    needs = (PROGRAM,)
 
     def render(self, request: RenderRequest[PostgresOptions]) -> Service:
         """Return one PostgreSQL. Raises FieldError for a unix socket, whose path its user may not enter."""

@@ -157,8 +157,6 @@ class Container:
     """Volumes with names, which are created before the container."""
     ready: tuple[str, ...] = ()
     """Command in the container that ends with 0 once it is ready; empty: none."""
-    userland_proxy: bool | None = None
-    """True: its engine must publish ports with a process of its own; False: by rules alone; None: either."""
     prepare: tuple[str, ...] = ()
     """Command in the container that prepares its data once it is ready; empty: none."""
 

@@ -134,11 +134,7 @@ class Developer(Backend[DeveloperOptions]):
 
     name = "go-developer"
     options = DeveloperOptions
-
-    def programs(self, options: DeveloperOptions) -> tuple[str, ...]:
-        """Return the go command and the programs that it runs."""
-        del options
-        return GO_PROGRAMS
+    needs = GO_PROGRAMS
 
     def connects_to(self, options: DeveloperOptions) -> tuple[str, ...]:
         """Return the services of the stack that it pulls from."""

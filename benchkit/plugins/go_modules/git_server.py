@@ -17,7 +17,6 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen, Name
-from benchkit.models.protocol import Protocol
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.controller_files import get_or_create
@@ -167,16 +166,8 @@ class GitServer(Backend[GitServerOptions]):
 
     name = "git-ssh"
     options = GitServerOptions
-
-    def protocol(self, options: GitServerOptions) -> Protocol:
-        """Return ssh."""
-        del options
-        return "ssh"
-
-    def programs(self, options: GitServerOptions) -> tuple[str, ...]:
-        """Return sshd and git."""
-        del options
-        return ("sshd", "git")
+    own_protocol = "ssh"
+    needs = ("sshd", "git")
 
     def render(self, request: RenderRequest[GitServerOptions]) -> Service:
         """Return one git server."""

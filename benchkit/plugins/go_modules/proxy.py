@@ -49,6 +49,9 @@ CACHE = "cache"
 DOWNLOADS = PurePosixPath("pkg/mod/cache/download")
 """Folder of the modules in the caches of both goproxies: the layout of the go command's cache, and of their URLs."""
 
+GO_PROGRAMS = ("go", "git", "ssh")
+"""Programs of the host with which the go command gets modules from repositories."""
+
 PUBLISHED_PACKAGE = "github.com/goproxyio/goproxy/v2"
 
 
@@ -122,11 +125,7 @@ class ModuleProxy(Backend[ProxyOptions]):
     """A module proxy: one process, with its cache in the service's folder."""
 
     options = ProxyOptions
-
-    def programs(self, options: ProxyOptions) -> tuple[str, ...]:
-        """Return the programs with which it gets modules."""
-        del options
-        return GO_PROGRAMS
+    needs = GO_PROGRAMS
 
     def connects_to(self, options: ProxyOptions) -> tuple[str, ...]:
         """Return its upstream, the vanity import server and the git server, as far as they are in the stack."""
@@ -224,9 +223,6 @@ _PASSED_TO_GO = frozenset(
     }
 )
 """Variables of the proxy that Athens does not pass to the go command by itself."""
-
-GO_PROGRAMS = ("go", "git", "ssh")
-"""Programs of the host with which the go command gets modules from repositories."""
 
 
 def go_environment(place: ServicePlacement, home: PurePosixPath, scratch: PurePosixPath) -> dict[str, str]:

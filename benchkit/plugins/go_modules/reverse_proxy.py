@@ -202,15 +202,11 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
 
     name = "module-site"
     options = ReverseProxyOptions
+    needs = ("nginx",)
 
     def protocol(self, options: ReverseProxyOptions) -> Protocol:
         """Return https1 if there are passwords, because the go command sends them over nothing else."""
         return "https1" if options.users else "http1"
-
-    def programs(self, options: ReverseProxyOptions) -> tuple[str, ...]:
-        """Return nginx."""
-        del options
-        return ("nginx",)
 
     def connects_to(self, options: ReverseProxyOptions) -> tuple[str, ...]:
         """Return the module proxy."""

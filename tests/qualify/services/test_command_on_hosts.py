@@ -73,20 +73,19 @@ def nothing_left(hosts: Hosts) -> Iterator[None]:
             "other-port",
             (
                 f"it listens on {{address}}:{PORT + 1} instead",
-                f"→ let it listen on {{address}}:{PORT}: ",
-                "; `listen` in a scenario file names another",
+                f"→ let it listen on {{address}}:{PORT}: {{{{host}}}} and {{{{port}}}} in",
             ),
         ),
         (
             "loopback",
             (
                 f"it listens on 127.0.0.1:{PORT} instead; Connection refused for ",
-                "→ let it listen on {address}: {{host}} in",
+                "→ let it listen on {address}:",
             ),
         ),
         (
             "only-ipv6",
-            (f"it listens on [::]:{PORT} instead; Connection refused for ", "→ let it listen on {address}: "),
+            (f"it listens on [::]:{PORT} instead; Connection refused for ", "→ let it listen on {address}:"),
         ),
         ("goes-to-background", ("its first process ended and left others in the background", "→ let it run in the f")),
     ],

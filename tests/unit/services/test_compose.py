@@ -77,7 +77,6 @@ def test_levels_override_fields_of_the_file(tmp_path: Path) -> None:
             r"compose\.yaml:8: services\.web\.privileged: privileged is not supported",
         ),
         ("volumes: {data: }", "configs: {}", "configs is not supported"),
-        ("ports:", "secrets: [key]\n    ports:", r"secrets\.0: allowed: the name of a secret of this file"),
         ("5432", "$PORT", r"\$PORT needs interpolation"),
         ("service_healthy", "service_completed_successfully", "a service that ends is not supported; use `prepare`"),
         ("{db:", "{dp:", "depends_on: no service 'dp'; allowed: web, db"),
@@ -100,7 +99,6 @@ services:
     restart: unless-stopped
     container_name: shop-web
     networks: [front]
-    secrets: [key]
     volumes: [/var/cache]
     ports: ["8080:80"]
     depends_on: [db]
@@ -110,18 +108,13 @@ services:
     environment: [POSTGRES_PASSWORD=x]
     expose: [5432]
 networks: {front: }
-secrets: {key: {file: key.txt}}
 """
 
 
-def test_fields_that_change_nothing_are_ignored_with_a_note_and_secrets_are_mounted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "key.txt").write_text("secret")
+def test_fields_that_change_nothing_are_ignored_with_a_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (cell,) = cells(tmp_path, FIELD)
     web = containers(cell)["app"]
-    assert web.mounts == ("anonymous-0:/var/cache:rw", "./key.txt:/run/secrets/key:ro")
-    assert web.files == (str(tmp_path / "key.txt"),)
+    assert web.mounts == ("anonymous-0:/var/cache:rw",)
     (note,) = caplog.messages
     assert "compose.yaml: ignored: restart, container_name, networks (benchkit starts" in note
 

@@ -7,9 +7,7 @@ import pytest
 
 from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS
-from benchkit.models.facts import EngineFact
 from benchkit.services.builds import builds_of
-from benchkit.services.container_engine import proxy_fault
 from benchkit.services.images import ServerImage
 from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
@@ -117,7 +115,6 @@ def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"server": "nethttp"}, "one of `image`, `build` and `server` is required"),
-        ({"network": "host", "userland_proxy": True}, "it needs `network: published`"),
         ({"build": {}}, "one of `image`, `build` and `server` is required"),
         ({"listen": "unix"}, "a container needs a port"),
         ({"network": "host", "port": 80}, "on the host's network it is the port of `listen`"),
@@ -147,23 +144,3 @@ def test_a_server_of_ours_is_an_image_with_its_counters_and_profiles(tmp_path: P
     assert isinstance(content, ServerImage)
     assert service.container.image == content.reference
     assert content.key != ServerImage(content.engine, content.goarch, BACKENDS / "fasthttp", "Dockerfile").key
-
-
-@pytest.mark.parametrize(
-    ("wanted", "engine", "fact", "fault"),
-    [
-        (None, "podman", None, None),
-        (True, "docker", True, None),
-        (False, "docker", False, None),
-        (True, "podman", None, "podman of sut has none; it publishes ports by rules alone"),
-        (True, "docker", False, 'runs without it, as all of its containers do; write {"userland-proxy": true}'),
-        (False, "docker", True, 'runs with it, as all of its containers do; write {"userland-proxy": false}'),
-    ],
-)
-def test_a_userland_proxy_is_that_of_the_engine(
-    tmp_path: Path, *, wanted: bool | None, engine: str, fact: bool | None, fault: str | None
-) -> None:
-    (service,) = render(tmp_path, programs={engine: f"/bin/{engine}"}, app={**APP, "userland_proxy": wanted})
-    assert service.container is not None
-    found = proxy_fault(service.container, EngineFact(userland_proxy=fact), "sut")
-    assert (found is None) if fault is None else (fault in str(found))
