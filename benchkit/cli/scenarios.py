@@ -157,15 +157,16 @@ def plan(
 
 
 def _power(run_plan: RunPlan, hosts: Hosts, store: Store) -> PowerAnalysis:
-    from benchkit.comparison.power import analyse_power, earlier_runs
+    from benchkit.comparison.power import analyse_power, similar_run
     from benchkit.run.manifest import make_manifest
 
     planned = make_manifest(run_plan, hosts)
-    block_s = None if run_plan.seconds is None else run_plan.seconds / run_plan.blocks
-    runs, damaged = earlier_runs(store, planned)
-    for error in damaged:
-        say(f"not used to estimate the noise: {error}")
-    return analyse_power(planned, runs, [run.manifest.run_id for run in runs], block_s=block_s)
+    try:
+        earlier = similar_run(store, planned)
+    except InputError as error:
+        say(f"noise of the newest similar run unknown: {error}")
+        earlier = None
+    return analyse_power(planned, earlier)
 
 
 def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, object]:
@@ -278,23 +279,16 @@ def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store) -> None:
     for is_claim, limit in dict.fromkeys(limits):
         if limit:
             print(f"- {'Each claim' if is_claim else 'Cells relative to the baseline'}: {limit}")
-    if not found.noise_from:
+    if found.noise_from is None:
         print(f"- Detectable difference unknown: no comparable earlier run in {store.location}.")
         return
     ratios = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in found.ratios}  # a claim may repeat one
     blocks = {ratio.resolution.blocks for ratio in ratios.values()} - {plan.blocks}
     after = f", with {min(blocks)} blocks" if blocks else ""
-    print(f"- With the noise of {', '.join(found.noise_from)}{after}, in 80 % of runs:")
+    print(f"- With the noise of {found.noise_from}{after}, in 80 % of runs:")
     rows = []
     for ratio in ratios.values():
-        found_for = ratio.resolution
-        name = f"{ratio.cell_id} relative to {ratio.baseline}"
-        rows.append((name, ratio.metric, _reach(found_for.detectable), _reach(found_for.half_width)))
-    print_table(("ratio", "metric", "detectable difference", "interval"), rows, right=(2, 3))
-    if found.blocks_expected is not None:
-        early = found.blocks_expected < plan.blocks
-        print(f"- Expected length: {f'about {found.blocks_expected}' if early else 'all'} of its {plan.blocks} blocks.")
-
-
-def _reach(ratio: float | None) -> str:
-    return units.ABSENT if ratio is None else f"{ratio - 1:.1%}"
+        detectable = ratio.resolution.detectable
+        reach = units.ABSENT if detectable is None else f"{detectable - 1:.1%}"
+        rows.append((f"{ratio.cell_id} relative to {ratio.baseline}", ratio.metric, reach))
+    print_table(("ratio", "metric", "detectable difference"), rows, right=(2,))

@@ -61,7 +61,7 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     hosts, store = inventory(), tmp_path / "store"
     kinds = {planned_trial["cell_id"]: planned_trial["kind"] for planned_trial in planned["order"]}
     assert kinds == {"stack=bare": "measure", "stack=busy": "measure", "stack=bare~control": "control"}
-    assert planned["power"]["noise_from"] == []
+    assert planned["power"]["noise_from"] is None
 
     result = cli("run", scenario, "-i", hosts, "--json")
     assert result.code == 0, result.err
@@ -80,7 +80,7 @@ def test_an_adaptive_run_ends_early_and_is_judged(
     assert "needs 1000 CPUs on" in summary["claims"][1]["reason"]
 
     second = cli("plan", scenario, "-i", hosts, "--json").document()
-    assert second["power"]["noise_from"] == [first]
+    assert second["power"]["noise_from"] == first
     (ratio, *_) = second["power"]["ratios"]
     assert ratio["resolution"]["detectable"] > 1
 

@@ -35,7 +35,7 @@ def test_a_shipped_scenario_can_be_planned(name: str, hosts: Hosts) -> None:
     assert supported
     assert sorted(set(measured)) == sorted(cell_id for cell_id in supported if not cell_id.endswith("~control"))
     assert len(measured) == plan.blocks * len(set(measured))
-    predicted = {ratio.cell_id for ratio in analyse_power(make_manifest(plan, hosts), (), ()).ratios}
+    predicted = {ratio.cell_id for ratio in analyse_power(make_manifest(plan, hosts)).ratios}
     assert predicted
     assert predicted <= {cell.cell_id for cell in plan.cells}
 
