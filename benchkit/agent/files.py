@@ -40,16 +40,7 @@ class FileStore:
         self._store = workdir.root / "store"
         self._lock = threading.Lock()
         self._arrived: Dict[str, int] = {}
-        self._closed = False
         self._checked: Dict[Path, Tuple[int, int, int]] = {}
-
-    def remove_partial(self) -> None:
-        """Remove unfinished uploads and accept no more; the agent calls this at its end."""
-        with self._lock:
-            self._closed = True
-            for token in self._arrived:
-                with contextlib.suppress(OSError):  # it stays until `_prune` removes it
-                    self._part(token).unlink()
 
     @operation()
     def missing(self, files: Sequence[Tuple[str, int]]) -> List[Tuple[str, int]]:
@@ -64,10 +55,8 @@ class FileStore:
         """
         entry, part = self._entry(sha256, mode), self._part(token)
         with self._lock:
-            if self._closed:
-                raise OperationError("closing", "the agent is ending")
             self._arrived.setdefault(token, 0)
-            fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(str(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             view, at = memoryview(body), offset
             while view:
@@ -83,16 +72,13 @@ class FileStore:
             self._arrived[token] += len(body)
             if self._arrived[token] < size:
                 return False
+            del self._arrived[token]
         actual = file_sha256(part)
-        with self._lock:
-            del self._arrived[token]  # only after hashing: until then `remove_partial` removes the part
-            if self._closed:
-                raise OperationError("closing", "the agent is ending")
-            if actual != sha256:
-                part.unlink()
-                raise OperationError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
-            part.chmod(mode)
-            part.rename(entry)
+        if actual != sha256:
+            part.unlink()
+            raise OperationError("damaged", f"a file arrived with the hash {actual} instead of {sha256}")
+        part.chmod(mode)
+        part.rename(entry)
         self._note_checked(entry)
         self._prune()
         return True

@@ -511,8 +511,6 @@ class UndoneChange:
     """Reasons why it is not undone; its record is then kept. Empty: it is undone, verified by reading."""
     how: str
     """"undone", "rebooted" (a reboot had undone it), "kept" (it belongs to a run that is not finished) or "failed"."""
-    notes: List[str] = field(default_factory=list)
-    """Parts that stay as they are because somebody else has changed them since, as sentences."""
 
 
 @dataclass
@@ -528,16 +526,13 @@ class WatchdogReport:
     undone: List[str] = field(default_factory=list)
     """Processes ended, settings restored and folders removed, as phrases for messages."""
     failures: List[str] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
-    """As of `UndoneChange`."""
 
     def __str__(self) -> str:
         run = f"run {self.run}: " if self.run else ""
         undone = f"; undone: {', '.join(self.undone)}" if self.undone else ""
         failed = f"; failed: {'; '.join(self.failures)}" if self.failures else ""
-        notes = f"; {'; '.join(self.notes)}" if self.notes else ""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.at_s))
-        return f"{at} UTC, {run}{self.reason}{undone}{failed}{notes}"
+        return f"{at} UTC, {run}{self.reason}{undone}{failed}"
 
 
 @dataclass
@@ -602,8 +597,6 @@ class TelemetrySnapshot:
     """Live processes of each service: pid, and start in the kernel's ticks since boot."""
     cpu_s: Dict[str, float] = field(default_factory=dict)
     """CPU time of each service in the sample; services without a value are absent."""
-    escapes: Dict[str, str] = field(default_factory=dict)
-    """Reasons why CPU time of children may be missing, by service; only for services that no control group counts."""
 
 
 @dataclass

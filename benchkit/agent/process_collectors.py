@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -36,18 +35,12 @@ class ProcessTrees:
         self._load = KernelFile("/proc/loadavg")
         self._trees: Dict[int, List[ProcStat]] = {}
         self._last_number: Optional[bytes] = None
-        self._lost_before = processes.lost_orphans
 
     def refresh(self) -> None:
         """Update the trees, unless no process or thread has started since and none is known to have ended."""
         last_number = self._load.read().rsplit(None, 1)[-1]
         if last_number != self._last_number:
             self._trees, self._last_number = self._processes.trees(), last_number
-
-    @property
-    def lost_orphans(self) -> int:
-        """Number of orphans that ended since the start and belong to no started process."""
-        return self._processes.lost_orphans - self._lost_before
 
     def invalidate(self) -> None:
         """Have the next refresh read everything: a known process has ended."""
@@ -132,18 +125,6 @@ class ProcessTree(Collector):
                 processes.append(process)
         return processes
 
-    def escape(self) -> Optional[str]:
-        """Return why CPU time of children may be missing, as a clause; None if a group counts it or none is known."""
-        if self._child.group is not None:
-            return None
-        ignoring = [each.stat for each in self.members if ignores_children(each.stat.pid)]
-        if ignoring:
-            return (
-                f"{ignoring[0].name} (pid {ignoring[0].pid}) ignores SIGCHLD, so the time of ended children is dropped"
-            )
-        lost = self._trees.lost_orphans
-        return f"{lost} processes of its host left their sessions before they ended" if lost else None
-
     def ids(self) -> List[Tuple[int, int]]:
         """Return the live processes of the last sample that are not short-lived: pid, and start in ticks since boot."""
         return sorted((each.stat.pid, each.stat.start) for each in self.members if not is_short_lived(each.stat.pid))
@@ -169,17 +150,6 @@ class GroupLimits(Collector):
         if memory_bytes is not None:
             values["cgroup_memory_bytes", None] = memory_bytes
         return values
-
-
-def ignores_children(pid: int) -> bool:
-    """Return True for a process that ignores SIGCHLD: the kernel then drops the CPU time of its ended children.
-
-    See wait(2), and SigIgn of /proc/PID/status in proc(5).
-    """
-    for line in (read_bytes(f"/proc/{pid}/status") or b"").splitlines():
-        if line.startswith(b"SigIgn:"):
-            return bool(int(line.split()[1], 16) >> (signal.SIGCHLD - 1) & 1)
-    return False
 
 
 def is_short_lived(pid: int) -> bool:

@@ -55,8 +55,6 @@ class ProcessTable:
         self._spawned = threading.Event()
         self._cpus = os.sched_getaffinity(0)
         become_subreaper()
-        self.lost_orphans = 0
-        """Number of ended orphans that belong to no started process; their CPU time is lost."""
         threading.Thread(target=self._reap, name="reaper", daemon=True).start()
 
     @operation()
@@ -298,8 +296,6 @@ class ProcessTable:
                 number = self._by_session.get(before.session) if before else None
                 if number is not None:
                     self._children[number].adopt(usage)
-                else:
-                    self.lost_orphans += 1
             else:
                 self._children[number].end(status, usage)
             self._drop_records()

@@ -109,11 +109,10 @@ class Records:
         run: Optional[str] = None,
         undone: Sequence[str] = (),
         failures: Sequence[str] = (),
-        notes: Sequence[str] = (),
     ) -> None:
         """Write a report, for the next connection, of what was restored after an agent's end."""
         path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
-        report = WatchdogReport(path.name, time.time(), reason, run, list(undone), list(failures), list(notes))
+        report = WatchdogReport(path.name, time.time(), reason, run, list(undone), list(failures))
         write_whole(path, json.dumps(report, default=to_json).encode(), synced=True)
         for old in self._reports()[:-REPORTS]:
             self.drop(old)

@@ -47,8 +47,6 @@ class ShutdownError(Exception):
 class Agent:
     """Reads requests, executes each in its own thread, and answers."""
 
-    MAX_REQUESTS = 256
-
     def __init__(self, workdir: Workdir, records: Records, watchdog: WatchdogLink, requests: int, answers: int) -> None:
         self._requests = requests
         self._answers = answers
@@ -60,7 +58,6 @@ class Agent:
         self._waiting.register(self._shutdown_requested, select.POLLIN)
         self._waiting.register(watchdog.end_reasons, select.POLLIN)
         self._sending = threading.Lock()
-        self._free = threading.BoundedSemaphore(self.MAX_REQUESTS)
         self._workdir = workdir
         self._records = records
         cgroups = Cgroups(records)
@@ -103,15 +100,12 @@ class Agent:
         if self._watchdog.kept:
             return []
         stopped, failures = self._processes.close()
-        self._files.remove_partial()
         undone = self._undo.own()
         for pause_s in UNDO_PAUSES_S if self._goodbye else ():  # without a goodbye the watchdog tries again
             if not any(each.failures for each in undone):
                 break
             time.sleep(pause_s)
             undone = [each for each in undone if not each.failures] + self._undo.own()
-        if self._goodbye:  # without a goodbye the watchdog reports them
-            self._undo.report_notes(GOODBYE, undone)
         done = [ops.UndoneChange(f"process {name}", [], "undone") for name in stopped]
         done += [each for each in undone if not each.failures]
         try:
@@ -160,17 +154,8 @@ class Agent:
         # The controller measures the round trip of `read_clocks`; after `goodbye`, it waits for the end of the agent.
         if header.get("op") in IMMEDIATE:
             self._answer(header, body)
-        elif self._free.acquire(blocking=False):
-            threading.Thread(target=self._execute, args=(header, body), daemon=True).start()
         else:
-            why = f"{self.MAX_REQUESTS} requests are running already"
-            self._send({"id": header["id"], "error": {"kind": "busy", "what": "too many requests at once", "why": why}})
-
-    def _execute(self, header: JsonObject, body: bytes) -> None:
-        try:
-            self._answer(header, body)
-        finally:
-            self._free.release()
+            threading.Thread(target=self._answer, args=(header, body), daemon=True).start()
 
     def _answer(self, header: JsonObject, body: bytes) -> None:
         answer: JsonObject = {"id": header["id"]}

@@ -78,7 +78,7 @@ class Sysctls:
     def restore(self, record: JsonObject) -> List[str]:
         """Restore the former values of a record, the last written first, and verify them; return failures.
 
-        A setting that no longer has the written value stays as it is; see `changed_by_others`.
+        A setting that no longer has the written value stays as it is: somebody else has changed it since.
         """
         failures = []
         with self._lock:
@@ -90,18 +90,6 @@ class Sysctls:
                 if not same_value(now, value):
                     failures.append(f"{key} is {now!r} and should be {value!r}: {why or 'the kernel ignored it'}")
         return failures
-
-    def changed_by_others(self, record: JsonObject) -> List[str]:
-        """Return the settings of a record that somebody else has changed since, as sentences."""
-        sentences = []
-        for key, former in record["former"].items():
-            now, written = self._read(key).value, record["written"][key]
-            if not same_value(now, written) and not same_value(now, former):
-                sentences.append(
-                    f"{key} is {now!r}: somebody else changed it after benchkit had set it to {written!r}, so it stays; "
-                    f"before benchkit it was {former!r}"
-                )
-        return sentences
 
     def _path(self, key: str) -> Path:
         """Return the path of a key as in sysctl(8): if its first separator is a dot, dots and slashes are swapped."""

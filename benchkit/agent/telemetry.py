@@ -265,12 +265,10 @@ class Session:
         for polled, number in [(each.schedule, each.schedule.request()) for each in self._pollers]:
             polled.wait(number, max(0.0, deadline - time.monotonic()))
         trees = self._service_trees
-        escapes = {name: tree.escape() for name, tree in trees.items()}
         return ops.TelemetrySnapshot(
             at_ns,
             processes={name: tuple(tree.ids()) for name, tree in trees.items()},
             cpu_s={name: tree.used.total_s for name, tree in trees.items() if tree.used is not None},
-            escapes={name: why for name, why in escapes.items() if why is not None},
         )
 
     def schedule_snapshots(self, at_ns: Sequence[int]) -> None:

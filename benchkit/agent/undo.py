@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,6 @@ class Undo:
     def __init__(self, workdir: Workdir, records: Records, sysctls: Sysctls, run: RunCommand) -> None:
         self._workdir = workdir
         self._records = records
-        self._sysctls = sysctls
         self._run_command = run
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
@@ -67,7 +65,6 @@ class Undo:
     def restore(self, own: bool = False, scope: Optional[str] = None) -> List[UndoneChange]:  # noqa: FBT001, FBT002 - as JSON
         """Undo this agent's changes, or those with a `scope`, and, unless `own`, those of abandoned agents."""
         undone = self.own(scope)
-        self.report_notes("the settings of a run were restored", undone)
         return undone if own else [*undone, *self._abandoned()]
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
@@ -104,34 +101,23 @@ class Undo:
                 failures = end_processes(lambda: [orphan] if is_running(orphan.pid, orphan.start) else [])  # noqa: B023 - used at once
                 text = f"process {orphan.pid} ({orphan.name})"
                 undone.append(UndoneChange(text, failures, "failed" if failures else "undone"))
-        self.report_notes("benchkit restored what an earlier run had changed", undone)
         return undone
-
-    def report_notes(self, reason: str, undone: List[UndoneChange]) -> None:
-        """Write a report, for the next connection, of the parts that somebody else had changed since, if any."""
-        notes = [note for each in undone for note in each.notes]
-        if notes:
-            with contextlib.suppress(OSError):  # the disk is full; the answer to the request has the notes too
-                self._records.report(reason, notes=notes)
 
     def _undo(self, path: Path, record: JsonObject) -> UndoneChange:
         """Undo one record, and remove it on success. A reboot has undone everything except files."""
         failures: List[str] = []
-        notes: List[str] = []
         how = "undone"
         if record["kind"] == DAMAGED:
             failures = [f"{path} cannot be read: check what it contains, then remove it"]
         elif record["kind"] not in self.by_kind:
             failures = [f"{path} has a kind that this version of benchkit does not know ({record['kind']})"]
         elif record["boot_id"] == self._records.boot_id or record["kind"] in self._survive_reboot:
-            if record["kind"] == "sysctl":
-                notes = self._sysctls.changed_by_others(record)
             failures = self.by_kind[record["kind"]](record)
         else:
             how = "rebooted"
         if not failures:
             self._records.drop(path)
-        return UndoneChange(describe(record), failures, "failed" if failures else how, notes)
+        return UndoneChange(describe(record), failures, "failed" if failures else how)
 
     def _run_cleanup(self, record: JsonObject) -> List[str]:
         variables = [f"{name}={value}" for name, value in record["env"].items()]

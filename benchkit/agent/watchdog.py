@@ -272,13 +272,12 @@ class Watchdog:
         undone = self._undone_by_agent + undone
         failures += [failure for each in undone for failure in each.failures]
         if (undone or names) and not (self._goodbye and not failures):
-            texts = [*(f"process {name}" for name in names), *(each.text for each in undone if not each.notes)]
+            texts = [*(f"process {name}" for name in names), *(each.text for each in undone)]
             self._records.report(
                 reason,
                 run=self._about.get("run"),
                 undone=list(dict.fromkeys(texts)),
                 failures=failures,
-                notes=list(dict.fromkeys(note for each in undone for note in each.notes)),
             )
 
     def _end_descendants(self) -> List[str]:

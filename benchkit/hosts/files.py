@@ -6,7 +6,6 @@ import hashlib
 import io
 import logging
 import re
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -26,8 +25,6 @@ CHUNKS_IN_FLIGHT = 16
 """Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
 CHUNK_TIMEOUT_S = 120.0
 """Time for a chunk, counted from the end of the one before."""
-PROGRESS_S = 5.0
-"""Interval of the progress messages of an upload."""
 OTHERS = 0o077
 """Permissions of everybody but the owner of a file (chmod(2))."""
 
@@ -37,8 +34,6 @@ PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names for a m
 _PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(map(re.escape, PRIVATE_FOLDERS))})/[^\s\"'`:;,()\[\]]+")
 
 logger = logging.getLogger(__name__)
-progress_logger = logging.getLogger(f"{__name__}.progress")
-"""Logger of messages for waiting users; the command line always shows them."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +102,7 @@ class Files:
             self._link.submit(FileStore.upload, token, sha256, file.mode, size, offset=offset, body=piece)
             for offset, piece in _chunks(file.content)
         )
-        progress = _Progress(self._host, str(file.path), size)
-        stored = []
-        for is_stored in self._results(uploads):
-            stored.append(is_stored)
-            progress.add(min(CHUNK_BYTES, size - progress.arrived_bytes))
+        stored = list(self._results(uploads))
         if not any(stored):
             raise HostError(
                 "a file was not uploaded", where=self._host, why=f"{file.content!r:.80} changed while it was sent"
@@ -137,31 +128,6 @@ class Files:
                 yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
         while in_flight:
             yield self._link.result(in_flight.popleft(), CHUNK_TIMEOUT_S)
-
-
-class _Progress:
-    """Progress messages of one upload, sent only if it takes long."""
-
-    def __init__(self, host: str, path: str, size: int) -> None:
-        self._host = host
-        self._path = path
-        self._size = size
-        self._began = self._reported_at = time.monotonic()
-        self.arrived_bytes = 0
-
-    def add(self, size: int) -> None:
-        """Count bytes that have arrived; report them at intervals."""
-        self.arrived_bytes += size
-        now = time.monotonic()
-        if now - self._reported_at < PROGRESS_S or self.arrived_bytes >= self._size:
-            return
-        self._reported_at = now
-        rate = self.arrived_bytes / (now - self._began)
-        progress_logger.warning(
-            "%s: uploading %s: %.1f of %.1f MB (%.2f MB/s), about %.0f s remaining",
-            *(self._host, self._path, self.arrived_bytes / 1e6, self._size / 1e6, rate / 1e6),
-            (self._size - self.arrived_bytes) / rate,
-        )
 
 
 def _sha256(content: bytes | Path) -> str:

@@ -20,7 +20,7 @@ from benchkit.hosts import clock as clocks
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import SYSCTLS, parse_facts, parse_variable_facts, queried_programs, version_queries
-from benchkit.hosts.files import Files, hint_at_private_folder, progress_logger
+from benchkit.hosts.files import Files, hint_at_private_folder
 from benchkit.hosts.inventory import HostSpec
 from benchkit.hosts.processes import Processes
 from benchkit.hosts.sockets import Sockets
@@ -63,8 +63,6 @@ class HostChanges:
         changes = self._link.call(Undo.restore, own=own, scope=scope)
         for change in changes:
             logger.info("%s: %s: %s", self._host, change.text, "; ".join(change.failures) or change.how)
-            for note in change.notes:
-                progress_logger.warning("%s: %s", self._host, note)
         return changes
 
     def clean_up(self) -> Leftovers:

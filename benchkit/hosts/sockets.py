@@ -59,18 +59,6 @@ Address = Tcp | Udp | Unix
 class PortTakenError(HostStateError):
     """A service's port that another program's socket uses."""
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        where: str | None = None,
-        why: str | None = None,
-        hint: str | None = None,
-        owners: Iterable[ops.PortOwner] = (),
-    ) -> None:
-        super().__init__(what, where=where, why=why, hint=hint)
-        self.owners = tuple(owners)
-
 
 class Sockets:
     """The sockets of one host; safe for many threads."""
@@ -150,13 +138,8 @@ class Sockets:
     def _taken(self, taken: Mapping[int, Sequence[ops.PortOwner]]) -> PortTakenError:
         why = "; ".join(f"port {port} by {', '.join(map(str, owners))}" for port, owners in taken.items())
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
-        return PortTakenError(
-            what,
-            where=self._host,
-            why=why,
-            hint="stop the program that has it, or choose another port",
-            owners=[owner for each in taken.values() for owner in each],
-        )
+        hint = "stop the program that has it, or choose another port"
+        return PortTakenError(what, where=self._host, why=why, hint=hint)
 
 
 def socket_address(at: Address) -> ops.SocketAddress:

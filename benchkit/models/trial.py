@@ -37,7 +37,6 @@ class ServiceRecord(Stored):
     parallelism: int | None = Field(default=None, description="CPUs that its options allow (GOMAXPROCS, workers)")
     pids_before: tuple[ProcessId, ...] = Field(default=(), description="its processes just before the measured window")
     pids_after: tuple[ProcessId, ...] = Field(default=(), description="the same just after the window")
-    escape: str | None = Field(default=None, description="reason why CPU time of its children may be missing")
     folder_bytes: Mapping[str, int] = Field(default_factory=dict, description="disk usage of its folders afterwards")
 
 

@@ -203,9 +203,7 @@ class Testbed:
 
     def tune_for(self, cell: PlannedCell) -> None:
         """Apply the kernel settings of a cell, where they differ from the trial before. Raises BenchkitError."""
-        for note in self._cell_tuning.switch_to(cell):
-            self.recorder.add_note(f"{note}.")
-            self.recorder.notify(note)
+        self._cell_tuning.switch_to(cell)
 
     def record_block_facts(self, planned_trial: PlannedTrial) -> None:
         """Record the facts under which a block runs, before its first trial. Raises HostError."""
@@ -358,28 +356,25 @@ class CellTuning:
         self.not_applied: dict[str, str] = {}
         """Cells with settings that a host refused, contrary to the plan, each with the reason."""
 
-    def switch_to(self, cell: PlannedCell) -> tuple[str, ...]:
+    def switch_to(self, cell: PlannedCell) -> None:
         """Restore the previous cell's settings and apply this one's, where they differ, all verified.
 
-        Returns sentences about settings that somebody else had changed meanwhile. Raises HostError where a setting
-        cannot be restored or applied, BenchkitError where the scenario requires it.
+        Raises HostError where a setting cannot be restored or applied, BenchkitError where the scenario requires it.
         """
         wanted: dict[str, Settings] = {}
         for planned in cell.tuning:
             if planned.values and planned.host in self._hosts:
                 name = self._hosts.kernel_host(planned.host).name
                 wanted[name] = (*wanted.get(name, ()), planned)
-        notes: list[str] = []
         for name in sorted({*wanted, *self._applied}):
             if name in self._hosts and self._applied.get(name, ()) != wanted.get(name, ()):
-                notes += self._switch(name, wanted.get(name, ()), cell)
-        return tuple(notes)
+                self._switch(name, wanted.get(name, ()), cell)
 
     def forget(self, host: str) -> None:
         """Forget what was applied on a host that has lost its connection: its watchdog has restored it."""
         self._applied.pop(host, None)
 
-    def _switch(self, name: str, wanted: Settings, cell: PlannedCell) -> tuple[str, ...]:
+    def _switch(self, name: str, wanted: Settings, cell: PlannedCell) -> None:
         host, started_s = self._hosts[name], time.monotonic()
         self._applied[name] = None
         with log_step(logger, f"switch to the kernel settings of {cell.cell_id}", name):
@@ -399,7 +394,6 @@ class CellTuning:
         if failures:
             raise self._error(cell, "; ".join(failures))
         self._applied[name] = wanted
-        return tuple(f"{name}: {note}" for each in restored for note in each.notes)
 
     def _error(self, cell: PlannedCell, failures: str) -> BenchkitError:
         if self._plan.experiment.requires_tuning(cell.spec.levels):

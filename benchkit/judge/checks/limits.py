@@ -13,7 +13,7 @@ from operator import ge, gt, lt
 from typing import Literal, NamedTuple
 
 from benchkit import units
-from benchkit.judge.check import ALL, LOAD, RATES, SERVER_CPU, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import ALL, LOAD, RATES, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.usage import (
     counter_increase,
@@ -283,12 +283,6 @@ def _full_queues(evidence: Evidence) -> Iterator[str]:
                     yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"
 
 
-def escaped_children(evidence: Evidence, _thresholds: Thresholds) -> Readings:
-    """Read the services whose CPU time may lack their children's: no control group counts them."""
-    seen = [f"service {each.name}: {each.escape}" for each in evidence.record.services if each.escape is not None]
-    yield Reading(len(seen), 0, "; ".join(seen), "none")
-
-
 GENERATOR_CROWDED = Consequence(
     "disturbance",
     LOAD,
@@ -429,19 +423,6 @@ def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 LIMITS = (
     Limit("errors", "requests failed", failed_requests, gt, FAILED),
-    Limit(
-        "escaped-children",
-        "the CPU time of some children is missing",
-        escaped_children,
-        gt,
-        Consequence(
-            "suspect",
-            SERVER_CPU,
-            "The CPU time covers its process tree only, and may be many times too small.",
-            "Use a host where benchkit may create control groups (root, or a delegated group), which count all.",
-        ),
-        reads="servers",
-    ),
     Limit(
         "handshake-share",
         "TLS sessions were resumed though full handshakes were asked for",

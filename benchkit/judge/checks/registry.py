@@ -10,7 +10,6 @@ from benchkit.registry import Registry
 _ALL = (
     conditions.OBSERVED,
     conditions.SERVICE_RESTARTED,
-    LIMIT_CHECKS["escaped-children"],
     LIMIT_CHECKS["errors"],
     responses.UNEQUAL_RESPONSES,
     responses.CHANGED_RESPONSE,

@@ -140,8 +140,6 @@ def measure(block: Block) -> None:
         if block.slice_s is None and not trial.overran:
             common = {service: name for service, name in names.items() if name in used_before.keys() & used_after}
             trial.cpu_s |= {service: used_after[name] - used_before[name] for service, name in common.items()}
-        escapes = {**before.escapes, **after.escapes}
-        trial.escapes = {service: escapes[name] for service, name in names.items() if name in escapes}
 
 
 def _plan_slices(block: Block) -> list[PlannedSlice]:

@@ -104,8 +104,6 @@ class Trial:
     processes_before: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
     """Processes of each service just before the load; empty without telemetry."""
     processes_after: Mapping[str, tuple[ProcessId, ...]] = field(default_factory=dict)
-    escapes: Mapping[str, str] = field(default_factory=dict)
-    """Reasons why CPU time of children may be missing, by service."""
     watch_records: tuple[WatchRecord, ...] = ()
     folder_bytes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Disk space of the services' own folders, by service and the folder's name."""
@@ -272,7 +270,6 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
                 has_own_quota=each.service.process.quota is not None and each.service.process.quota.is_own,
                 pids_before=_lasting_processes(each, trial.processes_before),
                 pids_after=_lasting_processes(each, trial.processes_after),
-                escape=trial.escapes.get(each.service.name),
                 folder_bytes=trial.folder_bytes.get(each.service.name, {}),
             )
             for each in trial.running_services

@@ -54,8 +54,6 @@ class HostsSnapshot(NamedTuple):
     """Living processes of each service."""
     cpu_s: Mapping[str, float]
     """CPU time of each service."""
-    escapes: Mapping[str, str]
-    """Reasons why CPU time of children may be missing."""
 
 
 def snapshot_hosts(block: Block) -> HostsSnapshot:
@@ -64,7 +62,6 @@ def snapshot_hosts(block: Block) -> HostsSnapshot:
     return HostsSnapshot(
         {name: processes for snapshot in snapshots for name, processes in snapshot.processes.items()},
         {name: seconds for snapshot in snapshots for name, seconds in snapshot.cpu_s.items()},
-        {name: why for snapshot in snapshots for name, why in snapshot.escapes.items()},
     )
 
 

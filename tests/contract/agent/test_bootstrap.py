@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import zipfile
@@ -17,7 +16,6 @@ from benchkit.hosts.agent_link import AgentLink, Stream
 from benchkit.hosts.bootstrap import agent_file, command, start
 
 Open = Callable[..., Stream]
-Launch = Callable[..., AgentLink]
 
 
 @pytest.fixture
@@ -43,13 +41,12 @@ def test_the_line_has_nothing_that_a_shell_would_touch() -> None:
     assert re.sub(r'\\[n"]', "", quoted).count("\\") == 0
 
 
-SHELLS = ["sh", "bash", "dash", "zsh", "tcsh", "fish", "ksh", "busybox"]
+SHELLS = ["sh", "bash", "zsh", "tcsh", "fish"]
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
 def test_it_starts_from_any_login_shell(open_stream: Open, workdir: Path, shell: str) -> None:
-    argv = [shell, "sh"] if shell == "busybox" else [shell]
-    stream = open_stream([*argv, "-c", command(agent_file(), str(workdir))])
+    stream = open_stream([shell, "-c", command(agent_file(), str(workdir))])
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
     assert link.hello().workdir == str(workdir.resolve())
     assert link.close(60) == []
@@ -92,14 +89,8 @@ def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) 
     ("script", "message"),
     [
         ("PATH=/nonexistent; exec python3", "here: no Python 3.8 or newer: .*not found"),
-        ("exec /dev/null", "here: no Python 3.8 or newer: .*Permission denied"),
-        (
-            "echo This account is not available.; exit 1",
-            "here: the agent does not start: This account is not available.",
-        ),
         ("exit 5", "here: the agent does not start: exit code 5"),
         ("kill -KILL $$", "here: the agent does not start: the connection broke"),
-        ("yes", "here: the agent does not start: y y y"),
     ],
 )
 def test_what_prevents_the_start_is_named(open_stream: Open, script: str, message: str) -> None:
@@ -108,44 +99,9 @@ def test_what_prevents_the_start_is_named(open_stream: Open, script: str, messag
         start(stream, "here", agent_file())
 
 
-OLD = sorted(Path.home().glob(".pyenv/versions/3.[67].*/bin/python3"))
-
-
-@pytest.mark.skipif(not OLD, reason="no Python older than 3.8 here")
-@pytest.mark.parametrize("python", OLD, ids=lambda path: path.parts[-3])
-def test_an_old_python_is_named(open_stream: Open, workdir: Path, python: Path) -> None:
-    line = command(agent_file(), str(workdir)).replace("python3", str(python), 1)
-    with pytest.raises(HostError, match=r"no Python 3.8 or newer: python3 is Python 3\.[67]\.\d+\n"):
-        start(open_stream(["/bin/sh", "-c", line]), "here", agent_file())
-    assert not workdir.exists()
-
-
-def open_to_others(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o755)
-
-
-def a_link(folder: Path) -> None:
-    (folder.parent / "real").mkdir(mode=0o700)
-    folder.symlink_to(folder.parent / "real")
-
-
-def a_file(folder: Path) -> None:
-    folder.touch()
-
-
-def anothers(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-    os.chown(folder, 65534, 65534)
-
-
-@pytest.mark.parametrize("make", [open_to_others, a_link, a_file, anothers])
-def test_a_work_directory_that_is_not_ours_alone_is_refused(
-    open_stream: Open, workdir: Path, make: Callable[[Path], None]
-) -> None:
-    if make is anothers and os.geteuid() != 0:
-        pytest.skip("only root can give a folder away")
-    make(workdir)
+def test_a_work_directory_that_others_may_enter_is_refused(open_stream: Open, workdir: Path) -> None:
+    workdir.mkdir()
+    workdir.chmod(0o755)
     stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
     with pytest.raises(HostError, match=re.escape(str(workdir))):
         start(stream, "here", agent_file())

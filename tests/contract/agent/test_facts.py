@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import platform
 import resource
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchkit.agent.facts import (
-    FactsReader,
-    interfaces,
-    physical_cores,
-    shared_cores,
-    turbo,
-)
+from benchkit.agent.facts import FactsReader, shared_cores, turbo
 from benchkit.agent.operations import FileStatus
 from benchkit.hosts.agent_link import AgentLink
 
@@ -68,17 +61,6 @@ def test_a_tool_is_asked_once(agent: AgentLink, tmp_path: Path) -> None:
         text = agent.call(FactsReader.gather, {"tool": [str(tool), "-v"]}, []).facts["tools"]["tool"]["text"]
         assert text == f"v1\n{agent.hello().workdir}/home\n", "what it writes to its home stays with us"
     assert log.read_text() == "asked\n"
-
-
-def test_the_kernel_lists_the_same_as_psutil() -> None:
-    assert physical_cores() == psutil.cpu_count(logical=False)
-    ip = (socket.AF_INET, socket.AF_INET6)
-    expected = {
-        name: sorted(each.address.partition("%")[0] for each in addresses if each.family in ip)
-        for name, addresses in psutil.net_if_addrs().items()
-        if not name.startswith("bk-")
-    }
-    assert {each["name"]: sorted(each["addresses"]) for each in interfaces()} == expected
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from benchkit.agent.files import FileStore
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
@@ -29,19 +27,6 @@ def left_behind() -> Iterator[Path]:
     path.write_text("7f00 10 LazyCompile:~work\n")
     yield path
     path.unlink(missing_ok=True)
-
-
-def test_a_compressed_file_has_the_same_bytes_for_the_same_content(agent: AgentLink, workdir: Path) -> None:
-    text = b"nginx  907  1670.529439:   10101010 cpu-clock:\n" * 10_000
-    contents = []
-    for name in ("one.txt", "other.txt"):
-        (workdir / name).write_bytes(text)
-        packed = agent.call(FileStore.compress, name)
-        assert str(packed) == f"{workdir}/{name}.gz"
-        contents.append(Path(packed).read_bytes())
-        assert len(contents[-1]) < len(text) / 100
-    assert contents[0] == contents[1]
-    assert gzip.decompress(contents[0]) == text
 
 
 @pytest.fixture

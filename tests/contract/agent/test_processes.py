@@ -14,7 +14,6 @@ import pytest
 from benchkit.agent import operations as ops
 from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
-from benchkit.agent.server import Agent
 from benchkit.hosts.agent_link import AgentLink, RefusedError
 
 
@@ -79,17 +78,10 @@ def test_a_program_that_is_not_there(agent: AgentLink) -> None:
         wait(agent, 999999)
 
 
-def test_run_returns_both_outputs_and_passes_input(agent: AgentLink) -> None:
-    completed = run(agent, "/bin/sh", "-c", "cat; echo oops >&2; exit 3", body=b"in\n")
-    size = completed.stdout_size
-    assert (completed.body[:size], completed.body[size:]) == (b"in\n", b"oops\n")
-    assert (completed.ended.exit_code, completed.timed_out) == (3, False)
-
-
 def test_run_ends_a_command_with_its_children_when_the_time_is_up(
     agent: AgentLink, has_ended: Callable[[int], bool]
 ) -> None:
-    completed = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=2)
+    completed = run(agent, "/bin/sh", "-c", "trap '' TERM; echo $$; sleep 60 & wait; sleep 60", timeout_s=0.5)
     assert completed.timed_out
     assert has_ended(int(completed.body))
 
@@ -102,12 +94,6 @@ def test_output_goes_to_files_up_to_a_ceiling(agent: AgentLink, workdir: Path) -
     assert (workdir / "out/a").stat().st_size == 1000
     assert (workdir / "out/b").read_bytes() == b"oops\n"
     assert (workdir / "out/a").stat().st_mode & 0o777 == 0o600
-
-
-def test_both_outputs_may_go_to_one_file(agent: AgentLink, workdir: Path) -> None:
-    process = start(agent, "/bin/sh", "-c", "echo 1; echo 2 >&2", stdout=ops.ToFile("both", 99), stderr="stdout")
-    wait(agent, process.id)
-    assert (workdir / "both").read_bytes() == b"1\n2\n"
 
 
 def test_environment_and_folder(agent: AgentLink, workdir: Path) -> None:
@@ -148,16 +134,6 @@ def test_open_files_are_limited_for_the_process_only(agent: AgentLink) -> None:
         start(agent, "true", nofile=1 << 30)
 
 
-def test_an_agreed_instant_is_kept(agent: AgentLink) -> None:
-    at_ns = agent.call(Agent.read_clocks).monotonic_ns + 300_000_000
-    starts = [agent.submit(ProcessTable.start, ops.ProcessSpec(["sleep", "60"]), at_ns=at_ns) for _ in range(4)]
-    started = [agent.result(each, 10) for each in starts]
-    assert all(0 <= each.started_ns - at_ns < 10_000_000_000 for each in started)
-    stop(agent, *started)
-    with pytest.raises(RefusedError, match="too far in the future"):
-        start(agent, "true", at_ns=at_ns + 10**12)
-
-
 def test_stopping_takes_descendants_too(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
     process = start(agent, "/bin/sh", "-c", "sleep 61 & sleep 62 & wait")
     while len(tree := members(agent, process)) < 2:
@@ -181,27 +157,25 @@ def test_what_ignores_the_signal_is_killed_after_the_grace(agent: AgentLink) -> 
     assert ended(answer.processes[0]).signal == signal.SIGKILL
 
 
-ESCAPE = """
+DAEMON = """
 import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        {more}
+        os.environ.clear()
         time.sleep(60)
     os._exit(0)
-time.sleep({stay})
+os.wait()
+time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("stay", [60, 0])
-def test_a_daemon_that_left_its_session_is_still_ours(
-    agent: AgentLink, stay: int, has_ended: Callable[[int], bool]
-) -> None:
-    process = start(agent, sys.executable, "-c", ESCAPE.format(stay=stay, more="os.environ.clear()"))
+def test_a_daemon_that_left_its_session_is_still_ours(agent: AgentLink, has_ended: Callable[[int], bool]) -> None:
+    process = start(agent, sys.executable, "-c", DAEMON)
     deadline = time.monotonic() + 50
     while time.monotonic() < deadline:
         pids = [member.pid for member in agent.call(ProcessTable.members, process.id)]
-        if len(pids) == (2 if stay else 1) and (stay or process.pid not in pids):
+        if len(pids) == 2:
             break
     else:
         pytest.fail(f"the daemon was not seen: {pids}")

@@ -45,15 +45,6 @@ def closed() -> Iterator[socket.socket]:
         yield made
 
 
-def test_an_open_port_is_open_and_a_closed_one_closed(agent: AgentLink, listener: socket.socket) -> None:
-    port = port_of(listener)
-    assert probe(agent, local(port)).reached
-    listener.close()
-    found = probe(agent, local(port), 0.1)
-    assert (found.reached, found.error) == (False, "Connection refused")
-    assert 0.1 <= found.elapsed_s < 10
-
-
 def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink, closed: socket.socket) -> None:
     waiting = agent.submit(SocketProbes.probe_port, local(port_of(closed)), 30)
     time.sleep(0.2)
@@ -61,22 +52,6 @@ def test_waiting_ends_soon_after_the_port_opens(agent: AgentLink, closed: socket
     opened = time.monotonic()
     assert agent.result(waiting, 30).reached
     assert time.monotonic() - opened < 29, "before its own time was up"
-
-
-def test_waiting_ends_when_the_process_has(agent: AgentLink, closed: socket.socket) -> None:
-    process = agent.call(ProcessTable.start, ops.ProcessSpec(argv=["/bin/sh", "-c", "sleep 0.1; exit 3"]))
-    found = probe(agent, local(port_of(closed)), 30, process=process.id)
-    assert (found.reached, found.process_ended) == (False, True)
-    assert found.elapsed_s < 29
-
-
-def test_unix_sockets(agent: AgentLink, workdir: Path) -> None:
-    path = workdir / "s"
-    assert probe(agent, ops.SocketAddress(unix=str(path)), 0.05).error == "No such file or directory"
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
-        made.listen()
-        assert probe(agent, ops.SocketAddress(unix=str(path))).reached
 
 
 @pytest.fixture
@@ -152,7 +127,6 @@ def http(agent: AgentLink, port: int, timeout_s: float = 5) -> ops.HttpPage:
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello World\n", 200, b"Hello World\n"),
         (b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello\r\n0\r\n\r\n", 404, b"Hello"),
-        (b"HTTP/1.0 200 OK\r\n\r\nto the end", 200, b"to the end"),
     ],
 )
 def test_a_response_is_read(agent: AgentLink, serve: Serve, response: bytes, status: int, body: bytes) -> None:
@@ -162,9 +136,7 @@ def test_a_response_is_read(agent: AgentLink, serve: Serve, response: bytes, sta
 @pytest.mark.parametrize(
     ("response", "kind"),
     [
-        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "no-http"),
         (b"", "no-http"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello", "no-http"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nHello", "no-http"),
         (b"HTTP/1.1 200 OK\r\n\r\nmore than twelve", "too-large"),
     ],
@@ -175,20 +147,13 @@ def test_what_is_no_complete_response_is_refused(agent: AgentLink, serve: Serve,
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize(
-    ("family", "address", "shown"),
-    [
-        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
-        (socket.AF_INET, "0.0.0.0", "0.0.0.0"),  # noqa: S104 - for a moment, on a port of the kernel's choice
-        (socket.AF_INET6, "::1", "::1"),
-    ],
-)
-def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str, shown: str) -> None:
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_who_listens_is_known(agent: AgentLink, family: socket.AddressFamily, address: str) -> None:
     with socket.create_server((address, 0), family=family) as made:
         port = port_of(made)
         found = agent.call(SocketProbes.port_owners, ports=[port, 1])
     name = Path("/proc/self/comm").read_text().strip()
     start = int(Path("/proc/self/stat").read_text().rpartition(") ")[2].split()[19])
-    expected = ops.PortOwner(port, shown, os.geteuid(), os.getpid(), name, start=start)
+    expected = ops.PortOwner(port, address, os.geteuid(), os.getpid(), name, start=start)
     assert found[port] == [expected]
     assert agent.call(SocketProbes.port_owners, [port]) == {port: []}

@@ -12,7 +12,6 @@ import pytest
 
 from benchkit.agent import operations as ops
 from benchkit.agent.processes import ProcessTable
-from benchkit.agent.server import Agent
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 
@@ -75,16 +74,6 @@ def test_the_agent_leaves_no_process(launch: Launch, has_ended: HasEnded, end: C
     assert all(has_ended(pid) for pid in [*pids, *us(agent)])
     assert records(agent, "[0-9]*") == []
     assert len(records(agent, "report-*")) == (0 if end is hang_up else 1)
-
-
-def test_an_agent_that_hears_nothing_is_ended(launch: Launch, has_ended: HasEnded) -> None:
-    agent = launch(lease_s=8)  # longer than a busy machine stands still
-    pids = family(agent)
-    assert all(has_ended(pid) for pid in [*pids, *us(agent)])
-    with pytest.raises(HostError, match="the agent ended"):
-        agent.call(Agent.read_clocks)
-    (report,) = records(agent, "report-*")
-    assert "no heartbeat from the controller for 8 s" in report.read_text()
 
 
 def test_a_signal_while_things_are_under_way(launch: Launch, has_ended: HasEnded) -> None:

@@ -40,38 +40,10 @@ def records(agent: AgentLink) -> list[ops.ChangeRecord]:
     return agent.call(Undo.traces).records
 
 
-def test_reading_returns_state_value_and_permission(launch: Launch, inside: list[str]) -> None:
-    keys = [FIN, "net.ipv4.tcp_tw_recycle", "kernel.ostype", "net.ipv4.route.flush", "net/ipv4/conf/lo/forwarding"]
-    found = launch(prefix=inside).call(Sysctls.read, keys=keys)
-    assert found[FIN] == ops.Sysctl("present", "60", writable=True)
-    assert found["net.ipv4.tcp_tw_recycle"] == ops.Sysctl("absent", None, writable=False)
-    assert found["kernel.ostype"] == ops.Sysctl("present", "Linux", writable=False)
-    assert found["net.ipv4.route.flush"].state == "unreadable"
-    assert found["net/ipv4/conf/lo/forwarding"].state == "present"
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "../../etc/passwd",
-        "net...",
-        "/etc/passwd",
-        "net.core",
-        "",
-        ".",
-        "\0",
-        "net/../../../etc/passwd",
-        "net.core./../x",
-    ],
-)
+@pytest.mark.parametrize("key", ["../../etc/passwd", "net/../../../etc/passwd", ""])
 def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
-    agent = launch()
-    state: str
-    try:
-        state = agent.call(Sysctls.read, [key])[key].state
-    except RefusedError as error:
-        state = error.kind
-    assert state in ("absent", "bad-request")
+    with pytest.raises(RefusedError, match="is no sysctl"):
+        launch().call(Sysctls.read, [key])
 
 
 def test_each_setting_has_an_outcome(launch: Launch, inside: list[str]) -> None:
@@ -115,21 +87,6 @@ def test_restoring_puts_back_layer_by_layer(launch: Launch, inside: list[str]) -
     assert [each.failures for each in undone] == [[], []]
     assert {key: value(inside, key) for key in before} == before
     assert records(agent) == []
-
-
-@pytest.mark.parametrize("ending", ["hang up", signal.SIGTERM, signal.SIGHUP])
-def test_the_end_of_the_agent_puts_back(
-    launch: Launch, inside: list[str], ending: str | int, has_ended: Callable[[int], bool], tmp_path: Path
-) -> None:
-    agent = launch(prefix=inside)
-    write(agent, {FIN: "30"})
-    if isinstance(ending, int):
-        os.kill(agent.hello().pid, ending)
-    else:
-        assert agent.close(60) == []
-    assert has_ended(agent.hello().watchdog)
-    assert value(inside, FIN) == "60"
-    assert list((tmp_path / "workdir/records").glob("[0-9]*")) == []
 
 
 def test_changes_of_a_killed_agent_and_watchdog_are_restored_by_the_next_connection(

@@ -23,7 +23,7 @@ from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import SECOND_NS
 from benchkit.agent.server_counters import TIMEOUT_S
 from benchkit.agent.telemetry import Telemetry
-from benchkit.hosts.agent_link import AgentLink, RefusedError
+from benchkit.hosts.agent_link import AgentLink
 from benchkit.models.telemetry import TELEMETRY_METRICS
 from benchkit.store.telemetry_table import SampleSeries, SeriesKey, read_telemetry
 from tests.support.waiting import wait_until
@@ -326,17 +326,3 @@ def test_an_invalid_counter_page_is_reported_and_sampling_continues(
     stop(agent, process)
     assert values(found, "processes")[-1] == 1
     assert len([what for what in unseen if what.startswith("app: its own counters could not be read")]) == 1
-
-
-def test_one_session_at_a_time(agent: AgentLink, watch: Watch, workdir: Path) -> None:
-    watch.start(60)
-    with pytest.raises(RefusedError, match="running already"):
-        watch.start(60)
-    watch.stop()
-    assert agent.call(Telemetry.stop) is None
-    with pytest.raises(RefusedError, match="is not running"):
-        watch.look()
-    for path, interval_s in (("../out.jsonl", 1), ("fine.jsonl", 0), ("store/x.jsonl", 1)):
-        with pytest.raises(RefusedError):
-            agent.call(Telemetry.start, path, interval_s)
-    assert not (workdir / "fine.jsonl").exists()

@@ -242,48 +242,6 @@ def test_a_kept_stack_stays_without_a_controller_until_it_is_released(
     assert lock(second, "r2") is None
 
 
-def test_a_stack_kept_for_a_time_is_restored_after_it(launch: Launch, inside: list[str], has_ended: HasEnded) -> None:
-    agent = launch(prefix=inside)
-    tree = change_host(agent)
-    agent.call(WatchdogLink.keep, 0.5)
-    assert agent.close(60) == []
-    assert all(has_ended(pid) for pid in [*pids(agent), *tree])
-    assert fin(inside) == "60"
-
-
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-
-
-def set_fin(inside: list[str], value: str) -> None:
-    """Change the setting as an administrator does."""
-    subprocess.run([*inside, "/bin/sh", "-c", f"echo {value} > /proc/sys/{FIN.replace('.', '/')}"], check=True)
-
-
-@pytest.mark.parametrize("ending", ["goodbye", "killed", "restored"])
-def test_a_setting_that_somebody_else_changed_stays_and_is_reported(
-    launch: Launch, inside: list[str], has_ended: HasEnded, ending: str
-) -> None:
-    agent = launch(prefix=inside)
-    changes = HostChanges(agent, "here")
-    agent.call(Sysctls.write, {FIN: "31"})
-    agent.call(Sysctls.write, {FIN: "32"})
-    set_fin(inside, "45")
-    if ending == "goodbye":
-        assert agent.close(60) == []
-    elif ending == "killed":
-        kill(agent)
-    else:
-        restored = changes.restore(own=True)
-        assert [each.failures for each in restored] == [[], []]
-        assert f"{FIN} is '45': somebody else changed it" in restored[0].notes[0]
-        agent.close(60)
-    assert has_ended(pids(agent)[1])
-    assert fin(inside) == "45"
-    (report,) = reports(launch, inside)
-    assert report.failures == []
-    assert f"{FIN} is '45': somebody else changed it after benchkit had set it to '32'" in str(report)
-
-
 OWN_WAY = """
 import signal, sys, time
 def note(number, _):

@@ -70,14 +70,6 @@ def test_a_group_is_removed_after_its_agent_was_killed(quotas: Host, inventory: 
         other.compare_clocks()
 
 
-@pytest.mark.parametrize(("name", "cpus"), [("../x", 0.5), ("", 0.5), ("sut", 0.01), ("sut", -1)])
-def test_an_invalid_group_is_refused(quotas: Host, name: str, cpus: float) -> None:
-    with pytest.raises(HostError, match="a group"):
-        quotas.call(Cgroups.create, name, cpus)
-    with pytest.raises(HostError, match="no group 'other' was created by this agent"):
-        quotas.processes.start(ProcessSpec(("true",), group="other"))
-
-
 def test_a_group_with_the_agent_in_it_is_refused(sut: Host) -> None:
     """Whatever is left in a group is killed with its process: in the group of all, that is the host."""
     process = sut.processes.start(ProcessSpec(("sleep", "60")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -216,11 +215,3 @@ def test_a_host_whose_agent_is_killed_is_named_and_restored(hosts: Hosts, invent
         assert report.reason == "its agent was killed"
         assert f"process sleep ({process.pid})" in report.undone
         after.call(Records.delete_report, report.name)
-
-
-def test_errors_within_a_connection_come_through_and_it_is_closed(inventory: Inventory, sut: Host) -> None:
-    spec = inventory.named("sut").model_copy(update={"workdir": f"{sut.facts.workdir}-error"})
-    with contextlib.suppress(ZeroDivisionError), connect(spec) as host:
-        process = host.processes.start(ProcessSpec(["sleep", "65"]))
-        raise ZeroDivisionError
-    assert sut.processes.run(["kill", "-0", str(process.pid)]).ended.exit_code != 0

@@ -36,12 +36,6 @@ def key(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plain_connection(odd_server: OddServer, home: Home) -> None:
-    home()
-    with connect(odd_server.spec) as host:
-        assert host.facts.workdir == odd_server.spec.workdir
-
-
 def test_a_slow_and_noisy_start_is_paid_once(odd_server: OddServer, home: Home, hosts: Hosts) -> None:
     home()
 
@@ -118,15 +112,6 @@ def test_the_inventorys_known_hosts_win_over_the_users_and_bad_lines_do_not_matt
     assert "has changed" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
 
 
-@pytest.mark.parametrize("content", ["", "no key\n", "ssh-ed25519 AAAA public\n", "\0\xff\n"])
-def test_an_identity_that_is_no_key(odd_server: OddServer, home: Home, tmp_path: Path, content: str) -> None:
-    home()
-    path = tmp_path / "identity"
-    path.write_text(content, encoding="latin-1")
-    with pytest.raises(InputError, match=r"sut: identity .* is no private key"):
-        connect(odd_server.spec.model_copy(update={"identity": path}))
-
-
 def test_strictness_is_not_for_ssh_config_to_lift(odd_server: OddServer, home: Home) -> None:
     home("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n")
     assert "is unknown" in refused(odd_server.spec.model_copy(update={"known_hosts": None}))
@@ -177,12 +162,6 @@ def test_a_port_without_a_listener(odd_server: OddServer, home: Home) -> None:
     message = refused(odd_server.spec.model_copy(update={"port": 1}))
     assert f"sut: cannot connect to {odd_server.spec.address}:1: " in message
     assert "is sshd running there" in message
-
-
-def test_a_name_that_does_not_resolve(odd_server: OddServer, home: Home) -> None:
-    home()
-    message = refused(odd_server.spec.model_copy(update={"address": "no-such-host.invalid"}))
-    assert message.startswith("sut: the name no-such-host.invalid does not resolve")
 
 
 def through(odd_server: OddServer, inventory: Inventory) -> tuple[HostSpec, dict[str, HostSpec]]:

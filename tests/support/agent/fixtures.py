@@ -128,11 +128,11 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., AgentLink]]:
         link.close(10)
 
 
-@pytest.fixture(scope="module", params=PYTHONS, ids=lambda path: Path(path).name)
-def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLink]:
-    """An agent shared by the tests of a module, on this Python and on the oldest that is supported."""
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentLink]:
+    """An agent shared by the tests of a module."""
     folder = tmp_path_factory.mktemp("agent")
-    line = command(agent_file(), str(folder / "workdir")).replace("exec python3 ", f"exec {request.param} ", 1)
+    line = command(agent_file(), str(folder / "workdir")).replace("exec python3 ", f"exec {sys.executable} ", 1)
     stream = PipeStream(["/bin/sh", "-c", line], folder / "stderr")
     link = AgentLink("here", stream, start(stream, "here", agent_file()))
     yield link

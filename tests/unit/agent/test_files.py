@@ -32,24 +32,6 @@ def upload(files: FileStore, content: bytes = CONTENT, mode: int = 0o644, token:
     return files.upload(token, sha256, mode, len(content), offset=0, body=content)
 
 
-def test_what_was_uploaded_is_there_and_is_placed(files: FileStore, root: Path) -> None:
-    assert files.missing([(SHA256, 0o644)]) == [(SHA256, 0o644)]
-    assert upload(files)
-    assert files.missing([(SHA256, 0o644), (SHA256, 0o755)]) == [(SHA256, 0o755)]
-    assert files.place([("conf/a", SHA256, 0o644)]) == ["conf/a"]
-    assert (root / "conf/a").read_bytes() == CONTENT
-    assert (root / "conf/a").stat().st_mode & 0o777 == 0o644
-
-
-def test_placing_is_idempotent(files: FileStore, root: Path) -> None:
-    upload(files)
-    files.place([("a", SHA256, 0o644)])
-    before = (root / "a").stat()
-    assert files.place([("a", SHA256, 0o644)]) == []
-    after = (root / "a").stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-
-
 def test_pieces_may_come_in_any_order(files: FileStore, root: Path) -> None:
     content = os.urandom(1000)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -99,17 +81,6 @@ def test_a_link_at_the_place_is_replaced_and_not_followed(files: FileStore, root
     files.place([("a", SHA256, 0o644)])
     assert outside.read_text() == "precious"
     assert not (root / "a").is_symlink()
-
-
-def test_removing_a_folder_does_not_follow_links(files: FileStore, root: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").touch()
-    files.mkdir("a/b")
-    (root / "a/b/link").symlink_to(outside)
-    assert files.remove("a")
-    assert not files.remove("a")
-    assert (outside / "precious").exists()
 
 
 def test_an_archive_has_the_files_of_its_folder_that_it_was_asked_for(files: FileStore, root: Path) -> None:

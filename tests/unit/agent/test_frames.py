@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable
 
@@ -43,9 +42,3 @@ def test_sizes_beyond_the_limits_are_refused_before_anything_is_read() -> None:
         FrameReader(pieces_of(head, [])).next()
     with pytest.raises(FrameError, match="allowed"):
         pack({}, bytes(MAX_BODY + 1))
-
-
-def test_the_layout_stays_as_it_is_within_a_protocol() -> None:
-    header = {"id": 1, "op": "clock"}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    assert pack(header, b"xyz") == b"bnch" + len(text).to_bytes(4, "big") + (3).to_bytes(4, "big") + text + b"xyz"

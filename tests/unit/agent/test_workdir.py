@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -21,22 +20,6 @@ def test_an_open_one_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "workdir"
     folder.mkdir(mode=0o755)
     with pytest.raises(OperationError, match="accessible to other users"):
-        Workdir(str(folder))
-
-
-def test_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(OperationError, match="is not a directory"):
-        Workdir(str(tmp_path / "link"))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_another_users_folder_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "workdir"
-    folder.mkdir(mode=0o700)
-    os.chown(folder, 65534, 65534)
-    with pytest.raises(OperationError, match="another user"):
         Workdir(str(folder))
 
 

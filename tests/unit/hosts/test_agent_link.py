@@ -14,8 +14,8 @@ from benchkit.agent.files import FileStore
 from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import agent_link
-from benchkit.hosts.agent_link import AgentLink, RefusedError
-from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent, refusal
+from benchkit.hosts.agent_link import AgentLink
+from tests.support.hosts.fake_link import HOST, NO_ANSWER, FakeStream, ScriptedAgent
 
 SECRET = "token-of-a-user"  # noqa: S105 - must not be logged
 ENDED = ops.ExitStatus(at_ns=7, exit_code=0, signal=None, user_s=0.1, system_s=0.2)
@@ -68,16 +68,6 @@ def test_a_request_that_hangs_is_logged_as_started_and_as_unanswered(
     with pytest.raises(LostError):
         link.call(ProcessTable.members, 1)
     link.close(CLOSE_S)
-
-
-def test_a_refusal_is_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    link = link_to(ScriptedAgent({FileStore.mkdir: refusal("bad-path", "'..' is not below the work directory")}))
-    with pytest.raises(RefusedError, match="not below"):
-        link.call(FileStore.mkdir, "..")
-    link.close(CLOSE_S)
-    assert [
-        message for message in caplog.messages if "FileStore.mkdir: refused after" in message and "bad-path" in message
-    ]
 
 
 def test_an_agent_that_ends_fails_all_requests() -> None:

@@ -9,11 +9,9 @@ import pytest
 from benchkit.agent.operations import FileStatus, GatheredFacts
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import (
-    PACKAGE_MANAGERS,
     PROGRAMS,
     parse_facts,
     parse_variable_facts,
-    queried_programs,
     version_in,
 )
 
@@ -104,17 +102,6 @@ def test_an_answer_becomes_facts() -> None:
     assert (facts.cpus, facts.nofile_hard) == ((0, 2), None)
     assert parse_facts(answer(uid=0, machine="vax"), Clock(0, 0, 0)).root
     assert parse_facts(answer(machine="vax"), Clock(0, 0, 0)).goarch is None
-
-
-def test_the_first_package_manager_counts() -> None:
-    tools = {binary: {"path": f"/usr/bin/{binary}", "text": None} for binary in ("pacman", "apt-get")}
-    assert parse_facts(answer(tools=tools), Clock(0, 0, 0)).package_manager == "apt"
-
-
-def test_all_programs_are_looked_for() -> None:
-    queried = queried_programs({})
-    assert queried["wrk"] == ("wrk", "-v")
-    assert set(queried) >= set(PROGRAMS) | set(PACKAGE_MANAGERS.values())
 
 
 def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:

@@ -54,12 +54,6 @@ def test_a_change_that_cannot_be_restored_stops_the_run_and_keeps_the_reports() 
     assert link.agent.requested(Records.delete_report) == []
 
 
-def test_changes_of_another_live_run_are_not_leftovers() -> None:
-    kept = undone("it belongs to another run, which is not finished", how="kept")
-    link = FakeLink({Undo.traces: replace(NO_TRACES, records=[RECORD]), Undo.restore: kept})
-    assert HostChanges(link, HOST).clean_up() == Leftovers()
-
-
 def test_settings_that_the_kernel_refuses_or_changes_are_named() -> None:
     outcomes = {
         "a.b": ops.SysctlOutcome("differs", "1", "4"),
@@ -76,12 +70,3 @@ def test_settings_that_the_kernel_refuses_or_changes_are_named() -> None:
     )
     (written,) = link.agent.requested(Sysctls.write)
     assert vars(written) == {"values": {"a.b": "2", "c.d": "3"}, "sudo": None, "scope": "run"}
-
-
-def test_the_holder_of_a_host_is_described() -> None:
-    running = ops.LockHolder(
-        7, 0, "running", run="r1", host="sut", who="me@pc", since=0.0, lease_s=60.0, heartbeat_age_s=1.5
-    )
-    holder = FakeLink({Undo.traces: replace(NO_TRACES, holder=running)}).call(Undo.traces).holder
-    assert (holder, str(holder)) == (running, "r1 of me@pc since 1970-01-01 00:00:00 UTC")
-    assert str(ops.LockHolder(7, None, "silent")) == "process 7, which does not answer"

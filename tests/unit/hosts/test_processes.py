@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchkit.agent import operations as ops
-from benchkit.agent.operations import ProcessSpec, ToFile
+from benchkit.agent.operations import ProcessSpec
 from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError
 from benchkit.hosts.agent_link import RefusedError
@@ -36,14 +36,6 @@ def test_where_one_process_cannot_start_the_others_are_stopped() -> None:
     with pytest.raises(RefusedError, match="fake: cannot start missing: No such file or directory"):
         processes_of(link).start_all([ProcessSpec(["server"]), ProcessSpec(["missing"])])
     assert [wanted.numbers for wanted in link.agent.requested(ProcessTable.stop)] == [[4]]
-
-
-def test_a_start_has_the_streams_of_its_process() -> None:
-    link = FakeLink({ProcessTable.start: start_unless_missing})
-    processes_of(link).start(ProcessSpec(["wrk"], stdout=ToFile("rows", None), stderr=ToFile("err", 9)))
-    (wanted,) = link.agent.requested(ProcessTable.start)
-    assert wanted.spec["stdout"] == {"path": "rows", "max_bytes": None}
-    assert wanted.spec["stderr"] == {"path": "err", "max_bytes": 9}
 
 
 def test_processes_that_cannot_be_stopped_are_named() -> None:

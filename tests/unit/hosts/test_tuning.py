@@ -62,13 +62,6 @@ def test_what_is_shared_with_other_hosts_is_left_alone() -> None:
     )
 
 
-def test_what_only_the_machine_has_is_not_isolated_rather_than_absent() -> None:
-    planned = plan(
-        SPEC, {"net.core.x": 1}, {"net.core.x": ABSENT}, root=True, can_sudo=None, not_isolated=["net.core.x"]
-    )
-    assert [setting.status for setting in planned.settings] == ["not-isolated"]
-
-
 def test_every_reason_has_its_sentence() -> None:
     profile = {"a": 1, "b": 1, "c": 1, "d": 128, "e": 1}
     found = {"a": ABSENT, "b": HELD, "c": FREE, "d": FREE, "e": HELD}

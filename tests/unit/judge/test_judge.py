@@ -58,7 +58,6 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
             "accept-overflow",
             "cold",
             "drifted-host",
-            "escaped-children",
             "handshake-share",
             "link-saturated",
             "missing-connections",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.check import ALL, SERVER_CPU
+from benchkit.judge.check import ALL
 from benchkit.models.protocol import Negotiated, TlsOptions
 from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import ProbeRecord
@@ -39,15 +39,6 @@ def test_changed_processes(after: tuple[tuple[int, int], ...], *, expected: bool
     found = finding_of("service-restarted", build_trial(services=(one,)))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
-
-
-def test_children_that_no_group_counts() -> None:
-    assert finding_of("escaped-children", build_trial(services=(build_service(),))) is None
-    escaping = build_service(escape="app (pid 7) ignores SIGCHLD")
-    found = finding_of("escaped-children", build_trial(services=(escaping,)))
-    assert found is not None
-    assert (found.severity, found.metrics) == ("suspect", SERVER_CPU)
-    assert found.seen == "service app: app (pid 7) ignores SIGCHLD"
 
 
 @pytest.mark.parametrize(("cpus", "expected"), [((1,), False), ((0, 1), True)])
