@@ -40,7 +40,7 @@ def records(agent: AgentLink) -> list[ops.ChangeRecord]:
     return agent.call(Undo.traces).records
 
 
-@pytest.mark.parametrize("key", ["../../etc/passwd", "net/../../../etc/passwd", ""])
+@pytest.mark.parametrize("key", ["net/../../../etc/passwd", ""])
 def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
     with pytest.raises(RefusedError, match="is no sysctl"):
         launch().call(Sysctls.read, [key])
