@@ -60,8 +60,8 @@ class ResponseKind:
     def differences(self, other: ResponseKind, factor: float, declared: Collection[Trait]) -> Iterator[str]:
         """Yield each difference of the kinds as a clause with both values, apart from traits that are declared.
 
-        Sizes may differ by `factor`. Media types and sizes of equal bodies, and of bodies declared to differ, are not
-        compared.
+        Sizes may differ by `factor` or `SHORT_BYTES`; an empty body is a kind of its own. Media types and sizes of
+        equal bodies, and of bodies declared to differ, are not compared.
         """
         if self.status != other.status and "status" not in declared:
             yield f"status {self.status} against {other.status}"
@@ -73,20 +73,9 @@ class ResponseKind:
             return
         if self.media_type and other.media_type and self.media_type != other.media_type:
             yield f"a body of {self.media_type} against {other.media_type}"
-        low, high = similar_sizes(other.body_bytes, factor)
-        if not low <= self.body_bytes <= high:
+        less, more = sorted((self.body_bytes, other.body_bytes))
+        if less != more and (less == 0 or more > max(less * factor, less + SHORT_BYTES)):
             yield f"{self.body_bytes:g} bytes of body against {other.body_bytes:g}"
-
-
-def similar_sizes(body_bytes: float, factor: float) -> tuple[float, float]:
-    """Return the smallest and the largest size of bodies of one kind with a body of this size.
-
-    An empty body is a kind of its own.
-    """
-    if body_bytes == 0:
-        return 0.0, 0.0
-    smallest = max(1.0, min(body_bytes / factor, body_bytes - SHORT_BYTES))
-    return smallest, max(body_bytes * factor, body_bytes + SHORT_BYTES)
 
 
 class ResponseMismatch(Frozen):

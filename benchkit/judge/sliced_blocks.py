@@ -44,17 +44,13 @@ class Balance(NamedTuple):
         """Distance of the trial from the others: the log-ratio without its sign."""
         return abs(self.log_ratio)
 
-    @property
-    def text(self) -> str:
-        """The same as a clause: `5 % more or less than in the slices of the block's other cells`."""
-        return f"{units.share(math.expm1(self.inequality))} more or less than in the slices of the block's other cells"
-
     def finding(self, seen: str, limit: str, advice: str, thresholds: Thresholds) -> Finding:
         """Return the finding about CPU time that was taken from its cell: `seen` says by whom and how much."""
         return Finding(
             severity="suspect",
             metrics=ALL,
-            seen=f"{seen}, and left {self.text}",
+            seen=f"{seen}, and left {units.share(math.expm1(self.inequality))} more or less than in the slices of the "
+            "block's other cells",
             threshold=f"limit: {limit}, {units.share(thresholds.unequal)} more or less",
             means="Ratios of this block include that difference, which random order turns into noise; each rate is lower "
             "than it could be.",
@@ -65,11 +61,6 @@ class Balance(NamedTuple):
 def sliced_trials(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of sliced blocks that ratios may use."""
     return trials[is_comparable(trials) & trials["slices"].notna()]
-
-
-def log_speed(times: Reals) -> Reals:
-    """Return the logarithm of the speed of a core on which a fixed piece of work took these times."""
-    return np.asarray(-np.log(times))
 
 
 def balances(trials: pd.DataFrame, column: str, log: Callable[[Reals], Reals]) -> Iterator[Balance]:

@@ -12,7 +12,6 @@ from benchkit.judge.cpu_time import (
     cores_busy,
     cores_spent,
     generator_cores,
-    machine_of,
     quota_of,
     service_cores,
 )
@@ -29,13 +28,7 @@ FRAME_OVERHEAD_BYTES = 24
 802.3, clause 3). With them, small packets fill a link that their bytes alone do not."""
 BITS = 8
 LOOPBACK = "lo"
-MIN_CARRIED = 0.5
-"""Share of the traffic of a host's busiest interface that links of known rate must carry to be the links of the load.
-Bridges, bonds and tunnels count traffic again that goes over a real link."""
 DIRECTIONS = ("sent", "received")
-PORT_RANGE = "net.ipv4.ip_local_port_range"
-HOLDING_STATES = ("time_wait", "in_use")
-"""States of sockets that hold a port: connections, and those that wait for late packets (RFC 9293, 3.5)."""
 
 
 class Use(NamedTuple):
@@ -59,25 +52,22 @@ def generator_use(evidence: Evidence) -> Use | None:
     return max([*processes, *hosts])
 
 
-def crowded_use(evidence: Evidence, thresholds: Thresholds) -> float | None:
-    """Return the share of its cores that the load tool used, with all its packets, while other programs used the rest.
+def is_load_crowded(evidence: Evidence, thresholds: Thresholds) -> bool:
+    """Return True if other programs filled the cores of the load tool, which with its packets was not at its own limit.
 
-    None where the load tool was at its own limit, the cores were not full, or the CPUs of a generator are not recorded.
+    False where the CPUs of a generator are not recorded.
     """
     generators = evidence.record.generators
     if any(not each.cpus for each in generators):
-        return None
+        return False
     used = [use.share for each in generators for use in _process_use(evidence, each)]
     busiest = 0.0
     for host in evidence.load_hosts:
-        if (busy := generator_cores_busy(evidence, host)) is None:
-            continue
-        busiest = max(busiest, busy)
         cpus = evidence.generator_cpus(host)
         own = sum(generator_cores(each) for each in generators if each.host == host)
         used.append((own + (cores_spent(evidence, host, cpus, INTERRUPTS) or 0.0)) / len(cpus))
-    most = max(used, default=0.0)
-    return most if busiest >= thresholds.generator_cpu > most else None
+        busiest = max(busiest, generator_cores_busy(evidence, host) or 0.0)
+    return busiest >= thresholds.generator_cpu > max(used, default=0.0)
 
 
 def generator_cores_busy(evidence: Evidence, host: str) -> float | None:
@@ -196,20 +186,10 @@ def link_use(evidence: Evidence) -> Use | None:
 
 
 def unknown_links(evidence: Evidence) -> str:
-    """Return the reason why traffic of a host cannot be attributed to links of known rate; empty if it can."""
-    unwatched: list[str] = []
-    unrated: list[str] = []
-    for host in evidence.hosts:
-        traffic: dict[str | None, float] = {}
-        for direction in DIRECTIONS:
-            for each in evidence.telemetry.series(f"net_{direction}_bytes_total", host):
-                if each.instance != LOOPBACK and (rate := each.rate(evidence.window_s)) is not None:
-                    traffic[each.instance] = traffic.get(each.instance, 0.0) + rate
-        carried = sum(traffic.get(link.interface, 0.0) for link in _links(evidence, host))
-        if not traffic:
-            unwatched.append(host)
-        elif carried < MIN_CARRIED * max(traffic.values()):
-            unrated.append(host)
+    """Return the reason why the use of a host's link is unknown; empty if it is known."""
+    watched = {each.host for each in evidence.telemetry.series("net_sent_bytes_total")}
+    unwatched = [host for host in evidence.hosts if host not in watched]
+    unrated = [host for host in evidence.hosts if host in watched and not any(_links(evidence, host))]
     reasons = [f"no telemetry for the links of {', '.join(unwatched)}"] if unwatched else []
     if unrated:
         reasons.append(f"link speed of {', '.join(unrated)} unknown; set link_bps in the inventory")
@@ -237,32 +217,6 @@ def _bits_per_s(evidence: Evidence, link: _Link, direction: str) -> float | None
         return None
     overhead = FRAME_OVERHEAD_BYTES * (packets_per_s or 0.0) if link.is_ethernet else 0.0
     return (bytes_per_s + overhead) * BITS
-
-
-def port_use(evidence: Evidence, host: str) -> tuple[float, int] | None:
-    """Return (most local ports of a load host in use at once, local ports); None if one of them is unknown.
-
-    Without failed connects, sockets prove nothing where a server's are counted with the client's.
-    """
-    if not evidence.number("errors_connect") and any(_is_same(evidence, host, each) for each in evidence.server_hosts):
-        return None
-    port_range = (evidence.facts_of(host).sysctls.get(PORT_RANGE) or "").split()
-    series = [each for each in evidence.telemetry.series("tcp_sockets", host) if each.instance in HOLDING_STATES]
-    sockets = [maximum for each in series if (maximum := each.maximum(evidence.window_s)) is not None]
-    if len(port_range) != len(("first", "last")) or len(sockets) < len(HOLDING_STATES):
-        return None
-    first, last = map(int, port_range)
-    return sum(sockets), last - first + 1
-
-
-def _is_same(evidence: Evidence, host: str, other: str) -> bool:
-    """Return True if two hosts are one to the network: the same name, or one machine with the same addresses."""
-    own, others = (
-        {address for interface in evidence.facts_of(each).interfaces for address in interface.addresses}
-        for each in (host, other)
-    )
-    is_equal = bool(own) and own == others and machine_of(evidence, host) == machine_of(evidence, other)
-    return host == other or is_equal
 
 
 class Handshakes(NamedTuple):

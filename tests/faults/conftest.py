@@ -15,7 +15,6 @@ from tests.faults.scores import Scores
 
 CAP_BPS = 8e6
 """Rate below what any server here sends on one core."""
-"""Rate of one load host's link in the lab with three of them: too slow for large responses only."""
 
 FaultLabs = Callable[[str], FaultLab]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -149,20 +149,18 @@ def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float
 
 MIN_SERVERS = 3
 """Two servers may be equally fast."""
-_FACTOR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 
 
 def _plateaus(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Look for at least three cells that differ only in their servers, with equal median rates and other CPU use."""
+    """Look for at least three cells that differ only in their stack, with equal median rates and other CPU use."""
     trials = evidence.trials[(evidence.trials["kind"] == "measure") & evidence.trials["rate_requested"].isna()]
     rps = pd.to_numeric(trials["rps"])
     values = pd.DataFrame({"rps": rps, "cores": rps * pd.to_numeric(trials["server_cpu_s_per_request"])})
     medians = values.groupby(trials["cell_id"]).median().dropna()
-    server_factors = {STACK, *_referenced_factors(evidence.manifest.scenario.get("stacks"))}
     cells_by_load: dict[tuple[tuple[str, object], ...], list[str]] = {}
     for cell in evidence.manifest.cells:
         if cell.cell_id in medians.index:
-            load = tuple(sorted((name, level) for name, level in cell.levels.items() if name not in server_factors))
+            load = tuple(sorted((name, level) for name, level in cell.levels.items() if name != STACK))
             cells_by_load.setdefault(load, []).append(cell.cell_id)
     results: dict[str, CheckResult] = {}
     for cells in cells_by_load.values():
@@ -178,14 +176,6 @@ def _plateaus(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
 
 
 PLATEAU = Check("plateau", "several servers have the same rate, limited by something that they share", of_run=_plateaus)
-
-
-def _referenced_factors(data: object) -> Iterator[str]:
-    if isinstance(data, str):
-        yield from _FACTOR.findall(data)
-    elif isinstance(data, Mapping | list | tuple):
-        for inner in data.values() if isinstance(data, Mapping) else data:
-            yield from _referenced_factors(inner)
 
 
 def _plateau_finding(cells: pd.DataFrame, thresholds: Thresholds) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchkit import units
-from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import (
     INTERRUPTS,
     CpuUsage,
@@ -19,7 +19,7 @@ from benchkit.judge.cpu_time import (
     quota_withheld,
 )
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import balances, log_speed
+from benchkit.judge.sliced_blocks import balances
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
@@ -53,7 +53,7 @@ def _withheld_time(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
 
 
 def _unequal_time(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
-    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time, and how fast it was."""
+    """Judge the trials of sliced blocks by how unequally the block's cells got their CPU time."""
     results: dict[str, list[Finding]] = {}
     for column, who, limit in (
         ("stolen_share", "the hypervisor", thresholds.steal),
@@ -64,17 +64,6 @@ def _unequal_time(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResu
                 seen = f"{who} withheld {units.share(each.value)} of the CPU time"
                 finding = each.finding(seen, f"{units.share(limit)} withheld", WITHHELD_ADVICE, thresholds)
                 results.setdefault(each.trial_id, []).append(finding)
-    for each in balances(evidence.trials, "server_loop_s", log_speed):
-        if each.inequality > thresholds.unequal:
-            finding = Finding(
-                severity="suspect",
-                metrics=LOAD,
-                seen=f"a short loop took {units.seconds(each.value)} on the server's cores, {each.text}",
-                threshold=f"limit: {units.share(thresholds.unequal)}",
-                means="The cores were not equally fast for the cells of the block: their ratio includes that difference.",
-                advice="Measure longer (load: duration_s): slices average the speed of cores.",
-            )
-            results.setdefault(each.trial_id, []).append(finding)
     return results
 
 

@@ -5,7 +5,6 @@ A row of the table says on which side of its limit a value is wrong, and what th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,12 +16,11 @@ from benchkit.judge.check import ALL, LOAD, RATES, Check, CheckResult, Finding, 
 from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.usage import (
     counter_increase,
-    crowded_use,
     generator_cores_busy,
     generator_use,
     handshakes,
+    is_load_crowded,
     link_use,
-    port_use,
     server_use,
     unknown_links,
 )
@@ -102,8 +100,6 @@ class Limit:
 
 FAILURE_COLUMNS = tuple(name for name in METRICS if name in FAILURES)
 UNEXPECTED = "answers with a status that the scenario does not expect"
-MAX_NAMED = 3
-"""Classes of requests that a finding names."""
 FAILED = Consequence(
     "suspect",
     ALL,
@@ -147,17 +143,7 @@ def failed_requests(evidence: Evidence, thresholds: Thresholds) -> Readings:
         f"{units.count(number)} {metric_named(kind).title}" for kind, number in failures.items() if number
     )
     share = f"{100 * total / attempts if attempts else 0.0:.3g} % of all attempts"
-    yield Reading.of_any(total, attempts, thresholds.errors, f"{kinds}: {share}{_failed_classes(evidence)}", FAILED)
-
-
-def _failed_classes(evidence: Evidence) -> str:
-    """Return the classes of requests with most failures as a clause; empty without classes."""
-    failed = Counter({each.request_class: each.errors + each.other_statuses for each in evidence.classes})
-    totals = {each.request_class: each.requests + each.errors for each in evidence.classes}
-    named = [
-        f"{100 * number / totals[name]:.3g} % of {name}" for name, number in failed.most_common(MAX_NAMED) if number
-    ]
-    return f" ({', '.join(named)})" if named else ""
+    yield Reading.of_any(total, attempts, thresholds.errors, f"{kinds}: {share}", FAILED)
 
 
 def resumed_handshakes(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -215,27 +201,27 @@ def fewest_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why=f"the connections were counted in {len(samples)} of {planned} samples")
 
 
-def ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read the sockets of each load host that hold a local port.
+PORT_RANGE = "net.ipv4.ip_local_port_range"
+HOLDING_STATES = ("time_wait", "in_use")
+"""States of sockets that hold a port: connections, and those that wait for late packets (RFC 9293, 3.5)."""
 
-    A tool that finds no port counts a failed connect, if it counts any: without one, ports were found. A connection of
-    QUIC leaves no socket, and kept connections need no more ports once they are open.
-    """
+
+def ports_in_use(evidence: Evidence, thresholds: Thresholds) -> Readings:
+    """Read the sockets of each load host that hold a local port, where connects failed: else ports were found."""
     failed, limit = evidence.number("errors_connect"), thresholds.ports
-    if failed == 0 or evidence.record.protocol == "h3" or (evidence.record.keeps_connections and not failed):
-        return
-    failures = f", and {units.count(failed)} connects failed" if failed else ""
-    unknown = []
-    for host in evidence.load_hosts:
-        use = port_use(evidence, host)
-        if use is None:
-            unknown.append(host)
+    for host in evidence.load_hosts if failed else ():
+        series = evidence.telemetry.series("tcp_sockets", host)
+        sockets = [each.maximum(evidence.window_s) for each in series if each.instance in HOLDING_STATES]
+        port_range = (evidence.facts_of(host).sysctls.get(PORT_RANGE) or "").split()
+        if not port_range or None in sockets or len(sockets) < len(HOLDING_STATES):
+            yield SkippedCheck(why=f"the sockets or the port range of {host} are unknown")
             continue
-        used, ports = use
-        seen = f"{units.count(used)} of the {units.count(ports)} local ports of {host} were in use{failures}"
+        used, ports = sum(each or 0.0 for each in sockets), int(port_range[1]) - int(port_range[0]) + 1
+        seen = (
+            f"{units.count(used)} of the {units.count(ports)} local ports of {host} were in use, and "
+            f"{units.count(failed)} connects failed"
+        )
         yield Reading(used, limit * ports, seen, units.share(limit))
-    if unknown:
-        yield SkippedCheck(why=f"the sockets or the port range of {', '.join(unknown)} are unknown")
 
 
 DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops_total")
@@ -304,7 +290,7 @@ def cpu_of_generators(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why="the CPUs of the load tool are not recorded")
         return
     if limit < 1:
-        is_crowded = use.share >= limit and crowded_use(evidence, thresholds) is not None
+        is_crowded = use.share >= limit and is_load_crowded(evidence, thresholds)
         yield Reading(use.share, limit, use.text, units.share(limit), GENERATOR_CROWDED if is_crowded else None)
     unwatched = [host for host in evidence.load_hosts if generator_cores_busy(evidence, host) is None]
     if unwatched:
@@ -318,7 +304,7 @@ def cpu_of_servers(evidence: Evidence, thresholds: Thresholds) -> Readings:
     use, limit = server_use(evidence), thresholds.server_cpu
     if use is None:
         yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
-    elif crowded_use(evidence, thresholds) is None:
+    elif not is_load_crowded(evidence, thresholds):
         yield Reading(use.share, limit, use.text, units.share(limit))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from benchkit import units
-from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.check import ALL, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.cpu_time import quota_withheld
-from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.usage import generator_use, link_use, server_use
-from benchkit.models.load import RATE
-from benchkit.models.metrics import CAPACITY, GOODPUT, LATENCIES, P99, PERCENTILES, metric_named
+from benchkit.models.metrics import CAPACITY, LATENCIES, P99, PERCENTILES, metric_named
 from benchkit.models.thresholds import Thresholds
 
 HEY_CAP = "hey-cap"
@@ -19,52 +18,39 @@ HEY_CAP = "hey-cap"
 
 def _known_ceilings(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Look for known ceilings: hey's million results, the resolution of siege and ab, and siege's users."""
-    return [*_capped_results(evidence), *_below_resolution(evidence), *_other_connections(evidence)]
+    findings: list[Finding] = []
+
+    def add(severity: Severity, metrics: tuple[str, ...], seen: str, means: str, advice: str) -> None:
+        limit = "limit: the tool's own ceiling"
+        findings.append(
+            Finding(severity=severity, metrics=metrics, seen=seen, threshold=limit, means=means, advice=advice)
+        )
+
+    if HEY_CAP in evidence.notes:
+        means = "Latencies cover only the beginning of the window; the rate counts every request."
+        add("invalid", LATENCIES, evidence.notes[HEY_CAP], means, "Use more hey processes, a shorter window, or wrk.")
+    step_s = evidence.number("latency_resolution_s")
+    if step_s is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
+        seen = f"the mean latency is below the resolution of {evidence.row.tool}, {units.seconds(step_s)}"
+        means = "The tool cannot measure latencies this short; its percentiles are rounded to whole steps."
+        add(
+            "suspect",
+            LATENCIES,
+            seen,
+            means,
+            "Use wrk or vegeta, which measure microseconds, for latencies this short.",
+        )
+    for load, result in evidence.record.outputs:
+        if result.connections is not None and result.connections != load.connections:
+            seen = (
+                f"the tool reports {result.connections:,} of {units.counted(load.connections, 'requested connection')}"
+            )
+            means = "The server was measured under another load than the cell states."
+            add("invalid", ALL, seen, means, "Stay below the tool's limit, or use more processes of it.")
+    return findings
 
 
 TOOL_LIMIT = Check("tool-limit", "the load tool's own ceiling was reached", of_trial=_known_ceilings)
-
-
-def _capped_results(evidence: Evidence) -> Iterator[Finding]:
-    if HEY_CAP in evidence.notes:
-        yield Finding(
-            severity="invalid",
-            metrics=LATENCIES,
-            seen=evidence.notes[HEY_CAP],
-            threshold="limit: 1,000,000 results per process",
-            means="Latencies cover only the beginning of the window; the rate counts every request.",
-            advice="Use more hey processes, a shorter window, or wrk.",
-        )
-
-
-def _below_resolution(evidence: Evidence) -> Iterator[Finding]:
-    """Yield a finding for a mean latency that is absent in `trials` because it is below the tool's resolution."""
-    step_s = evidence.number("latency_resolution_s")
-    if step_s is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
-        tool = evidence.row.tool
-        yield Finding(
-            severity="suspect",
-            metrics=LATENCIES,
-            seen=f"the mean latency is below the resolution of {tool}, {units.seconds(step_s)}",
-            threshold="limit: one step of the resolution",
-            means="The tool cannot measure latencies this short; its percentiles are rounded to whole steps.",
-            advice="Use wrk or vegeta, which measure microseconds, for latencies this short.",
-        )
-
-
-def _other_connections(evidence: Evidence) -> Iterator[Finding]:
-    """Yield a finding for each generator that reports another number of connections than requested."""
-    for load, result in evidence.record.outputs:
-        reported = result.connections
-        if reported is not None and reported != load.connections:
-            yield Finding(
-                severity="invalid",
-                metrics=ALL,
-                seen=f"the tool reports {reported:,} of {units.counted(load.connections, 'requested connection')}",
-                threshold="limit: the requested number",
-                means="The server was measured under another load than the cell states.",
-                advice="Stay below the tool's limit, or use more processes of it.",
-            )
 
 
 def required_requests(metric: str, thresholds: Thresholds) -> float:
@@ -213,92 +199,31 @@ def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
     )
 
 
-AT_SHARES = (*LATENCIES, GOODPUT, "overload_error_share", "recovery_s")
-"""Metrics that are compared at a share of a capacity."""
-MORE_LOAD = "give the load tool more cores, threads or processes, or add a load host."
-
-
 def _search_end(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Read how the search that the trial followed had ended."""
     found, goal = evidence.record.capacity, evidence.record.load.capacity
     if found is None or goal is None:
         return ()
-    probes = units.counted(len(found.probes), "probe")
-    if found.high is not None and found.low is not None:
-        if found.precision <= goal.precision:
-            return ()
-        return [
-            Finding(
-                severity="suspect",
-                metrics=(CAPACITY,),
-                seen=f"after {probes} the interval of the capacity is {units.rate(found.low)} to "
-                f"{units.requests_per_s(found.high)}, {units.share(found.precision)} to one side; the search ended because "
-                f"{found.reason}",
-                threshold=f"limit: {units.share(goal.precision)}, as the scenario asks",
-                means="Whether a rate keeps the objective depended on chance, or too few probes could be used.",
-                advice="Give the search more time (budget_s), or longer probes (duration_s).",
-            )
-        ]
+    is_bounded = found.high is not None and found.low is not None
+    if is_bounded and found.precision <= goal.precision:
+        return ()
+    interval = f"at least {units.requests_per_s(found.highest_held)}" if found.highest_held else "not known"
+    if is_bounded:
+        interval = f"{units.rate(found.low)} to {units.requests_per_s(found.high)}"
     limited = sum(probe.outcome == "generator" for probe in found.probes)
-    unusable = [probe.why for probe in found.probes if probe.outcome == "unusable"]
-    clauses = [
-        *([f"the load tool was the limit of {limited} of {probes}"] if limited else []),
-        *([f"{len(unusable)} of {probes} cannot be used ({unusable[-1]})"] if unusable else []),
-    ]
-    held, tried = found.highest_held, found.highest_tried
-    kept = (
-        "no rate kept the objective"
-        if held is None
-        else f"the objective was kept at up to {units.requests_per_s(held)}"
-    )
+    unusable = sum(probe.outcome == "unusable" for probe in found.probes)
     return [
         Finding(
-            severity="invalid",
+            severity="suspect" if is_bounded else "invalid",
             metrics=(CAPACITY,),
-            seen=f"{' and '.join(clauses) or f'none of {probes} failed'}: {kept}"
-            + ("" if tried is None else f", and the highest rate tried is {units.rate(tried)}"),
-            threshold="limit: probes at which the server is the limit",
-            means="No probe shows a rate that the server does not keep: its capacity is not bounded.",
-            advice="Run it again on a quieter host, or with longer probes."
-            if len(unusable) > limited
-            else MORE_LOAD.capitalize(),
+            seen=f"after {units.counted(len(found.probes), 'probe')} the capacity is {interval}; the load tool was the limit "
+            f"of {limited}, and {unusable} cannot be used; the search ended because {found.reason}",
+            threshold=f"limit: an interval of {units.share(goal.precision)} to one side, as the scenario asks",
+            means="The probes do not show where the server stops to keep the objective, or not closely enough.",
+            advice="Give the load tool more cores, threads or processes, and the search more time (budget_s) or longer "
+            "probes (duration_s).",
         )
     ]
 
 
-def _shares_of_bounds(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckResult:
-    """Find the trials at a share of a capacity of which only a lower bound is known."""
-    load = evidence.manifest.scenario.get("load") or {}
-    rate = load.get(RATE)
-    share = (rate if isinstance(rate, Mapping) else load).get("share_of_capacity")
-    if share is None:
-        return {}
-    trials, factor = evidence.trials, str(share).removeprefix("$")
-    others = {
-        cell.cell_id: tuple((name, level) for name, level in cell.levels.items() if name != factor)
-        for cell in evidence.manifest.cells
-    }
-    is_search = (trials["kind"] == "calibrate") & trials["capacity_rps"].notna()
-    unbounded = trials[is_search & trials["capacity_high"].isna()]
-    lows = {others[str(cell)]: low for cell, low in zip(unbounded["cell_id"], unbounded["capacity_low"], strict=True)}
-    measured = trials[trials["kind"] == "measure"]
-    return {
-        str(trial_id): [
-            Finding(
-                severity="suspect",
-                metrics=AT_SHARES,
-                seen="the capacity, of which the target rate is a share, is at least "
-                f"{units.requests_per_s(float(lows[others[str(cell)]]))}",
-                threshold="limit: a capacity with an interval",
-                means="The figures hold at this rate, which may be a smaller share of the capacity than asked for.",
-                advice=f"Read them by their rate, or {MORE_LOAD}",
-            )
-        ]
-        for trial_id, cell in zip(measured["trial_id"], measured["cell_id"], strict=True)
-        if others.get(str(cell)) in lows
-    }
-
-
-CAPACITY_FOUND = Check(
-    "capacity-found", "the search for the capacity did not find it", of_trial=_search_end, of_run=_shares_of_bounds
-)
+CAPACITY_FOUND = Check("capacity-found", "the search for the capacity did not find it", of_trial=_search_end)

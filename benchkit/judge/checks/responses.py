@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import median, mode
+from collections.abc import Iterator, Sequence
+from statistics import mode
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.responses import ResponseKind, declared_traits, similar_sizes, varying_traits
+from benchkit.judge.responses import ResponseKind, declared_traits, varying_traits
 from benchkit.models.base import level_texts
-from benchkit.models.protocol import Protocol, has_streams
+from benchkit.models.protocol import has_streams
 from benchkit.models.request import is_expected
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ProbeRecord, ProbeRound, TrialRecord
@@ -24,11 +24,8 @@ MIN_CHUNK_BYTES = 1024
 """Smallest chunk to expect: servers send their whole buffers, 2 kB and 4 kB in Go's net/http, pages in nginx."""
 HTTP2_FRAME = 9
 """Size of the header of a frame (RFC 9113, 4.1)."""
-HTTP_1_0_TOOLS = frozenset({"ab"})
 CONNECTION = len("Connection: keep-alive\r\n")
-"""Header by which answers to HTTP/1.0 and to the probe's HTTP/1.1 differ (RFC 9112, 9.3)."""
-STANDARD_ERRORS = 4
-"""Standard errors by which drawn requests may deviate: a normal variable does so once in 16,000 cases."""
+"""Header by which answers to the HTTP/1.0 of ab and to the probe's HTTP/1.1 differ (RFC 9112, 9.3)."""
 _ROUNDING_BYTES = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""
 
@@ -37,43 +34,33 @@ def _bytes_under_load(evidence: Evidence, thresholds: Thresholds) -> CheckResult
     """Compare the bytes received per request under load with those of the probes.
 
     A tool counts the body, or the whole answer with its frames. At the end of the window every connection may have
-    received part of an answer. Cells whose answers vary in length, as their scenario declares, are skipped.
+    received part of an answer. Cells whose answers vary, by themselves or as their scenario declares, are skipped.
     """
-    record, requests, received = _as_sent(evidence), evidence.number("requests"), evidence.number("bytes_total")
+    record, requests, received = evidence.record, evidence.number("requests"), evidence.number("bytes_total")
     if not record.probes:
         return SkippedCheck(why=NOT_PROBED)
     if not requests or received is None:
         return SkippedCheck(why="the tool does not report how much it received")
     varying = varying_traits(evidence.scenario, level_texts(record.levels))
-    if varying & {"body_bytes", "header_bytes"} or (evidence.number("non_2xx") or 0) > 0:
+    if varying & {"body_bytes", "header_bytes"} or (evidence.number("non_2xx") or 0) > 0 or _varies(record):
         return ()
-    per_request = received / requests
-    counts_bytes = record.load.histogram and evidence.row.tool != "siege"
-    rounding = 0.0 if counts_bytes else _ROUNDING_BYTES * len(record.generators) / requests
-    unfinished, mixed = record.load.in_flight / requests, _mix_tolerance(record, requests)
-    body = _mean(record, (probe.body_bytes for probe in record.probes))
-    whole = _mean(record, map(_whole, record.probes))
-    frames = _mean(record, (_frame_bytes(probe, record.protocol) for probe in record.probes))
-    slack = CONNECTION if evidence.row.tool in HTTP_1_0_TOOLS else 0
-    ranges = [(body, body + frames), (whole - slack, whole + frames + slack)]
-    if has_streams(record.protocol):  # fields that were sent before take a byte or two each (HPACK, RFC 7541)
-        ranges = [(body, whole + frames)]
-    is_varying = _varies(record)
-    if is_varying:
-        low, high = similar_sizes(body, thresholds.answer_size)
-        ranges = [(low, high + whole - body + frames)]
-    for low, high in ranges:
-        tolerance = thresholds.bytes_per_request * low + rounding + mixed
-        if low - tolerance <= per_request <= high * (1 + unfinished) + tolerance:
-            return ()
-    limit = f"a difference of {units.share(thresholds.bytes_per_request)}"
+    low = min(probe.body_bytes for probe in record.probes)
+    high = max(probe.header_bytes + probe.body_bytes for probe in record.probes)
+    added = max(_frame_bytes(probe, record) for probe in record.probes)
+    if evidence.row.tool == "ab":
+        added += CONNECTION
+    tolerance = thresholds.bytes_per_request * high
+    if not record.load.histogram or evidence.row.tool == "siege":
+        tolerance += _ROUNDING_BYTES * len(record.generators) / requests
+    per_request, unfinished = received / requests, record.load.in_flight / requests
+    if low - tolerance <= per_request <= (high + added) * (1 + unfinished) + tolerance:
+        return ()
     return [
         Finding(
             severity="invalid",
             metrics=ALL,
-            seen=f"{per_request:.1f} bytes per request under load, but {whole:g} in the probe ({body:g} of them body)",
-            threshold=f"limit: {limit}"
-            + (f", and a factor of {thresholds.answer_size:g} as the body varies" if is_varying else ""),
+            seen=f"{per_request:.1f} bytes per request under load, but {low:,} to {high:,} in the probes",
+            threshold=f"limit: a difference of {units.share(thresholds.bytes_per_request)}",
             means="Under load the server sent other answers than at rest.",
             advice="Read the tool's raw output for statuses and lengths.",
         )
@@ -88,8 +75,12 @@ def _kinds_of_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
     manifest = evidence.manifest
     pairs, _ = baseline_pairs(manifest.cells, scenario_baseline(manifest.scenario, manifest.cells))
     baselines = {pair.cell_id: pair.baseline for pair in pairs}
-    by_cell = {str(cell_id): dict(_kinds(trials)) for cell_id, trials in evidence.trials.groupby("cell_id", sort=False)}
-    usual = {cell_id: _usual([kind for kind in kinds.values() if kind]) for cell_id, kinds in by_cell.items()}
+    by_cell = {str(cell_id): _kinds(trials) for cell_id, trials in evidence.trials.groupby("cell_id", sort=False)}
+    usual = {
+        cell_id: mode(known)
+        for cell_id, kinds in by_cell.items()
+        if (known := [kind for kind in kinds.values() if kind])
+    }
     results: dict[str, CheckResult] = {}
     for cell_id, kinds in by_cell.items():
         baseline = baselines.get(cell_id, cell_id)
@@ -119,36 +110,14 @@ UNEQUAL_RESPONSES = Check(
 )
 
 
-def _kinds(trials: pd.DataFrame) -> Iterator[tuple[str, ResponseKind | None]]:
+def _kinds(trials: pd.DataFrame) -> dict[str, ResponseKind | None]:
     names = ("trial_id", "probe_status", "probe_media_type", "probe_body_bytes", "probe_body_sha256")
+    kinds: dict[str, ResponseKind | None] = {}
     for trial_id, status, media_type, size, sha256 in zip(*(trials[name] for name in names), strict=True):
         known = not (pd.isna(status) or pd.isna(size))
         texts = (each if isinstance(each, str) else None for each in (media_type, sha256))
-        yield str(trial_id), ResponseKind(int(status), next(texts), float(size), next(texts)) if known else None
-
-
-def _usual(kinds: Sequence[ResponseKind]) -> ResponseKind | None:
-    """Return the most frequent value of each trait, and the median size; None without any response."""
-    if not kinds:
-        return None
-    return ResponseKind(
-        mode(kind.status for kind in kinds),
-        mode(kind.media_type for kind in kinds),
-        median(kind.body_bytes for kind in kinds),
-        mode(kind.body_sha256 for kind in kinds),
-    )
-
-
-def _as_sent(evidence: Evidence) -> TrialRecord:
-    """Return the record with the weights that its classes had in the window, which has only a part of the log."""
-    record = evidence.record
-    factors = {each.request_class: each.requests / each.weight for each in evidence.classes}
-    if not any(factors.values()):
-        return record
-    requests = tuple(
-        each.model_copy(update={"weight": each.weight * factors[each.class_name]}) for each in record.load.requests
-    )
-    return record.model_copy(update={"load": record.load.model_copy(update={"requests": requests})})
+        kinds[str(trial_id)] = ResponseKind(int(status), next(texts), float(size), next(texts)) if known else None
+    return kinds
 
 
 def _varies(record: TrialRecord) -> bool:
@@ -159,35 +128,13 @@ def _varies(record: TrialRecord) -> bool:
     return any(each != bodies[0] for each in bodies if [status for status, _ in each] == statuses)
 
 
-def _whole(probe: ProbeRecord) -> int:
-    return probe.header_bytes + probe.body_bytes
-
-
-def _frame_bytes(probe: ProbeRecord, protocol: Protocol) -> int:
+def _frame_bytes(probe: ProbeRecord, record: TrialRecord) -> int:
     """Return the most bytes that frames add to an answer: of HTTP/2, or of its chunks (RFC 9112, 7.1)."""
     frames = math.ceil(probe.body_bytes / MIN_CHUNK_BYTES) + 1
-    if has_streams(protocol):
+    if has_streams(record.protocol):
         return frames * HTTP2_FRAME
     is_chunked = any(name.lower() == "transfer-encoding" for name, _ in probe.headers)
     return frames * len(f"{probe.body_bytes:x}\r\n\r\n") if is_chunked else 0
-
-
-def _mean(record: TrialRecord, values: Iterable[float]) -> float:
-    """Return the mean of a value of each request, by the weights of the requests."""
-    weights = [request.weight for request in record.load.request_mix]
-    return sum(weight * value for weight, value in zip(weights, values, strict=True)) / sum(weights)
-
-
-def _mix_tolerance(record: TrialRecord, requests: float) -> float:
-    """Return how far the mean size may be off because requests of different sizes are not sent exactly by weight.
-
-    Drawn requests have a standard error; in a list that every connection goes through, the last round is incomplete.
-    """
-    sizes = [_whole(probe) for probe in record.probes]
-    mean = _mean(record, sizes)
-    deviation = math.sqrt(_mean(record, ((size - mean) ** 2 for size in sizes)))
-    incomplete = record.load.in_flight * len(sizes) * (max(sizes) - min(sizes)) / requests
-    return STANDARD_ERRORS * deviation / math.sqrt(requests) + incomplete
 
 
 DIGESTS = {"during the load": "probe_during_sha256", "after the load": "probe_after_sha256"}

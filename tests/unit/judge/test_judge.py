@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchkit.judge.evidence import Evidence, RunEvidence
+from benchkit.judge.evidence import RunEvidence
 from benchkit.judge.verdicts import judge_run, judge_trial
 from benchkit.models.thresholds import Thresholds
 from tests.support.comparison.fixtures import manifest_of, trials_of
@@ -13,7 +13,6 @@ from tests.support.judge.builders import (
     SERVERS,
     WINDOW_S,
     build_generator,
-    build_service,
     build_trial,
     finding_of,
     host_rows,
@@ -28,25 +27,6 @@ def test_healthy_trial_is_valid() -> None:
     assert judgement.verdicts == ()
     assert judgement.verdict == "valid"
     assert [each.check for each in judgement.unchecked] == SKIPPED_WHEN_HEALTHY
-
-
-def test_most_checks_are_skipped_without_telemetry() -> None:
-    bare = Evidence(
-        record=build_trial().record.model_copy(
-            update={
-                "services": (build_service(pids_before=(), pids_after=(), cpus=()),),
-                "generators": (build_generator(cpus=()),),
-                "watched": (),
-            }
-        ),
-        row=build_trial().row,
-    )
-    judgement = judge_trial(bare, Thresholds())
-    assert judgement.verdict == "valid"
-    assert {each.check for each in judgement.unchecked} >= {
-        *("accept-overflow", "cold", "generator-saturated", "link-saturated", "missing-connections", "noisy-host"),
-        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
-    }
 
 
 def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.compare import compare
 from benchkit.comparison.notes import with_response_notes
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
-from benchkit.comparison.texts import markdown
 from benchkit.judge.responses import (
     UNDECLARED,
     answers_by_cell,
@@ -21,7 +17,7 @@ from benchkit.judge.responses import (
     with_declared_reasons,
 )
 from benchkit.models.run import Manifest
-from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
+from tests.support.comparison.fixtures import manifest_of, trials_of
 
 CELLS = [{"stack": "go", "kind": "fair"}, {"stack": "nginx", "kind": "fair"}]
 GO, NGINX = "stack=go,kind=fair", "stack=nginx,kind=fair"
@@ -88,16 +84,3 @@ def test_declared_difference_covers_only_its_traits() -> None:
     both = {"what": ["body_bytes", "header_bytes"], "why": "as published"}
     assert len(with_declared({**both, "cells": {"stack": "nginx"}})) == 1
     assert "declare" in with_declared({**both, "cells": {"stack": "other"}})[0]
-
-
-def test_outputs_show_notes_on_answers(tmp_path: Path, stored: StoreRun) -> None:
-    claim = {"text": "slower", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "at_most": 1}
-    manifest = manifest_of(CELLS, scenario={"claims": [claim]})
-    trials = probed(trials_of(RATES, **SAME), NGINX, header_bytes=145)
-    stored(manifest, trials)
-    reported = f"different answers: 145 bytes of headers against 141 ({UNDECLARED})"
-    found = compare("r1", store=tmp_path)
-    assert [ratio.notes for ratio in found.ratios] == [(reported,)]
-    assert reported in markdown(found)
-    (judged_claim,) = judge_claims(RunData(manifest, trials))
-    assert judged_claim.ratios[0].notes == (reported,)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchkit.judge.check import ALL, LOAD
+from benchkit.judge.check import ALL
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     SERVERS,
     SLICED_CELLS,
-    build_slices,
-    build_trial,
-    core_counters,
-    finding_of,
     run_findings,
 )
 
@@ -40,24 +36,6 @@ def test_disturbance_counts_as_far_as_it_is_unequal(
     assert {found.severity for found in findings.values()} == ({severity} if severity else set())
     assert all(found.metrics == ALL for found in findings.values())
     assert set(findings) == (BOTH if severity else set())
-
-
-def test_other_designs_are_judged_trial_by_trial() -> None:
-    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}).assign(foreign_share=(0.5, 0.0))
-    assert run_findings("noisy-host", manifest_of(SERVERS[:2]), trials) == {}
-    busy = core_counters("sut", 0, user=1.0)
-    assert finding_of("noisy-host", build_trial(busy)) is not None
-    assert finding_of("noisy-host", build_trial(busy, slices=build_slices())) is None
-
-
-@pytest.mark.parametrize(("slower", "expected"), [(1.09, False), (1.12, True)])
-def test_speed_of_the_cores(slower: float, *, expected: bool) -> None:
-    trials = trials_of({cell: [1e4] for cell in SLICED_CELLS[:2]}, slices=20).assign(
-        server_loop_s=(1e-5 * slower, 1e-5)
-    )
-    findings = run_findings("throttled", manifest_of(SERVERS[:2]), trials)
-    assert set(findings) == (BOTH if expected else set())
-    assert all((found.severity, found.metrics) == ("suspect", LOAD) for found in findings.values())
 
 
 @pytest.mark.parametrize(("ratios", "expected"), [((0.6, 0.6), False), ((0.8, 1.0), True), ((0.95, 1.0), False)])

@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchkit.judge.checks.between_trials import _request_counts
 from benchkit.judge.evidence import MetricSeries, TrialTelemetry
 from benchkit.store.parquet_files import arrow_schema
-from tests.support.judge.builders import WINDOW_S, Telemetry, build_trial, telemetry_columns
+from tests.support.judge.builders import WINDOW_S, telemetry_columns
 
 
 def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
@@ -68,20 +67,3 @@ def test_states_are_sampled_within_the_window() -> None:
     assert (series.in_window(WINDOW_S), series.maximum(WINDOW_S)) == ([64, 63], 64)
     (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
     assert (unseen.in_window(WINDOW_S), unseen.maximum(WINDOW_S)) == ([], None)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_request_counts_of_processes_are_interpolated_and_summed(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    looks = [(np.sort(random.uniform(0.2, 2.8, 9)), np.cumsum(random.uniform(0, 9, 9))) for _ in range(3)]
-    counted: Telemetry = {
-        ("requests_total", "sut", "app", str(number)): dict(zip(t_s.tolist(), counts.tolist(), strict=True))
-        for number, (t_s, counts) in enumerate(looks, 1)
-    }
-    found = _request_counts(build_trial(counted))
-    assert isinstance(found, tuple)
-    t_s, served = found
-    seen = TrialTelemetry(telemetry_columns(counted)).series("requests_total")
-    expected = sum(np.interp(t_s, each.aligned_times(WINDOW_S), each.values) for each in seen)
-    assert len(t_s) == len(looks[0][0])
-    assert served == pytest.approx(expected, rel=1e-12)

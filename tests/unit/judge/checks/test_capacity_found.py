@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.base import Levels
 from benchkit.models.capacity import CapacityEstimate, CapacityProbe
-from tests.support.comparison.fixtures import manifest_of, trials_of
-from tests.support.judge.builders import build_load, build_trial, finding_of, run_findings, trial_ids
+from tests.support.judge.builders import build_load, build_trial, finding_of
 
 GOAL = {"slo": {"p99_s": 0.01}, "precision": 0.05}
 
@@ -37,43 +34,19 @@ def test_a_wide_interval_is_suspect() -> None:
     found = finding_of("capacity-found", searched(960, 1080))
     assert found is not None
     assert (found.severity, found.metrics) == ("suspect", ("capacity_rps",))
-    assert "960 to 1,080 requests/s, 8.0 % to one side; the search ended because its time is over" in found.seen
+    assert "the capacity is 960 to 1,080 requests/s;" in found.seen
 
 
 @pytest.mark.parametrize(
     ("outcomes", "seen"),
     [
-        (
-            ("held", "generator", "generator"),
-            "the load tool was the limit of 2 of 3 probes: the objective was kept at up ",
-        ),
-        (("held", "held"), "none of 2 probes failed: the objective was kept at up to 1,100 requests/s"),
-        (("unusable", "unusable"), "2 of 2 probes cannot be used (slow): no rate kept the objective"),
+        (("held", "generator", "generator"), "is at least 1,000 requests/s; the load tool was the limit of 2, and 0 "),
+        (("held", "held"), "is at least 1,100 requests/s; the load tool was the limit of 0, and 0 cannot be used"),
+        (("unusable", "unusable"), "is not known; the load tool was the limit of 0, and 2 cannot be used"),
     ],
 )
-def test_a_search_without_a_limit_states_the_rates_that_were_kept_and_tried(
-    outcomes: tuple[str, ...], seen: str
-) -> None:
+def test_a_search_without_a_limit_states_the_rate_that_was_kept(outcomes: tuple[str, ...], seen: str) -> None:
     found = finding_of("capacity-found", searched(1000, None, *outcomes))
     assert found is not None
     assert (found.severity, found.metrics) == ("invalid", ("capacity_rps",))
-    assert found.seen.startswith(seen)
-    assert found.seen.endswith(f"and the highest rate tried is {900 + 100 * len(outcomes):,}")
-
-
-def test_shares_of_a_lower_bound_are_suspect() -> None:
-    """Search two servers, one of them up to the load tool's limit, and run each at two shares."""
-    levels: list[Levels] = [{"stack": stack, "share": share} for stack in ("go", "nginx") for share in (0.5, 0.9)]
-    cells = [",".join(f"{name}={level}" for name, level in each.items()) for each in levels]
-    manifest = manifest_of(levels, scenario={"load": {"rate": {"share_of_capacity": "$share"}}})
-    trials = trials_of({cell: [1000.0] * 3 for cell in cells})
-    search = trials[(trials["block"] == 1) & trials["cell_id"].isin([cells[0], cells[2]])].assign(
-        kind="calibrate", trial_id=["s1", "s2"], block=0, capacity_rps=1000.0, capacity_low=960.0
-    )
-    search["capacity_high"] = [None, 1050.0]
-    found = run_findings("capacity-found", manifest, pd.concat([search, trials]))
-    assert set(found) == {trial_id for cell in cells[:2] for trial_id in trial_ids(cell)}
-    (finding,) = set(found.values())
-    assert (finding.severity, "latency_p99_s" in finding.metrics) == ("suspect", True)
-    assert finding.seen.endswith("is at least 960 requests/s")
-    assert not run_findings("capacity-found", manifest_of(levels), pd.concat([search, trials]))
+    assert seen in found.seen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -92,12 +91,6 @@ def test_sample_after_the_window_does_not_count() -> None:
     assert finding_of("missing-connections", build_trial(connections_at({1.5: 60, 3.02: 0}))) is not None
 
 
-def test_connections_of_another_port_do_not_count() -> None:
-    without = build_trial(without=("connections_established",))
-    assert skip_reason("missing-connections", without)
-    assert skip_reason("missing-connections", build_trial(target="http://10.0.0.1:9000/"))
-
-
 def test_connections_of_quic_are_those_that_the_server_states() -> None:
     """Ask no table of TCP: the builder's connections on the port are none of QUIC, nor are sockets in TIME_WAIT."""
     none = "the connections were not counted: app states none of QUIC, and the kernel knows none"
@@ -123,22 +116,6 @@ def test_sockets_near_the_port_range(waiting: int, *, expected: bool) -> None:
     assert skip_reason("ports-exhausted", without) == "the sockets or the port range of load are unknown"
 
 
-FULL: Telemetry = {("tcp_sockets", "load", None, "time_wait"): {1.0: 930.0}}
-SHORT = build_load(keepalive=False)
-
-
-@pytest.mark.parametrize(("address", "failed", "expected"), [(1, 3, True), (2, None, True)])
-def test_sockets_of_a_server_with_the_same_addresses_do_not_count(
-    address: int, failed: int | None, *, expected: bool
-) -> None:
-    facts = {
-        host: {"interfaces": [{"name": "eth0", "addresses": [f"10.0.0.{last}"]}]}
-        for host, last in (("sut", 1), ("load", address))
-    }
-    found = finding_of("ports-exhausted", build_trial(FULL, facts=facts, load=SHORT, row={"errors_connect": failed}))
-    assert (found is not None) == expected
-
-
 @pytest.mark.parametrize(("factor", "expected"), [(0.81, False), (0.79, True), (1.19, False), (1.21, True)])
 def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
     found = finding_of("littles-law", build_trial(row={"latency_mean_s": factor * 64 / 50_000}))
@@ -146,14 +123,6 @@ def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
     if found is not None:
         assert (found.severity, found.metrics) == ("invalid", LOAD)
         assert ("hung" in found.means) == (factor < 1)
-
-
-@pytest.mark.parametrize(("window_s", "expected"), [(10.0, True), (0.5, False)])
-def test_requests_that_the_end_of_a_window_cuts_off_have_no_latency(window_s: float, *, expected: bool) -> None:
-    """With 200 ms a request, half a second lacks a fifth of the time in flight."""
-    cut = build_trial(row={"rps": 320.0 * 0.65, "latency_mean_s": 0.2})
-    cut = replace(cut, record=cut.record.model_copy(update={"slices": build_slices(count=2, duration_s=window_s)}))
-    assert (finding_of("littles-law", cut) is not None) == expected
 
 
 def test_streams_are_in_flight_side_by_side() -> None:
@@ -194,7 +163,3 @@ def test_slices_longer_than_the_interval_are_sampled_at_their_edges() -> None:
     assert not is_stalled(0.1, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, slices=slices)
     assert is_stalled(0.1, 0.0, 0.5, 2.1, 2.5, 3.0, slices=slices)
     assert not is_stalled(1.0, 0.0, 2.9, slices=slices), "three intervals, which are longer than slices"
-
-
-def test_host_without_telemetry_is_skipped() -> None:
-    assert skip_reason("stalled", build_trial(watched=(build_watch("load"),))) == "no telemetry of sut"

@@ -84,19 +84,6 @@ def test_interrupts_count_as_use() -> None:
     assert finding_of("server-idle", build_trial(taken)) is None
 
 
-def test_charged_interrupts_are_not_counted_twice() -> None:
-    """Charge interrupts to the processes, with the core half idle."""
-    taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.3, softirq=0.2)}
-    assert finding_of("server-idle", build_trial(taken)) is not None
-
-
-@pytest.mark.parametrize(("front", "behind", "expected"), [(0.2, 0.1, True), (0.7, 0.1, False), (0.2, 0.2, False)])
-def test_quota_applies_to_its_role(front: float, behind: float, *, expected: bool) -> None:
-    services = (build_service(quota=0.3), build_service(name="front", backend="nginx"))
-    seen = {**cpu_time(front=front, app=behind), **core_counters("sut", 0, user=front + behind)}
-    assert (finding_of("server-idle", build_trial(seen, services=services)) is not None) == expected
-
-
 @pytest.mark.parametrize(("each", "expected"), [(0.08, True), (0.1, False)])
 def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> None:
     services = (build_service(quota=0.3), build_service(name="front", quota=0.3))
@@ -108,13 +95,6 @@ def test_services_of_a_role_share_its_quota(each: float, *, expected: bool) -> N
 def test_parallelism_limits_the_available_cpu(parallelism: int, *, expected: bool) -> None:
     four = build_service(cpus=(0, 1, 2, 3), parallelism=parallelism)
     assert (finding_of("server-idle", build_trial(services=(four,))) is not None) == expected
-
-
-def test_one_full_service_of_a_stack_is_enough() -> None:
-    """Put a proxy of four workers in front of a full Go server of one thread."""
-    front = build_service(name="front", backend="nginx", cpu_s=0.8, cpus=(0, 1, 2, 3), parallelism=4)
-    app = build_service(cpus=(0, 1, 2, 3), parallelism=1)
-    assert finding_of("server-idle", build_trial(services=(app, front))) is None
 
 
 FAST: dict[str, object] = {"link_bps": 10e9}
@@ -137,19 +117,6 @@ def test_small_packets_fill_ethernet(packets: int, *, expected: bool) -> None:
     facts = {"sut": network_card(), "load": FAST}
     found = finding_of("link-saturated", build_trial(sent_traffic("sut", 0.7e9, packets), facts=facts))
     assert (found is not None) == expected
-
-
-@pytest.mark.parametrize(("bits_per_s", "known"), [(0.19e9, True), (0.5e9, False)])
-def test_link_that_carried_the_load_needs_a_known_rate(bits_per_s: float, *, known: bool) -> None:
-    """Add an interface to one of known rate that carried 0.1 Gbit/s; a bridge counts the same traffic again."""
-    facts = {"sut": network_card(), "load": FAST}
-    evidence = build_trial(
-        {**sent_traffic("sut", 0.1e9), **sent_traffic("sut", bits_per_s, interface="br0")}, facts=facts
-    )
-    if known:
-        assert finding_of("link-saturated", evidence) is None
-    else:
-        assert "link speed of sut unknown" in skip_reason("link-saturated", evidence)
 
 
 @pytest.mark.parametrize(("app", "busy", "load_user"), [(0.6, 0.95, 0.6), (0.3, 0.3, 0.95)])

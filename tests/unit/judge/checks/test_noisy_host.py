@@ -62,13 +62,6 @@ def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: 
     return build_trial({**idle, **cpu_time(app=took), **samples}, facts=facts, services=services)
 
 
-@pytest.mark.parametrize(("server", "expected"), [(0.5, True), (0.95, False)])
-def test_full_core_next_to_an_idle_one_with_charged_interrupts(server: float, *, expected: bool) -> None:
-    """Attribute the rest of the full core, including its interrupts, to others."""
-    seen = {**core_counters("sut", 0, user=0.5, softirq=0.5), **core_counters("sut", 1, user=0.3, softirq=0.2)}
-    assert (finding_of("noisy-host", many_core_trial(seen, server + 0.5, cpus=(0, 1))) is not None) == expected
-
-
 def test_rounding_of_counters_is_no_work() -> None:
     """Let idle times of idle cores exceed and fall short of the elapsed time equally often."""
     off: Telemetry = {
