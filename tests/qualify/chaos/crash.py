@@ -57,7 +57,7 @@ POINTS = {
     "finished": CrashPoint("benchkit.store.run_folder:RunFolder.finish"),
 }
 
-MOMENTS = {"trials-over": CrashPoint("benchkit.run.testbed:_restore", when="before")}
+MOMENTS = {"trials-over": CrashPoint("benchkit.run.testbed:Testbed._restore", when="before")}
 """Moments at which commands are run on the hosts: after the last trial, before anything is restored."""
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import benchkit
 from benchkit.lab.lab import Lab
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.cli.fixtures import CommandResult
@@ -36,7 +35,7 @@ def test_servers_are_compared_in_one_line(
     monkeypatch.chdir(tmp_path / "here")
     done = cli(
         "versus", PLAIN, f"node {tmp_path}/plain.js {{port}} 200000", "--names", "plain,slow", "--connections", 8,
-        "--duration", 60, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
+        "--duration", 24, "--precision", 0.5, "--save", saved, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}",
     )  # fmt: skip
     assert done.code == 0, done.err
     lines = done.out.splitlines()
@@ -48,11 +47,6 @@ def test_servers_are_compared_in_one_line(
     assert "plain" in answer
     report = next(line.split()[1] for line in lines if line.startswith("report "))
     assert Path(report).is_file()
-    run = next(line.split()[1] for line in lines if line.startswith("run "))
-    rates = (
-        benchkit.load("trials", store=environment["BENCHKIT_STORE"], run=run).groupby("factor_stack")["rps"].median()
-    )
-    assert rates["slow"] < 0.5 * rates["plain"], "each of its requests computes for a millisecond"
     assert "block 1: slow " in done.err, "a line per block where no table can be redrawn"
     name = f"saved-{os.getpid()}"
     assert cli("lab", "up", "--lab", name, "--host", "host=sut,load").code == 0
@@ -60,21 +54,6 @@ def test_servers_are_compared_in_one_line(
     assert cli("lab", "down", "--lab", name).code == 0
     assert again.code == 0, again.err
     assert again.document()["trials"] == 2
-
-
-def test_equal_servers_are_a_control(cli: Cli, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(SERVERS)
-    thresholds = f"thresholds={{{ON_A_BUSY_MACHINE}}}"
-    done = cli(
-        "versus", f"A=1 {PLAIN}", f"A=1 {PLAIN}", "--connections", 8, "--blocks", 4, "--duration", 20, "--warmup", 0.1,
-        "--ready-within", 20, "--request", "/a", "--request", "POST /b", "--body", "x", "--set", thresholds,
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert {line.split()[0] for line in lines if line.startswith("node-")} == {"node-1", "node-2"}
-    assert lines[lines.index("") + 1].startswith("Equal servers come out within ± ")
-    trials = benchkit.load("trials", store=environment["BENCHKIT_STORE"], scenario="versus")
-    assert sorted(trials["block"]) == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_interrupted_comparison_ends_with_what_there_is(
@@ -146,7 +125,7 @@ def serve() -> Iterator[Callable[..., int]]:
 def test_servers_that_are_there_already_are_compared_by_their_urls(cli: Cli, serve: Callable[..., int]) -> None:
     fast, slow = serve("127.0.0.1", 0), serve("127.0.0.1", 300_000)
     urls = f"http://127.0.0.1:{fast}", f"http://localhost:{slow}/"
-    load = ("--connections", 8, "--duration", 60, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    load = ("--connections", 8, "--duration", 24, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
     done = cli("versus", *urls, *load, "--json")
     assert done.code == 0, done.err
     assert f"http://localhost:{slow}: host host connects to it on its own loopback interface" in done.err
@@ -168,7 +147,7 @@ def test_one_server_alone_is_measured_from_a_lab(cli: Cli, lab: Lab, serve: Call
     port = serve("0.0.0.0", 0)  # noqa: S104 - the hosts of the lab connect to this machine
     url = f"http://{{controller}}:{port}"
     saved = tmp_path / "mine.yaml"
-    load = ("--connections", 8, "--duration", 60, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
+    load = ("--connections", 8, "--duration", 24, "--precision", 0.5, "--set", f"thresholds={{{ON_A_BUSY_MACHINE}}}")
     done = cli("versus", url, "--lab", lab.name, *load, "--save", saved)
     assert done.code == 0, done.err
     connects = re.compile(rf"^(- )?http://[0-9.]+:{port}: host load connects to it", re.MULTILINE)

@@ -14,9 +14,9 @@ from benchkit.plan.planner import make_plan
 from benchkit.run.manifest import make_manifest
 from benchkit.scenario.read import read_experiment
 
-FOUR_HOSTS = ("go-module-proxy", "go-module-requests")
-"""Scenarios that need a lab of four hosts."""
-NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(FOUR_HOSTS))
+ELSEWHERE = ("go-module-proxy", "go-module-requests", "go-releases", "node-releases", "nginx-upstream-default")
+"""Scenarios that need a lab of four hosts, or build releases of other software for minutes."""
+NAMES = sorted({path.stem for path in shipped("scenarios").glob("*.yaml")} - set(ELSEWHERE))
 
 
 @pytest.fixture(scope="module")
