@@ -24,9 +24,7 @@ SERVERS = TESTS / "support/servers"
 PLAIN, SLOW = "node plain.js {port}", "node plain.js {port} 200000"
 
 
-def test_servers_are_compared_in_one_line(
-    cli: Cli, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_servers_are_compared_in_one_line(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = tmp_path / "mine.yaml"
     local = (SERVERS / "plain.js").read_text().replace("argv[2]))", 'argv[2]), "127.0.0.1")')
     (tmp_path / "plain.js").write_text(local)  # below /tmp, and on the loopback interface, as beginners have it
