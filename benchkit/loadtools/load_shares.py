@@ -71,8 +71,6 @@ def _unsupported_in_share(tool: Tool, load: Load) -> Iterator[UnsupportedField]:
 
 
 def _indivisible(load: Load, generators: int) -> Iterator[UnsupportedField]:
-    if load.script is not None:
-        yield UnsupportedField("script", f"each of {generators} generators would send its whole load: use one")
     if load.rate is not None and load.rate != round(load.rate * RATE_STEPS) / RATE_STEPS:
         yield UnsupportedField("rate", f"benchkit divides it in thousandths of a request per second, not {load.rate!r}")
     for name, amount in (

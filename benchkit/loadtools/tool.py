@@ -371,7 +371,7 @@ class Tool:
     files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=lambda _load, _target: {}, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
     limits: LoadLimits = LoadLimits()
-    """Values that it takes; they do not concern a script of the user's own."""
+    """Values that it takes."""
     validate: Callable[[Load], Iterable[UnsupportedField]] = field(default=lambda _load: (), repr=False)
     """Return the options with another value that the tool cannot do; pure."""
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
@@ -426,8 +426,7 @@ class Tool:
         if load.pace == "recorded" and not (self.rate is not None and self.rate.replays):
             unsupported.append(UnsupportedField("pace", f"{self.name} cannot send at recorded times"))
         requests = [UnsupportedField(name, why) for name, why in self.requests.unsupported_fields(load, self.name)]
-        limits = () if load.script is not None else self.limits.unsupported(load, self.name)
-        return (*unsupported, *requests, *limits, *self.validate(load))
+        return (*unsupported, *requests, *self.limits.unsupported(load, self.name), *self.validate(load))
 
     def unsupported_target(self, load: Load, target: Target) -> tuple[str, ...]:
         """Return the reasons why a generator with this load cannot send it to the target; empty where it can."""

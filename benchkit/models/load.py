@@ -152,11 +152,6 @@ class Load(Frozen):
         description="instants of traffic's requests: as recorded, or at its mean rate; absent: at `rate`, or as fast as possible",
     )
     speed: PositiveFloat = Field(default=1, description="factor by which the pace is faster than the log", examples=[2])
-    script: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None,
-        description="script of k6, relative to the scenario's file; method, path and body are then what is probed",
-        examples=["checkout.js"],
-    )
     rate: PositiveFloat | None = Field(
         default=None,
         json_schema_extra=_allow_rate_share,
@@ -193,7 +188,6 @@ class Load(Frozen):
     extra_args: tuple[str, ...] = Field(
         default=(), description="passed on to the tool unchanged", examples=[["--latency"]]
     )
-    _script_files: Mapping[str, bytes] = PrivateAttr(default_factory=dict)
     _order: tuple[int, ...] = PrivateAttr(default=())
     _due_ns: tuple[int, ...] = PrivateAttr(default=())
 
@@ -252,17 +246,6 @@ class Load(Frozen):
         names = tuple(dict.fromkeys(request.class_name for request in self.requests))
         is_sized = any(request.expect.size is not None for request in self.requests)
         return names if (len(names) > 1 or is_sized) and len(names) <= MAX_CLASSES else ()
-
-    @property
-    def script_files(self) -> Mapping[str, bytes]:
-        """The script and the files that it imports, by their paths from its folder; empty for a stored load."""
-        return self._script_files
-
-    def with_script_files(self, files: Mapping[str, bytes]) -> Self:
-        """Return the same load with the content of its `script`, and of the files that it imports."""
-        copied = self.model_copy()
-        copied._script_files = files  # noqa: SLF001 - of the same class
-        return copied
 
     @property
     def searches_capacity(self) -> bool:

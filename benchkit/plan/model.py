@@ -267,8 +267,6 @@ def _files(cell: PlannedCell) -> Iterator[tuple[str, str]]:
     for service in cell.spec.services:
         for path in service.backend.local_files(service.options):
             yield f"{path.name} of {service.name}", content_sha256(path)
-    for name, content in cell.spec.load.script_files.items():
-        yield f"script {name}", hashlib.sha256(content).hexdigest()
     for request in cell.spec.load.requests:
         if request.body_file is not None and request.content is not None:
             yield f"body {request.body_file}", hashlib.sha256(request.content).hexdigest()

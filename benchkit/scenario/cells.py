@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,12 +29,6 @@ from benchkit.services.external import EXTERNAL, ExternalOptions, ExternalServic
 from benchkit.services.registry import BACKENDS, service_options
 from benchkit.services.rendering import ServiceSpec
 from benchkit.validation import Location
-
-SCRIPTS = (".js", ".mjs", ".cjs", ".ts")
-"""Suffixes of scripts, which may import others."""
-_COMMENTS = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.DOTALL | re.MULTILINE)
-_IMPORT = re.compile(r"""(?:\bfrom|\bimport|\b(?:import|require)\s*\()\s*(["'`])(\.{1,2}/[^"'`\n]+)\1""")
-_OPEN = re.compile(r"""\bopen\s*\(\s*(["'`])([^"'`\n:]+)\1""")
 
 ReadT = TypeVar("ReadT")
 
@@ -137,8 +129,6 @@ def _typed_load(document: Document) -> Load:
             raise InputError(source.fault((min(given),), "excludes traffic, which has the requests"))
         load = _read(source, ("traffic",), load.traffic, partial(_with_traffic, load))
     source.require(_load_faults(load))
-    if load.script is not None:
-        load = load.with_script_files(_read(source, ("script",), load.script, read_script))
     requests = []
     for i, request in enumerate(load.requests):
         here = source.at("requests", i)
@@ -188,34 +178,6 @@ def _with_traffic(load: Load, path: Path) -> Load:
     except ValidationError as error:
         raise ValueError(f"{path} is no file of `benchkit traffic`: {error.errors()[0]['msg']}") from None
     return load.with_traffic(traffic)
-
-
-def read_script(path: Path) -> dict[str, bytes]:
-    """Return the content of a script and of all that it imports or opens beside it, by their paths from its folder.
-
-    Raises OSError for a file that cannot be read, ValueError for one outside of the script's folder.
-    """
-    files: dict[str, bytes] = {}
-    wanted = [path.name]
-    while wanted:
-        name = wanted.pop()
-        if name in files:
-            continue
-        files[name] = read_regular(path.parent / name)
-        if name.endswith(SCRIPTS):
-            wanted += _imported(name, files[name].decode(errors="replace"))
-    return files
-
-
-def _imported(name: str, text: str) -> Iterator[str]:
-    code = _COMMENTS.sub("", text)
-    for _, reference in (*_IMPORT.findall(code), *_OPEN.findall(code)):
-        if "${" in reference:  # a path with a variable in it is not known
-            continue
-        found = posixpath.normpath(posixpath.join(posixpath.dirname(name), reference))
-        if found.startswith(("../", "/")):
-            raise ValueError(f"{name} reads {reference}, outside of the script's folder: move it there")
-        yield found
 
 
 def _with_values(headers: Headers, source: SourceMap) -> dict[str, HeaderValue]:

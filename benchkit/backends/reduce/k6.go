@@ -24,8 +24,6 @@ var (
 
 type k6 struct {
 	to *tally
-	// first is the end of the first request.
-	first int64
 	// status, message and code are the places of these columns; -1: there is none.
 	status, message, code int
 	begun                 bool
@@ -72,12 +70,6 @@ func (k *k6) takeRow(line []byte) bool {
 	took, isValue := fixed(fields[2], 6)
 	if !isTime || !isValue || took > longest*unit {
 		return false
-	}
-	if k.first == 0 {
-		k.first = ended
-	}
-	if k.to.window > 0 && ended-k.first > k.to.window {
-		return true
 	}
 	if status := fields[k.status]; len(status) == 1 && status[0] == '0' {
 		k.to.addError(k.failure(fields))

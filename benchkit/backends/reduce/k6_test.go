@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -30,17 +29,6 @@ func TestK6FindsColumnsByTheTagsOfAScript(t *testing.T) {
 	report, _, _ := reduced(t, "k6", "metric_name,timestamp,metric_value,check,group,name,status,url,extra_tags,metadata\n"+
 		"http_req_duration,1795746146193832558,2.000000,,,\"a,b\",503,\"http://h/a,b\",k=v,\n")
 	expectMap(t, "statuses", report.Status, map[string]int64{"503": 1})
-}
-
-func TestK6CountsOnlyWhatEndsInTheWindow(t *testing.T) {
-	tally := newTally(0)
-	tally.window = 1e9
-	ended, err := tools["k6"].read(strings.NewReader(k6Rows+k6Later), tally)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, _, _ := documented(t, "k6", tally, ended)
-	expectMap(t, "statuses", report.Status, map[string]int64{"200": 1})
 }
 
 func TestK6CountsDamagedRows(t *testing.T) {

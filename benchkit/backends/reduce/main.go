@@ -39,9 +39,7 @@ type options struct {
 	tool tool
 	// interval is the time between two requests of a constant rate; 0: there is none.
 	interval time.Duration
-	// window is the time from the first row in which a request has to end to be counted; 0: there is no limit.
-	window time.Duration
-	files  []string
+	files    []string
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -75,8 +73,6 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 	})
 	flags.DurationVar(&options.interval, "interval", 0, "`time` between two requests of vegeta: times count from when a "+
 		"request was due")
-	flags.DurationVar(&options.window, "window", 0, "`time` from the first row of k6 in which a request has to end to be "+
-		"counted: its scripts may run for longer")
 	err := flags.Parse(args)
 	options.files = flags.Args()
 	switch {
@@ -93,8 +89,6 @@ func parseOptions(args []string, stdout io.Writer) (options, error) {
 		return options, errors.New("no file with rows was given")
 	case options.interval < 0 || options.interval > 0 && !options.tool.numbered:
 		return options, errors.New("flag -interval is for tools that number their requests: vegeta")
-	case options.window < 0 || options.window > 0 && options.tool.name != "k6":
-		return options, errors.New("flag -window is for k6")
 	}
 	return options, nil
 }
@@ -117,7 +111,6 @@ func (o options) reduceFile(path string) error {
 	}
 	defer in.Close()
 	tally := newTally(o.interval.Nanoseconds())
-	tally.window = o.window.Nanoseconds()
 	ended, err := o.tool.read(in, tally)
 	return errors.Join(err, o.write(path, tally, ended))
 }

@@ -18,7 +18,6 @@ func TestUsage(t *testing.T) {
 		{"-tool hey", "no file with rows was given"},
 		{"-tool wrk rows", "expected one of ab, h2load, hey, k6, openloop, siege, vegeta"},
 		{"-tool hey -interval 1ms rows", "flag -interval is for tools that number their requests"},
-		{"-tool hey -window 1s rows", "flag -window is for k6"},
 		{"rows", "flag -tool is missing"},
 		{"-colour", "-colour"},
 	} {

@@ -48,9 +48,6 @@ type tally struct {
 	schedule schedule
 	lag      *lag
 
-	// window is the time in nanoseconds from the first row in which a request has to end to be counted; 0: there is no limit.
-	window int64
-
 	span    span
 	seconds seconds
 	series  series

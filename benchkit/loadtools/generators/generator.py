@@ -153,8 +153,6 @@ def _per_process(load: Load, placement: ServicePlacement) -> list[ServicePlaceme
 
 
 def _reducer_options(tool: Tool, load: Load) -> tuple[str, ...]:
-    if load.script is not None:
-        return ("-window", f"{load.duration_s:.9f}s")
     if load.rate is None or tool.rate is None or tool.rate.interval_ns is None:
         return ()
     return ("-interval", f"{tool.rate.interval_ns(load)}ns")

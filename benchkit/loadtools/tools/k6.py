@@ -10,8 +10,6 @@ Its command line, read from its source (1.8.1: lib/executor, lib/netext/httpext,
   authorities or not at all, and resumes no session.
 - `--out csv` writes thirteen rows for each request, some 700 bytes, once a second. This made no measurable difference
   to k6's own 80 µs of CPU time a request.
-- Options of a script take precedence over those of `--config`, and scenarios replace `vus` and `duration`.
-- Its exit code is 99 where a threshold was crossed, and 105 after an interrupt: it prints its summary in both cases.
 
 Its output, read from its source (internal/js/summary.js, summary.go, lib/netext/httpext):
 
@@ -35,7 +33,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, JsonValue
@@ -62,7 +60,6 @@ from benchkit.loadtools.text import (
     without_times,
 )
 from benchkit.loadtools.tool import (
-    NEED_RATE,
     GoProgram,
     LoadLimits,
     ParsedOutput,
@@ -349,7 +346,6 @@ FORMAT = OutputFormat(
 )
 
 
-_CROSSED = re.compile(r"level=error msg=\"(thresholds on metrics .*? have been crossed)")
 _ERROR = re.compile(r"level=error msg=(.*)")
 _DROPPED = re.compile(r"dropped_iterations[.:]*\s+([0-9]{1,12})\b")
 
@@ -377,10 +373,7 @@ def _notes(output: ToolOutput, failed: int) -> Iterator[Note]:
         yield Note(code="k6-dropped", message=message)
     if failed:
         yield Note(code="k6-failed", message=f"{counted(failed, 'request')} without an answer have no latency")
-    if crossed := _CROSSED.search(output.stderr):
-        yield Note(code="k6-thresholds", message=f"k6 says: {crossed[1]}")
-    errors = [each for each in _ERROR.findall(output.stderr) if not each.startswith('"thresholds on metrics')]
-    if errors:
+    if errors := _ERROR.findall(output.stderr):
         message = f"k6 printed {counted(len(errors), 'error')}; the first: {excerpt(errors[0])}"
         yield Note(code="k6-errors", message=message)
 
@@ -388,29 +381,18 @@ def _notes(output: ToolOutput, failed: int) -> Iterator[Note]:
 PROGRAM = GoProgram(BACKENDS / "k6", "go.k6.io/k6", "1.8.1", "k6")
 
 SCRIPT = Path(__file__).with_name("load.js")
-LOAD, CONFIG = "k6.load.json", "k6.config.json"
-URL_VARIABLE = "BENCHKIT_URL"
-"""Environment variable in which a script of the user's own finds the address: `http://10.0.0.2:8080`."""
+LOAD = "k6.load.json"
 GRACE_S = 30
 """Time for the answers to the last requests."""
 LONGEST = "168h"
 TREND_STATS = ("min", "avg", "med", "max", "p(75)", "p(90)", "p(95)", "p(99)", "p(99.9)", "p(99.99)")
 TAGS = ("status", "error", "error_code")
 """Columns of the rows."""
-THRESHOLD_CROSSED = 99
-STATED_BY_SCRIPTS = ("request_count", "rate", "keepalive", "timeout_s", "requests", "traffic")
 
 
 def _validate(load: Load) -> Iterable[UnsupportedField]:
-    if load.script is None:
-        if load.rate is not None and load.request_count is not None:
-            yield UnsupportedField("request_count", "at a rate k6 runs for a time")
-        return
-    if load.duration_s is None:
-        yield UnsupportedField("duration_s", "a script needs the length of its measured window")
-    for name in (*STATED_BY_SCRIPTS, *NEED_RATE):
-        if getattr(load, name) != Load.model_fields[name].default:
-            yield UnsupportedField(name, "the script states its own")
+    if load.rate is not None and load.request_count is not None:
+        yield UnsupportedField("request_count", "at a rate k6 runs for a time")
 
 
 def _validate_target(load: Load, _target: Target) -> Iterable[str]:
@@ -419,9 +401,6 @@ def _validate_target(load: Load, _target: Target) -> Iterable[str]:
 
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
-    if load.script is not None:
-        options = {"vus": load.connections, "duration": f"{load.duration_s:g}s", "insecureSkipTLSVerify": True}
-        return {CONFIG: json.dumps(options | _hosts(target)).encode(), **load.script_files}
     mix = load.request_mix
     requests = [
         {
@@ -432,8 +411,9 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
         }
         for request in mix
     ]
+    hosts = {} if target.server_name is None else {"hosts": {target.server_name: target.authority}}
     document = {
-        "options": {**_options(load), **_hosts(target)},
+        "options": {**_options(load), **hosts},
         "params": {} if load.timeout_s is None else {"timeout": f"{load.timeout_s * 1000:.0f}ms"},
         "requests": requests,
         "order": load.order or [mix.index(request) for request in repeated_requests(load)],
@@ -477,26 +457,11 @@ def _scenario(load: Load) -> dict[str, Any]:
     }
 
 
-def _hosts(target: Target) -> dict[str, Any]:
-    return {} if target.server_name is None else {"hosts": {target.server_name: target.authority}}
-
-
-def _argv(load: Load, target: Target) -> list[str]:
+def _argv(load: Load, _target: Target) -> list[str]:
     argv = [PROGRAM.name, "run", "--quiet", "--no-color", "--no-usage-report", "--address="]
     if load.histogram:
         argv.append("--out=csv=fileName=-,timeFormat=unix_nano")
-    if load.script is None:
-        return [*argv, *load.extra_args, SCRIPT.name]
-    argv += [f"--config={CONFIG}", f"--env={URL_VARIABLE}={target.named_origin}"]
-    return [*argv, *load.extra_args, PurePath(load.script).name]
-
-
-def _load_notes(load: Load) -> Iterator[str]:
-    if load.script is not None:
-        yield (
-            f"{load.script} states its requests itself: benchkit probes {load.request_mix[0]} alone, and knows neither "
-            "bodies nor connections of the others."
-        )
+    return [*argv, *load.extra_args, SCRIPT.name]
 
 
 TOOL = Tool(
@@ -508,7 +473,7 @@ TOOL = Tool(
     rows=ROWS,
     go_program=PROGRAM,
     rate=RateSupport(is_open=False, clocks="one"),
-    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args", "script"}),
+    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(
         differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, own_headers=("content-length",)
     ),
@@ -519,6 +484,4 @@ TOOL = Tool(
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
     validate_target=_validate_target,
     own_s=10.0,
-    exit_codes=frozenset({0, THRESHOLD_CROSSED}),
-    load_notes=_load_notes,
 )

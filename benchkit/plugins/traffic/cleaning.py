@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote
 
-from benchkit.errors import InputError
 from benchkit.models.request import VALUE, is_secret
-from benchkit.plugins.traffic import DEFAULT_HEADERS, Queries
+
+HEADERS = ("Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "User-Agent")
+"""Headers that requests keep."""
 
 DIGEST = 12
 """Characters of a digest: with 11 hexadecimal digits, two of a million values share one in 3 of 100 logs."""
@@ -32,16 +33,10 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 class Cleaner:
     """Removes secrets from requests, and counts what it removed by kind."""
 
-    def __init__(self, queries: Queries = "keep", headers: Collection[str] = DEFAULT_HEADERS) -> None:
-        """Take the treatment of query strings, and the headers to keep. Raises InputError for a secret header."""
-        secret = [name for name in headers if is_secret(name)]
-        if secret:
-            raise InputError(
-                f"{', '.join(secret)}: a header with secrets is not taken from a log",
-                hint="give its value to the load: headers: {NAME: {env: VARIABLE}}",
-            )
-        self._queries = queries
-        self._headers = {name.lower(): name for name in headers}
+    def __init__(self, *, drop_queries: bool = False) -> None:
+        """Take whether query strings are dropped altogether."""
+        self._drops_queries = drop_queries
+        self._headers = {name.lower(): name for name in HEADERS}
         self.removed: Counter[str] = Counter()
         """Requests or values that lost something, by what that was."""
 
@@ -49,11 +44,11 @@ class Cleaner:
         """Return a path and query without secrets."""
         path, mark, query = target.partition("?")
         cleaned = "/".join(self._segment(segment) for segment in path.split("/"))
-        if mark and self._queries == "drop":
+        if mark and self._drops_queries:
             self.removed["query strings"] += 1
-        if not mark or self._queries == "drop":
+        if not mark or self._drops_queries:
             return cleaned
-        parameters = [kept for each in query.split("&") if (kept := self._parameter(each)) is not None]
+        parameters = [each for each in query.split("&") if not self._is_secret_parameter(each)]
         return f"{cleaned}?{'&'.join(parameters)}" if parameters else cleaned
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
@@ -70,19 +65,15 @@ class Cleaner:
         if not _looks_secret(segment):
             return segment
         self.removed["secrets in paths"] += 1
-        return digest(segment)
+        # Equal for equal secrets; the leading digit makes it an id in any class.
+        return f"0{hashlib.sha256(segment.encode()).hexdigest()}"[:DIGEST]
 
-    def _parameter(self, parameter: str) -> str | None:
-        name, mark, value = parameter.partition("=")
-        if _SECRET_PARAMETER.search(unquote(name)) or _looks_secret(value) or _looks_secret(name):
+    def _is_secret_parameter(self, parameter: str) -> bool:
+        name, _, value = parameter.partition("=")
+        is_secret_one = bool(_SECRET_PARAMETER.search(unquote(name))) or _looks_secret(value) or _looks_secret(name)
+        if is_secret_one:
             self.removed["secrets in queries"] += 1
-            return None
-        return f"{name}={digest(value)}" if mark and self._queries == "hash" else parameter
-
-
-def digest(text: str) -> str:
-    """Return a short digest: equal for equal values; only a value that is easy to guess follows from it."""
-    return f"0{hashlib.sha256(text.encode()).hexdigest()}"[:DIGEST]  # the leading digit makes it an id in any class
+        return is_secret_one
 
 
 def _looks_secret(text: str) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from benchkit.cli.options import Json, in_existing_folder
-from benchkit.plugins.traffic import DEFAULT_HEADERS, Queries
 
 if TYPE_CHECKING:
     from benchkit.models.request import Traffic
@@ -36,16 +35,8 @@ def from_file(
     ] = Path("traffic.json"),
     paths: Annotated[int, typer.Option("--paths", min=1, max=1000, help="Different requests of each class.")] = 20,
     query: Annotated[
-        Queries, typer.Option("--query", help="Query strings: kept, their values hashed, or dropped.")
+        Literal["keep", "drop"], typer.Option("--query", help="Query strings: kept without secrets, or dropped.")
     ] = "keep",
-    headers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep-header",
-            metavar="NAME",
-            help="Header to keep; repeatable. [default: Accept, -Encoding and -Language, Content-Type, User-Agent]",
-        ),
-    ] = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -65,8 +56,8 @@ def from_file(
     from benchkit.plugins.traffic.requests import traffic_of
     from benchkit.report.report_files import write_file
 
-    data, name = read_input(file), input_name(file)
-    traffic = traffic_of(read_log(data, form, host), Cleaner(query, headers or DEFAULT_HEADERS), name, paths=paths)
+    log, cleaner = read_log(read_input(file), form, host), Cleaner(drop_queries=query == "drop")
+    traffic = traffic_of(log, cleaner, input_name(file), paths=paths)
     write_file(out, f"{traffic.model_dump_json(exclude_defaults=True)}\n".encode())
     if json:
         print_json({"written": str(out), **traffic.model_dump(mode="json", exclude={"order", "times", "requests"})})

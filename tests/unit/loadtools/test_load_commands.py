@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.loadtools.load_shares import unsupported_fields
 from benchkit.loadtools.registry import TOOLS, get_tool
 from benchkit.loadtools.tool import Target
 from benchkit.loadtools.tools.hey import TEMPLATE
@@ -137,10 +136,6 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "k6": ({}, "K6 --out=csv=fileName=-,timeFormat=unix_nano load.js"),
     "k6-plain": ({"extra_args": ("--verbose",), **PLAIN}, "K6 --verbose load.js"),
-    "k6-script": (
-        {"script": "scripts/shop.js", **PLAIN},
-        "K6 --config=k6.config.json --env=BENCHKIT_URL=http://10.0.0.2:8080 shop.js",
-    ),
     "bombardier": ({}, "BOMB --format=json --duration=5s"),
     "bombardier-all": (
         {
@@ -393,23 +388,6 @@ def test_k6_reads_the_load_from_a_file() -> None:
         "maxVUs": 4,
         "gracefulStop": "30s",
     }
-
-
-def test_a_script_of_k6_is_the_load_with_its_own_options() -> None:
-    load = _load("k6", script="shop.js", path="/health").with_script_files({"shop.js": b"a", "lib/cart.js": b"b"})
-    files = TOOLS["k6"].files(load, TARGET)
-    assert {"shop.js": b"a", "lib/cart.js": b"b"}.items() < files.items()
-    assert json.loads(files["k6.config.json"]) == {"vus": 4, "duration": "5s", "insecureSkipTLSVerify": True}
-    assert list(TOOLS["k6"].plan_notes(load, TARGET)) == [
-        (
-            "shop.js states its requests itself: benchkit probes GET /health alone, and knows neither bodies nor "
-            "connections of the others."
-        )
-    ]
-    refused = _load("k6", script="shop.js", rate=9, requests=[{"path": "/a"}])
-    assert {each.field for each in TOOLS["k6"].unsupported_fields(refused)} == {"rate", "requests"}
-    assert {each.field for each in unsupported_fields(TOOLS["k6"], load, 2)} == {"script"}
-    assert [each.field for each in TOOLS["wrk"].unsupported_fields(_load("wrk", script="shop.js"))] == ["script"]
 
 
 def test_hey_is_called_with_the_template() -> None:
