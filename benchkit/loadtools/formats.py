@@ -119,7 +119,6 @@ def split_runs(chosen: OutputFormat, text: str) -> list[str]:
 
 
 def _starts(chosen: OutputFormat, text: str) -> list[int]:
-    """Return where the runs of a text begin; at least one place."""
     every = ([match.start() for match in pattern.finditer(text)] for pattern in chosen.starts)
     return next((starts for starts in every if starts), [0])
 

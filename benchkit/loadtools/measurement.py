@@ -28,8 +28,8 @@ class RequestSpan(Frozen):
     first_start_ns: int
     last_start_ns: int
     last_end_ns: int
-    ended_later: Count | None = None
-    """Requests that ended after the last one had started; older reducers do not write it."""
+    ended_later: Count
+    """Requests that ended after the last one had started."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,6 @@ def _recovery_s(seconds: Sequence[Second], objective: Objective) -> float | None
 
 
 def _holds(second: Second, objective: Objective) -> bool:
-    """Return True if the answers of a second keep the objective; a second without answers does not."""
     if second.latency is None or second.errors > objective.error_share * second.ended:
         return False
     reached = {name: second.latency.percentile(PERCENTILES[name].percent) for name in objective.latencies}

@@ -189,7 +189,6 @@ class SectionReader(Reader):
     average: float | None = None
 
     def __init__(self) -> None:
-        """Start in the summary, whose heading may be missing."""
         super().__init__()
         self.section = "Summary"
         self.sections: set[str] = set()

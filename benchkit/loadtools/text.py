@@ -10,7 +10,6 @@ import codecs
 import csv
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple, overload
 
@@ -81,7 +80,6 @@ _PREFIXES = (
     re.compile(r"[\w.-]{1,80} *\|(?: |$)"),  # docker compose
     re.compile(rf"\[?(?:[0-9]{{4}}[-/][0-9]{{2}}[-/][0-9]{{2}}[T ])?{_TIME}\]?(?: std(?:out|err) [FP])?(?:[ \t]|$)"),
 )
-_FIRST_WORD = re.compile(r"[a-z][\w.-]{0,80} ")
 PREFIXED = 0.6
 """Least share of the lines that have a prefix: headings of the author stand between the lines of a log."""
 
@@ -96,24 +94,16 @@ class PreparedText(NamedTuple):
 def prepare(text: str) -> PreparedText:
     """Return a text without colours, and without the timestamps and prefixes of docker compose before its lines.
 
-    Its lines end with a line feed. A word that all lines share is removed behind a timestamp: a container's name.
+    Its lines end with a line feed.
     """
-    lines, notes, has_time = split_lines(text), [], False
+    lines, notes = split_lines(text), []
     if "\x1b" in text:
         notes.append(Note(code="colours-removed", message="colour codes of a terminal were removed"))
-    for pattern in (*_PREFIXES, None):
+    for prefix in _PREFIXES:
         filled = [line for line in lines if line.strip()]
-        prefix = pattern
-        if prefix is None:
-            words = Counter(match[0] for line in filled if (match := _FIRST_WORD.match(line)))
-            word, number = words.most_common(1)[0] if words else ("", 0)
-            prefix = re.compile(re.escape(word))
-            if not has_time or number < 0.9 * len(filled):
-                break
         having = [match for line in filled if (match := prefix.match(line))]
         if len(having) >= max(3, PREFIXED * len(filled)):
             lines = [prefix.sub("", line, count=1) for line in lines]
-            has_time = has_time or prefix is _PREFIXES[1]
             message = f"a prefix of each line was removed: {excerpt(having[0][0])!r}"
             notes.append(Note(code="prefix-removed", message=message))
     return PreparedText("\n".join(lines), tuple(notes))

@@ -116,7 +116,6 @@ def _merge_results(
 
 
 def _merged_measurement(outputs: Sequence[ParsedOutput]) -> Measurement | None:
-    """Return the measurements of outputs as one; None where an output has none."""
     measurements = [output.measurement for output in outputs if output.measurement is not None]
     return merge_measurements(measurements) if len(measurements) == len(outputs) else None
 
@@ -156,7 +155,6 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
 
 
 def _merge_seconds(series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
-    """Return the seconds of generators that started together as one series; empty where one of them has none."""
     if not all(series):
         return ()
     return tuple(map(_add_seconds, zip_longest(*series)))
@@ -193,7 +191,6 @@ def _add_class(parts: Sequence[ClassCounts]) -> ClassCounts:
 
 
 def _known(values: Sequence[T | None]) -> list[T] | None:
-    """Return the values; None where one is missing."""
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else None
 
@@ -212,7 +209,6 @@ def _add(values: Sequence[Any]) -> Any:  # noqa: ANN401 - numbers, or mappings a
 
 
 def _weighted_mean(values: Sequence[float | None], weights: Sequence[float | None]) -> float | None:
-    """Return the mean of values with these weights; None where a value or a weight is missing."""
     known, known_weights = _known(values), _known(weights)
     if known is None or known_weights is None or not sum(known_weights):
         return None
@@ -220,7 +216,6 @@ def _weighted_mean(values: Sequence[float | None], weights: Sequence[float | Non
 
 
 def _availability(results: Sequence[LoadResult]) -> float | None:
-    """Return the mean of the availabilities, weighted by all requests; None where one result lacks either."""
     attempts = [None if each.requests is None else each.requests + (each.failed or 0) for each in results]
     return _weighted_mean([each.availability for each in results], attempts)
 
@@ -291,7 +286,7 @@ def _answered_rate(result: LoadResult, measured: Measurement, load: Load, suppor
     time is shorter by that much. A growing backlog thus gives a rate below the target, never above the send rate.
     """
     span, requests = measured.span, measured.counters.recorded
-    if span is None or span.ended_later is None:
+    if span is None:
         return result.rps
     span_s = (span.last_start_ns - span.first_start_ns) / NS_PER_S
     sent_together = {"one": 1, "per connection": load.connections, "per stream": load.in_flight}[support.clocks]

@@ -87,7 +87,6 @@ class Generator:
         return f"{self.tool}.{self.host}.{self.number}"
 
     def __str__(self) -> str:
-        """Return its name for messages: `hey`, or `hey, generator 3 of 8,`."""
         return self.tool if self.of == 1 else f"{self.tool}, generator {self.number} of {self.of},"
 
     def as_warm_up(self) -> Generator:

@@ -87,7 +87,6 @@ def _reduce_rows(host: Host, placed: Sequence[PlacedGenerator]) -> None:
 
 
 def _reducer(slices: Sequence[PlacedGenerator]) -> ProcessSpec:
-    """Return how to start the reducer of a generator's slices; it writes its files beside their rows."""
     first = slices[0]
     return ProcessSpec(
         (*(first.generator.reducer or ()), *(each.rows.name for each in slices)),

@@ -1,26 +1,22 @@
-"""ab: its command line, and its output.
+"""ab: its command line, and its output, read from its source (support/ab.c).
 
-Its command line, read from its source (support/ab.c):
+Its command line:
 
-- At most 20,000 concurrent connections.
-- A run that `-t` ends is also ended by `-n`, which is 50,000 where it is not set.
-- A body (`-p`) is sent with any method (`-m`), and with a Content-Type: `text/plain` unless `-T` sets another.
-  It adds Content-Length then, and to no other request.
+- At most 20,000 concurrent connections. A run that `-t` ends is also ended by `-n`, which is 50,000 by itself.
+- A body (`-p`) is sent with any method (`-m`), a Content-Type (`-T`) and Content-Length; other requests have none.
 - Certificates are never verified, and every connection has a full handshake.
 - `-g` writes every request's time at the end; here to `/dev/stdout`, where the reducer reads the rows.
 
-Its output, read from its source (support/ab.c):
+Its output:
 
 - Times in the tables are whole milliseconds. "Time per request" is time taken x concurrency ÷ complete requests, not a
-  measured latency: the mean is the Total row's. Total runs from the start of connecting to closing, so that with
-  keep-alive only a connection's first request has a connect time.
+  measured latency: the mean is the Total row's, which runs from the start of connecting to closing.
 - "Waiting" runs from sending the request to the first byte of the answer.
-- "Complete requests" includes failed ones. "Length" failures are answers whose length differed from the first one's;
-  `-l` (2.4.7) accepts any length. "Receive" is counted since 2.3. The "Non-2xx" line is missing where its count is
-  zero, and since 2.4 the "Write errors" line too.
+- "Complete requests" includes failed ones. "Length" failures are answers whose length differed from the first one's.
+  Lines for a count of zero are missing.
 - Versions 2.0 and 2.2.0 print seconds and microseconds without padding: 3.073261 s reads "3.73261 seconds".
 - Without `-r` an error ends the run, and ab prints only "Total of N requests completed". An interrupted run prints its
-  summary, but no "Finished" on stderr, or with `-q` no "done" on stdout.
+  summary, but no "Finished".
 """
 
 from __future__ import annotations
@@ -30,10 +26,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from benchkit.errors import ParseError
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
-    excerpt,
     has_line,
     latency_by_name,
     line_with,
@@ -70,8 +64,6 @@ _LABELS: Mapping[str, str] = {
     "Write errors": "write_errors",
     "Non-2xx responses": "non_2xx",
 }
-_HTML_ROW = re.compile(r"<tr [^>]{0,200}><th [^>]{0,200}>(?:Server Software|Complete requests):</th>")
-"""A row of the table that `ab -w` writes, with the attributes that -x, -y and -z add (output_html_results)."""
 PERCENTAGES = frozenset({"50", "66", "75", "80", "90", "95", "98", "99", "100"})
 """Rows of "Percentage of the requests served" (`percs` in ab.c)."""
 MIN_RSA_BITS = 1024
@@ -252,12 +244,6 @@ def _negotiated(line: str | None) -> Negotiated | None:
 
 def parse(text: str) -> LoadResult:
     """Return the result that ab printed. Raises ParseError for other text, and for several runs."""
-    if (row := _HTML_ROW.search(text)) is not None:
-        raise ParseError(
-            "this is a table of HTML that ab wrote because of -w, -x, -y or -z",
-            why=f"it has no percentiles and few of the figures: {excerpt(row[0])!r}",
-            hint="run ab without -w, -x, -y and -z, and give its plain text",
-        )
     return _AbReader().read(text)
 
 
@@ -272,7 +258,6 @@ FORMAT = OutputFormat(
         r"Time per request:\s+[0-9.]+ \[ms\]",
         r"Percentage of the requests served within a certain time \(ms\)",
         r"Total of [0-9]+ requests completed",
-        _HTML_ROW.pattern,
     ),
     parse,
     (line_with("This is ApacheBench, Version "), line_with("Server Software:", "Concurrency Level:")),

@@ -2,31 +2,25 @@
 
 Its command line, read from its source (1.2.6: bombardier.go, clients.go, limiter.go, completion_barriers.go):
 
-- It uses fasthttp's client, and Go's own for HTTP/2 (`--http2`), whose requests share one connection. GET, HEAD and PUT
-  are sent again by fasthttp, up to four times, where the connection is closed before the first byte of an answer.
-- At a rate a connection takes the next tick of one clock, waits for it, and then sends. Ticks that come while all wait
-  for answers are taken one after the other: times count from when a request was sent.
-- At the end of its time no connection is interrupted: every request is answered and counted.
-- Requests without an answer have a time among the others, and are counted as `others`.
+- GET, HEAD and PUT are sent again by fasthttp, up to four times, where the connection is closed without an answer. Over
+  HTTP/2 (`--http2`) all requests share one connection.
+- At a rate a connection takes the next tick of one clock, waits for it, and then sends: times count from sending.
+- Every request is answered at the end of its time. Those without an answer have a time too, and count as `others`.
 - Certificates are verified by the host's authorities or not at all (`-k`), and no session is resumed.
-- Its JSON has percentiles, and no time of single requests.
 
 Its output, read from its source (bombardier.go, templates.go, internal/test_info.go):
 
-- "Reqs/sec" is the mean of the rates of short intervals (20 ms), not requests ÷ time: in a short run they differ. The
-  text states only the time that was asked for, the JSON the time taken.
-- Every request has a status class or is in "others", which got no answer. Times are of all requests, failed ones
-  too, and include connecting. Timeouts count with the time until them.
-- "Stdev" of latencies gives each different time (in µs) the same weight, however often it occurred: a rough figure.
-- "Throughput" is of bytes received and sent, with headers. KB, MB and GB are 1024.
-- Two decimals in a unit that changes at 85 % of the next one: 0.85ms, 0.90s.
+- "Reqs/sec" is the mean of the rates of short intervals (20 ms), not requests ÷ time. The text states only the time
+  that was asked for, the JSON the time taken.
+- "Stdev" of latencies gives each different time (in µs) the same weight, however often it occurred.
+- "Throughput" is of bytes received and sent. KB is 1024. Two decimals in a unit that changes at 85 % of the next one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from benchkit.files import BACKENDS
 from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
@@ -65,10 +59,6 @@ from benchkit.loadtools.tool import (
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.models.request import Request
-
-if TYPE_CHECKING:
-    pass
-
 
 _START = r"Bombarding \S+ (?:for|with) "
 _JSON = re.compile(r'\{\s*"spec":\s*\{\s*"numberOfConnections"')

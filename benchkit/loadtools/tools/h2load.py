@@ -1,38 +1,24 @@
-"""h2load: its command line, and its output.
+"""h2load: its command line, and its output, read from its source (src/h2load.cc).
 
-Its command line, read from its source (src/h2load.cc):
+Its command line:
 
-- Requests and clients that cannot be divided by the threads are given to the first threads.
 - With `--warm-up-time` connections are opened and requests are sent for that long before the measured time. They are in
-  no figure but "finished in", and have no row; the rate is that of the measured time.
-- A connection closed with `Connection: close` is opened again. One that is closed or reset without that is not, and
-  counts as no error. One that is not established when the time is over then sends requests for ever, in no figure.
-- At a rate each client has a timer, of 10 ms at least, that makes the requests due since its last tick. A client sends
-  the next one when the last is answered, and its time counts from then. No figure has the wait of requests that were
-  due.
-- By itself it offers HTTP/2 and HTTP/1.1 in the handshake, and takes what the server chooses. `--npn-list`, in newer
-  versions another name of `--alpn-list`, has it offer one. Where the server does not speak that one, connections end,
-  and their requests are errors.
-- It speaks HTTP/3 if it is built with ngtcp2 and `h3` is the first protocol offered. Neither its version nor its help
-  says so. A build without ngtcp2 asks for `h3` over TCP.
-- It offers only cipher suites of its own list, unless told others. Certificates are never verified, sessions never
-  resumed.
-- It adds Content-Length to a request with a body, and to no other.
-- `--log-file` has a row for every request that ended, to the microsecond, each written with a system call of its own.
+  no figure but "finished in", and have no row.
+- A connection closed with `Connection: close` is opened again, one that is reset is not. One that is not established
+  when the time is over sends requests for ever.
+- At a rate each client has a timer, of 10 ms at least. No figure has the wait of requests that were due.
+- `--npn-list` has it offer one protocol in the handshake. It speaks HTTP/3 only if it is built with ngtcp2.
+- Certificates are never verified, sessions never resumed. It adds Content-Length to a request with a body alone.
+- `--log-file` has a row for every request that ended, to the microsecond.
 
-Its output, read from its source (src/h2load.cc):
+Its output:
 
 - "total" are the requests asked for, or those made in a run by time. Requests that a lost connection never sent are
   counted as failed and errored. The rate is of answered requests alone.
-- Status counts are by class; "succeeded" are answers of status 200 to 399.
-- "time for request" runs from sending to the end of the answer, without connecting. Its quantiles (median, p95, p99)
-  are printed since 1.68, over at most a million samples drawn at random (`MAX_SAMPLES`).
-- Since 1.69 the rows are called "request", "connect" and "TTFB". Over HTTP/3 there are rows on packets too.
-- "time to 1st byte" (TTFB) runs from opening a connection to the first byte of its first answer.
-- With a warm-up, "finished in" includes it, and all other figures are of the measured time alone.
-- Lines of threads and clients may be torn apart, or filtered out by a harness: a text is whole with its last rows.
-- Protocol and cipher are of the first client only.
-- Times have two decimals in a unit that fits. K, M and G are 1024. Traffic includes headers.
+- Status counts are by class. "time for request" runs from sending to the end of the answer, without connecting. Its
+  quantiles are printed since 1.68; since 1.69 the rows are called "request", "connect" and "TTFB".
+- Lines of threads and clients may be torn apart: a text is whole with its last rows.
+- Protocol and cipher are of the first client only. K, M and G are 1024.
 """
 
 from __future__ import annotations
@@ -185,7 +171,6 @@ class _H2loadReader(Reader):
         )
 
     def _negotiated(self) -> Negotiated | None:
-        """Return what the first client negotiated; None where no connection was made."""
         if self.protocol is None:
             return None
         names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
@@ -265,7 +250,6 @@ def _argv(load: Load, target: Target) -> list[str]:
 
 
 def _protocol_arguments(load: Load, target: Target) -> list[str]:
-    """Return the arguments for the streams, and for the protocol, the only one offered in the handshake."""
     offers = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": [], "h3": ["--npn-list=h3"]}
     argv = offers[target.protocol]
     if has_streams(target.protocol):

@@ -2,25 +2,18 @@
 
 Its command line, read from its source (requester/requester.go, print.go):
 
-- Requests ÷ connections is rounded down; `-q` is a rate for each connection; redirects are followed by default.
-- At a rate each connection waits for a tick of its own clock, and all clocks start together: requests come in bursts. A
-  tick that finds the connection waiting for an answer is dropped, and the request is never made up for.
-- At most 500 idle connections are kept open (`maxIdleConn`).
-- All workers share one connection of HTTP/2 (`-h2`); where the server does not offer it, hey uses HTTP/1.1.
-- Certificates are never verified (`InsecureSkipVerify`), and no session is resumed.
-- It keeps the times of 1,000,000 answers in a process.
-- `-o` takes any text as a template (Go's text/template) over its report, in all versions from 0.1.0 to 0.1.4; boom, its
-  ancestor, does not. `TEMPLATE` prints every answer's time to the nanosecond, and exact counts.
+- At a rate each worker has a clock of its own: a tick that finds it waiting for an answer is dropped.
+- All workers share one connection of HTTP/2 (`-h2`). Certificates are never verified, and no session is resumed.
+- `-o` takes a template (Go's text/template). `TEMPLATE` prints every answer's time to the nanosecond, and exact counts.
 
 Its output, read from its source (requester/report.go, print.go):
 
-- It keeps the times and statuses of 1,000,000 answers. For more answers, percentiles and status counts are of the first
-  million. "Average" is then the sum of all times ÷ one million: wrong, and not stated here. The rate counts every
-  request, failed ones too (in boom and early versions of hey only answered ones). The number of requests is not
-  printed; below the limit it is the sum of statuses and errors.
+- It keeps the times and statuses of 1,000,000 answers. For more, percentiles and status counts are of the first
+  million, and "Average" is wrong. The number of requests is not printed: it is the sum of statuses and errors.
+- The rate counts failed requests too; in boom and early versions of hey only answered ones.
 - A time runs from before connecting to the end of the body, and is rounded to 0.1 ms.
-- Percentiles that need more requests are printed as "0% in 0.0000 secs". Where every request failed, average is
-  "NaN" and slowest and fastest are 0.0000, which are no measured times.
+- Percentiles that need more requests are printed as "0% in 0.0000 secs". Where every request failed, slowest and
+  fastest are 0.0000, which are no measured times.
 """
 
 from __future__ import annotations
@@ -29,7 +22,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pydantic_core import from_json
 
@@ -61,7 +54,6 @@ from benchkit.loadtools.tool import (
     body_files,
     header_lines,
 )
-from benchkit.models.base import Frozen
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 from benchkit.units import counted
@@ -203,18 +195,15 @@ _BLOCK = re.compile(
 )
 
 
-class HeyCounters(Frozen):
-    """Counters that the template prints after the rows."""
+class HeyCounters(NamedTuple):
+    """Counters that the template prints after the rows: of all requests, of declared lengths, and of failed ones."""
 
     requests: int
-    """All requests, failed ones too."""
     duration_s: float
     bytes_total: int
-    """Total length of the bodies whose length was declared."""
     time_s: float
     """Sum of the times of all answers."""
     errors: Mapping[str, int]
-    """Failed requests by message."""
 
     @property
     def failed(self) -> int:
@@ -265,13 +254,7 @@ def read_counters(text: str) -> HeyCounters:
             hint="did it end by itself, and is it version 0.1.0 or newer?",
         )
     requests, duration_ns, length, time_s, errors = blocks[0]
-    return HeyCounters(
-        requests=int(requests),
-        duration_s=int(duration_ns) / 1e9,
-        bytes_total=int(length),
-        time_s=float(time_s),
-        errors=_read_errors(errors),
-    )
+    return HeyCounters(int(requests), int(duration_ns) / 1e9, int(length), float(time_s), _read_errors(errors))
 
 
 def _read_errors(encoded: str) -> dict[str, int]:

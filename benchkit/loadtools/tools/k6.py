@@ -1,30 +1,21 @@
 """k6: its command line, and its output.
 
-Its command line, read from its source (1.8.1: lib/executor, lib/netext/httpext, output, internal/output/csv):
+Its command line, read from its source (1.8.1: lib/executor, lib/netext/httpext, internal/output/csv):
 
 - Each virtual user has a connection of its own, also of HTTP/2, and one request in flight.
-- At a rate, a request that is due while every virtual user waits is dropped, and never made up for. Times count from
-  when a request was sent.
-- Requests in flight when the time is over are waited for (`gracefulStop`); interrupted ones are counted nowhere.
-- Over TLS it offers HTTP/2 and HTTP/1.1, and takes what the server chooses. It verifies certificates by the host's
-  authorities or not at all, and resumes no session.
-- `--out csv` writes thirteen rows for each request, some 700 bytes, once a second. This made no measurable difference
-  to k6's own 80 µs of CPU time a request.
+- At a rate, a request that is due while every user waits is dropped. Times count from sending.
+- Requests in flight when the time is over are waited for (`gracefulStop`).
+- Over TLS it takes what the server chooses of HTTP/2 and HTTP/1.1. It is told to verify no certificate, and resumes no
+  session.
 
-Its output, read from its source (internal/js/summary.js, summary.go, lib/netext/httpext):
+Its output, read from its source (internal/js/summary.js, lib/netext/httpext):
 
-- The rate is requests ÷ time of the whole run, with setup, pauses and the time in which the last iterations may end.
-  Requests include failed ones. An iteration that the end of the run interrupts may have requests that count, and one in
-  flight that does not. The text states only the number of these iterations.
+- The rate is requests ÷ time of the whole run, pauses included. Requests include failed ones.
 - `http_req_failed` is a rate of failures: `passes` (✓, or the number before "out of") failed, and `fails` did not.
 - `http_req_duration` runs from sending a request to the end of its answer, without connecting. Requests without an
   answer have a time too, often 0. `{ expected_response:true }` has those that did not fail.
-- `http_req_waiting` is the time to the first byte. `iteration_duration` is the time of a whole script, with its pauses.
-- Virtual users are no connections: each may wait, and open several. With an executor of an arrival rate iterations are
-  due at a rate (open model). An iteration without a free user is dropped, and no time includes its wait.
-- The time of the run is requests ÷ rate in the text, whose own time ("running (2m00.1s)") has steps of 0.1 s.
-- kB and MB are 1000 and 1000². Data received includes headers.
-- A script of gRPC alone has no HTTP requests, and an iteration may have several calls: their number is not stated.
+- Virtual users are no connections. With an arrival rate, an iteration without a free user is dropped.
+- kB and MB are 1000 and 1000². A script of gRPC alone has no HTTP requests.
 """
 
 from __future__ import annotations
@@ -104,8 +95,6 @@ _TRENDS = frozenset({"http_req_duration", "http_req_waiting", "grpc_req_duration
 
 
 class _K6Reader(Reader):
-    """Figures of a summary, whatever its form."""
-
     tool = "k6"
     own = _OWN
 
@@ -316,7 +305,6 @@ _RANK = re.compile(r"p\(?([0-9]{1,2}(?:\.[0-9]{1,5})?)\)?")
 
 
 def _values(metrics: Mapping[str, Mapping[str, JsonValue]], name: str) -> dict[str, float]:
-    """Return the figures of a metric, flat or below `values`; empty without it."""
     metric = metrics.get(name, {})
     values = metric.get("values", metric)
     if not isinstance(values, Mapping):

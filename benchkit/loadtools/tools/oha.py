@@ -1,29 +1,21 @@
 """oha: its command line, and its output.
 
-Its command line, read from its source (1.16.0: src/lib.rs, client.rs, printer.rs, tls_config.rs):
+Its command line, read from its source (1.16.0: src/lib.rs, client.rs, tls_config.rs):
 
 - At a rate (`-q`) requests are due at the ticks of one clock, and wait for a connection that is free. With
-  `--latency-correction` their times count from when they were due. It does not say how much later it sent them.
-- Requests in flight at the end of the time are waited for (`-w`; in HTTP/2 always). Without `-w` oha aborts them, and
-  the server counts more requests than oha. With `-w` it would wait without end for a connection that the server's
-  queue dropped: `-t` limits a request to 30 s, and without a rate to the window's length if that is shorter.
-- `-p` streams of HTTP/2 on each connection; it asks for HTTP/2 strictly, without TLS with prior knowledge.
-- `--disable-keepalive` is ignored over HTTP/2.
-- It keeps every time in memory and prints percentiles. Its rows (`--output-format csv`) lack failed requests, so that
-  benchkit reads its JSON.
+  `--latency-correction` their times count from when they were due.
+- Requests in flight at the end of the time are waited for (`-w`). `-t` limits that to 30 s, and without a rate to the
+  window's length if that is shorter.
+- Its rows (`--output-format csv`) lack failed requests, so that benchkit reads its JSON.
 - Certificates are verified by the host's authorities and by `--cacert`. Sessions are resumed.
-- It accepts compressed responses unless told otherwise: other tools ask for none.
 
 Its output, read from its source (src/printer.rs, result_data.rs, client.rs):
 
-- The rate is (answers + errors) ÷ total time. At the end of a run by time (`-z`) the requests in flight are
-  aborted, and counted as the error "aborted due to deadline". They are no failures, and the success rate leaves
-  them out. Here they are `aborted`, and the rate counts the other requests.
-- Times are of answered requests alone, whatever their status. They run from before connecting to the end of the body;
-  with `--latency-correction` from when the request was due, which the output does not state.
-- Percentile p of n times is the one with index ⌊p·n/100⌋ in order; the last ones of few requests repeat the maximum.
+- The rate is (answers + errors) ÷ total time. At the end of a run by time the requests in flight are aborted, and
+  counted as the error "aborted due to deadline". Here they are `aborted`, and the rate counts the other requests.
+- Times are of answered requests alone, from before connecting to the end of the body.
 - The text rounds to four decimals of one unit for all times: seconds up to 1.5, since then as the slowest time needs.
-- "Total data" is of bodies alone, and KiB are 1024. The text is printed at once, without a last line of its own.
+- "Total data" is of bodies alone, and KiB are 1024.
 """
 
 from __future__ import annotations

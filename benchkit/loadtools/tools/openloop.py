@@ -2,28 +2,19 @@
 
 Its command line (`backends/openloop`):
 
-- Each request is due at an instant of the schedule. The kernel's timer wakes openloop then, to tenths of a millisecond.
-  The request waits in order for one of the connections; its row states its start, and how late that was.
+- Each request is due at an instant of the schedule. It waits in order for one of the connections; its row states its
+  start, and how late that was.
 - Arrivals of a constant rate are an interval apart. Random ones are a Poisson process with a fixed number in the
-  window (or in each stage of a shape). So every trial sends the same number of requests, at other instants.
-- Connections are opened before the first request is due; `-lead` is the least time from the start until then. One that
-  the server has closed meanwhile is replaced. One that is not open after the lead, or after a second if that is longer,
-  is opened by its first request.
-- In a closed loop a request fails after the length of the window, at most 30 s. The answers to the last requests are
-  waited for as long.
-- Requests that it could not send within a second after the window are given up.
-- Each of its connections is a client of its own: a new one resumes the session of its predecessor, where the server
-  issues tickets. Over HTTP/3 they come one after the other from one UDP port.
-- It closes its connections at the end: otherwise servers would keep QUIC connections for 30 s.
+  window (or in each stage of a shape): every trial sends the same number of requests, at other instants.
+- Connections are opened before the first request is due; `-lead` is the least time from the start until then.
+- In a closed loop a request fails after the length of the window, at most 30 s.
+- A new connection resumes the session of its predecessor, where the server issues tickets.
 
 Its output (backends/openloop/record.go):
 
 - `requests` got a response, whatever its status. `errors` are requests that got none, by message.
 - `duration_s` is from the first request that was due to the last response; `bytes` counts bodies.
-- `seed` repeats random arrivals: with the flag `-seed` the same requests are due at the same instants again.
-- `tls` has the handshakes of its connections, also from before the first request is due. `early` counts the resumed
-  ones in which the server took early data (0-RTT); it is absent where none was asked for. Protocol and cipher are of
-  the last handshake.
+- `tls` has the handshakes of its connections. `early` counts the resumed ones in which the server took early data.
 """
 
 from __future__ import annotations
@@ -82,7 +73,6 @@ class _Handshakes(Frozen):
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """Protocol and cipher of the last connection; None where no handshake ended."""
         if not self.full + self.resumed:
             return None
         names: Mapping[str, HttpProtocol] = {"http/1.1": "https1", "h2": "h2", "h3": "h3"}

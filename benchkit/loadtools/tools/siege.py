@@ -1,25 +1,18 @@
 """siege: its command line, and its output.
 
-Its command line, read from its source (src/main.c, browser.c, ChangeLog); the configuration file lifts the limits:
+Its command line, read from its source (src/main.c, browser.c); the configuration file lifts its limits:
 
-- siege stops after 1,024 failed sockets, allows 255 users, parses HTML for further requests and follows redirects. The
-  configuration raises the limits and turns the rest off.
-- `verbose` has it print a row for each answer, under a lock that all users share, which lowers its rate. In a run by
-  time users are cancelled at the end. Each that is printing loses the content of stdio's buffer, up to 4 kB or 75 rows.
-  It counts an answer after its row: a user cancelled between the two leaves one row more than the summary has answers.
-- Certificates are never verified. Each connection has its own TLS context (src/ssl.c), so that none resumes a session.
-- Before 4.1.4 users are cancelled wherever they are (`PTHREAD_CANCEL_ASYNCHRONOUS`). One that holds a lock of the C
-  library then leaves it locked, and a run by time may never end. Later releases cancel between two requests.
-- `-t` ends at a whole second of the clock, up to a second early.
-- Where it has more users than its limit, it warns and sleeps for 10 s before its start (src/main.c).
+- `verbose` has it print a row for each answer. In a run by time users are cancelled at the end: each that is printing
+  loses up to 75 rows, and one cancelled after its row leaves one row more than the summary has answers.
+- Before 4.1.4 users are cancelled wherever they are, so that a run by time may never end.
+- Certificates are never verified, and no session is resumed. `-t` ends at a whole second of the clock.
+- Where it has more users than its limit, it sleeps for 10 s before its start.
 
-Its output, read from its source (src/main.c, data.c, log.c):
+Its output, read from its source (src/main.c, data.c):
 
-- Times are counted in ticks of the kernel (`times()`), which are 10 ms. They are printed in seconds, in the
-  text since 4.1.7 in milliseconds. A "Response time" of 0.00 is below that, not zero. It includes connecting.
-- "MB" is 1024².
-- "Transactions" are answered requests (without those of a status above 399), "Successful" those of a good status.
-  Availability is transactions ÷ (transactions + failed). "Concurrency" is the sum of times ÷ elapsed time.
+- Times are counted in ticks of 10 ms, and include connecting. A "Response time" of 0.00 is below that, not zero. They
+  are printed in seconds, in the text since 4.1.7 in milliseconds. "MB" is 1024².
+- "Transactions" are answered requests, without those of a status above 399.
 - JSON (since 4.0.5) is printed on stdout, the text on stderr.
 """
 

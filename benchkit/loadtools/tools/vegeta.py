@@ -3,22 +3,15 @@
 Its command line, read from its source (lib/attack.go):
 
 - The attack writes every result at once, in a binary form of Go's (gob) that the reducer reads; it prints no summary.
-- All workers take their targets from one list, in turn and from its start again.
-- With a rate, request n is due n + 1 intervals after the start. It is sent as soon as possible after that, by as many
-  workers as it takes. Its own times begin when it is sent, and include waiting for one of the connections. From the
-  request's number in the results the reducer knows how late it was sent.
-- All requests share one connection of HTTP/2. Over TLS it offers HTTP/1.1 too, and takes what the server chooses.
-- Certificates are verified. It has no cache of sessions, so that every handshake is full.
-- Bytes are of the bodies that it keeps (`-max-body`); all are kept.
+- With a rate, request n is due n + 1 intervals after the start. Its own times begin when it is sent. From the
+  request's number in the results the reducer knows how late that was.
+- All requests share one connection of HTTP/2. Certificates are verified, and every handshake is full.
 
 Its output, read from its source (lib/metrics.go, reporters.go, attack.go):
 
-- "rate" is requests ÷ attack time, which runs from the first request to the last one; "throughput" is good answers ÷
-  (attack + wait). `duration_s` here is the attack time, so that requests ÷ duration is the rate.
+- "rate" is requests ÷ attack time, which runs from the first request to the last one. `duration_s` is the attack time.
 - Status code 0 is a request without an answer. Success is the share of 200 to 399.
-- A time runs from sending the request to the end of its body. It includes connecting, and waiting for a connection
-  where their number is limited. Percentiles are estimates (t-digest); the text rounds to three or six decimals.
-- Bytes are of bodies alone.
+- A time runs from sending the request to the end of its body, and includes connecting. Percentiles are estimates.
 """
 
 from __future__ import annotations
@@ -114,7 +107,6 @@ class _VegetaReader(Reader):
         return bool(self.stated or self.times or self.statuses)
 
     def read_row(self, match: re.Match[str]) -> None:
-        """Read a row that has the names of its figures in brackets."""
         label, names, cells = match[1], match[2].split(", "), match[3].split(", ")
         if len(names) != len(cells) or self.is_cut(match[0]):
             self.unread.append(match[0])
@@ -312,7 +304,6 @@ def _rate(per_s: float) -> str:
 
 
 def _interval_ns(load: Load) -> int:
-    """Return the time between two requests of vegeta's schedule, which it rounds down (lib/pacer.go)."""
     if load.rate is None:
         return 0
     hits, _, per = _rate(load.rate).partition("/")

@@ -5,29 +5,21 @@ Its command line, read from its source (src/wrk.c):
 - It opens connections ÷ threads, rounded down, in each thread.
 - By itself it sends GET without a body. A script has it send other requests, and all headers: everybody on its host
   could read them as arguments.
-- It calls `setup` of the script for each thread, `init` in the thread's own state, and `request` for every request
-  (SCRIPTING). Requests are formatted once, by `wrk.format`, which adds Host, and the Content-Length of a body, also of
-  an empty one.
-- Certificates are never verified (src/ssl.c). A connection that is opened again resumes its session: `SSL_clear` keeps
-  it. TLS version and ciphers cannot be set.
+- Certificates are never verified. A connection that is opened again resumes its session.
 - A thread looks ten times a second (`RECORD_INTERVAL_MS`) at whether the time is over, and sends requests until then.
-- Its summary has few percentiles and two decimals: a Lua script has it print its whole histogram and exact counters.
 
-Its output, read from the sources of both (src/wrk.c, src/stats.c, src/units.c):
+Its output, read from the sources of wrk and wrk2 (src/wrk.c, src/stats.c, src/units.c):
 
-- Two decimals in a unit that changes at 85 % of the next one: 0.85 ms, 0.90m, 0.90GB. K, M and G are 1024 for bytes. A
-  mean from 999.995 ms up to 1 s is truncated to the column's width and reads `1000.00m`.
-- Since version 4 wrk adds samples for coordinated omission before it prints or passes them to Lua; versions 2 and 3 do
-  not. In wrk2 times count from when a request should have been sent. The text has the version only with `-v`.
-- Answers later than the timeout (2 s by default) are counted as `timeout` and have no latency since version 4. Answers
-  that never came are not counted at all. Before version 4, and in wrk2, a waiting connection is counted again
-  at every check.
+- Two decimals in a unit that changes at 85 % of the next one: 0.85 ms, 0.90m. K, M and G are 1024 for bytes.
+- Since version 4 wrk adds samples for coordinated omission. In wrk2 times count from when a request should have been
+  sent. The text has the version only with `-v`.
+- Answers later than the timeout are counted as `timeout` and have no latency since version 4. Before, and in wrk2, a
+  waiting connection is counted again at every check.
 - "Non-2xx or 3xx responses" counts status above 399. That line, and "Socket errors", are printed unless all are zero.
 - Latency runs from writing the request to the end of the answer, without connecting.
-- wrk2 prints lines "Thread calibration", and "HdrHistogram" in the heading of its distribution. Without them a text
-  looks like wrk's, unless the command line above it has `-R`. "Uncorrected" counts from sending.
-- DeathStarBench's wrk2 has the 99th percentile where the others have the maximum; the column's name shows which.
-- Where no answer was recorded the row reads `0.00us 0.00us 0.00us -nan%`: zeros that are no measured times.
+- wrk2 prints "Thread calibration", and "HdrHistogram" in the heading of its distribution. "Uncorrected" counts from
+  sending. A fork has the 99th percentile where others have the maximum.
+- Where no answer was recorded the row reads `0.00us 0.00us 0.00us -nan%`.
 """
 
 from __future__ import annotations

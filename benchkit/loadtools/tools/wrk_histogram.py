@@ -37,12 +37,11 @@ DIGITS = 5
 RESOLUTION_S = 1e-6
 
 _BLOCK = re.compile(
-    r"^--- benchkit latency histogram ([0-9]+)\n(.*?)^--- end of benchkit latency histogram([^\n]*)$",
+    r"^--- benchkit latency histogram 1\n(.*?)^--- end of benchkit latency histogram([^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
 _COUNTER = re.compile(r"([a-z_]{3,20}) ([0-9]{1,15})")
 _CELLS = re.compile(r"@?[0-9]{1,15}(?: @?[0-9]{1,15})*")
-_VERSION = "1"
 _COUNTERS = (
     *("duration_us", "requests", "bytes"),
     *("errors_connect", "errors_read", "errors_write", "errors_status", "errors_timeout"),
@@ -146,13 +145,9 @@ def _body(text: str) -> str:
             where="wrk",
             hint="was wrk called with -s histogram.lua, and did it end by itself?",
         )
-    version, body, failure = blocks[0]
+    body, failure = blocks[0]
     if failure:
         raise ParseError("the script failed", where="wrk", why=excerpt(failure), hint="it needs wrk 4.0 or newer")
-    if version != _VERSION:
-        raise ParseError(
-            f"a latency histogram of version {version}", where="wrk", why=f"only version {_VERSION} can be read"
-        )
     return str(body)
 
 
@@ -232,5 +227,3 @@ def _notes(block: WrkHistogram, counters: Counters, interval: int | None) -> Ite
             message=f"{counters.requests} requests, but {counters.recorded} times and {timeouts} timeouts: were "
             "requests pipelined?",
         )
-    if interval is not None and len(block.values) and block.values[0] > interval:
-        yield Note(code="wrk-hidden", message="wrk does not print the samples that it added below the shortest time")

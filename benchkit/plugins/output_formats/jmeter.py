@@ -56,7 +56,6 @@ def _read_csv(lines: Sequence[str], delimiter: str) -> LoadResult:
     requests = None if unread else len(samples)
 
     def column(name: str) -> list[int] | None:
-        """Return the figures of a column; None where a row lacks one."""
         found = [number for row in samples if (number := parse_count(row.get(name))) is not None]
         return found if len(found) == len(samples) > 0 and not unread else None
 
@@ -91,7 +90,6 @@ def _read_csv(lines: Sequence[str], delimiter: str) -> LoadResult:
 
 
 def _read_summary(text: str) -> LoadResult | None:
-    """Return the result of the summariser's last line `=`; None for other text."""
     found = list(_SUMMARY.finditer(text))
     whole = [match for match in found if match[1] == "="]
     if not found:

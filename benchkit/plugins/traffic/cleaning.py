@@ -34,7 +34,6 @@ class Cleaner:
     """Removes secrets from requests, and counts what it removed by kind."""
 
     def __init__(self, *, drop_queries: bool = False) -> None:
-        """Take whether query strings are dropped altogether."""
         self._drops_queries = drop_queries
         self._headers = {name.lower(): name for name in HEADERS}
         self.removed: Counter[str] = Counter()

@@ -339,7 +339,6 @@ def _read_targets(lines: Iterable[str], host: str | None) -> Log:
 
 
 def _read_har(text: str, host: str | None) -> Log | None:
-    """Return the requests of a HAR file to one host; None for other text."""
     try:
         document = json.loads(text)
         entries: list[Any] = document["log"]["entries"]

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from benchkit.errors import InputError, ServiceError
+from benchkit.errors import ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
@@ -175,24 +175,6 @@ def test_four_processes_on_each_of_two_hosts_count_exactly_what_the_server_count
     assert result.rps == pytest.approx(sum(output.result.rps or 0 for output in trial.outputs))
 
 
-def test_the_first_generators_get_the_remainders(hosts: Hosts) -> None:
-    skip_without("h2load")
-    load = {"tool": "h2load", "connections": 11, "processes": 4, "request_count": 1003}
-    trial = run_counted_trial(hosts, load)
-    assert [generator.load.connections for generator in trial.record.generators] == [2, 2, 2, 1, 1, 1, 1, 1]
-    assert [generator.load.request_count for generator in trial.record.generators] == [
-        126,
-        126,
-        126,
-        125,
-        125,
-        125,
-        125,
-        125,
-    ]
-    assert trial.served == trial.output.result.requests == 1003
-
-
 def test_printed_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> None:
     """Compare wrk's with its corrected series, and ab's with its rows, to the step in which the tool prints."""
     own: tuple[tuple[str, LatencySeries], ...] = (("wrk", "corrected"), ("ab", "raw"))
@@ -235,46 +217,10 @@ def test_a_failure_names_the_generator_its_host_and_its_last_lines(hosts: Hosts)
         assert "wrk" not in running
 
 
-def test_siege_can_have_more_than_255_users(hosts: Hosts) -> None:
-    skip_without("siege")
-    trial = run_counted_trial(hosts, {"tool": "siege", "connections": 600, "request_count": 1200})
-    assert [generator.load.connections for generator in trial.record.generators] == [300, 300]
-    assert trial.served == trial.output.result.requests == 1200
-
-
-def test_a_plan_has_the_generators_and_their_builds(hosts: Hosts) -> None:
-    plan = plan_for(hosts, {"tool": "vegeta", "connections": 8, "processes": 2, "duration_s": 1})
-    (cell,) = plan.cells
-    assert [(each.number, each.host) for each in cell.generators] == [
-        (1, "load1"),
-        (2, "load1"),
-        (3, "load2"),
-        (4, "load2"),
-    ]
-    builds = {build.program: build.hosts for build in plan.builds}
-    assert builds == {"nethttp": ("sut",), "vegeta": ("load1", "load2"), "reduce": ("load1", "load2")}
-
-
-def test_a_share_that_is_too_small_is_reported_with_its_field(hosts: Hosts) -> None:
-    load = {"tool": "wrk", "connections": 6, "threads": 2, "processes": 2, "duration_s": 1}
-    with pytest.raises(InputError) as error:  # with one load host, two processes would have three connections each
-        plan_for(hosts, load)
-    assert "load.threads: 2 threads need at least 2 connections, not 1 (in the share of one of 4 generators)" in str(
-        error.value
-    )
-
-
 MIX = [
     {"path": "/a", "weight": 3, "expect": {"status": 200, "contains": "Hello", "sha256": HELLO_SHA256}},
     {"method": "POST", "path": "/b", "body": "k=v"},
 ]
-
-
-def test_every_request_is_checked_before_the_load_and_recorded(hosts: Hosts) -> None:
-    trial = run_counted_trial(hosts, {"tool": "vegeta", "connections": 4, "duration_s": 1, "requests": MIX})
-    assert trial.served == trial.output.result.requests
-    assert [probe.body_sha256 for probe in trial.record.probes] == [HELLO_SHA256] * 2
-    assert trial.output.result.status == {"200": trial.served}
 
 
 def test_a_response_that_is_not_the_expected_one_fails_naming_the_request_and_what_differs(hosts: Hosts) -> None:

@@ -50,7 +50,13 @@ def document(**changed: object) -> dict[str, Any]:
         "other_errors": 0,
         "bytes_in": None,
         "bytes_out": None,
-        "span": {"origin": "run", "first_start_ns": 0, "last_start_ns": 500_000, "last_end_ns": 2_500_000},
+        "span": {
+            "origin": "run",
+            "first_start_ns": 0,
+            "last_start_ns": 500_000,
+            "last_end_ns": 2_500_000,
+            "ended_later": 1,
+        },
         "seconds": {"event": "end", "counts": [[0, 3]], "beyond": 0},
         "rest": {"bytes": 0, "dropped": 0},
     }

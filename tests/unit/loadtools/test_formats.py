@@ -102,7 +102,6 @@ def test_the_command_reads_one_run_of_a_log(tmp_path: Path) -> None:
         "2024-03-01T10:00:00.123456789Z ",
         "2024-03-01T10:00:00.12Z stdout F ",
         "[10:00:00] ",
-        "10:00:00 fortio ",
     ],
 )
 @pytest.mark.parametrize("name", ["wrk/v410-plain", "k6/v18-plain", "ab/v23-keepalive"])

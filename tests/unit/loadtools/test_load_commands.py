@@ -340,13 +340,6 @@ def test_a_target_to_which_a_tool_cannot_send_the_load(name: str) -> None:
     assert get_tool(tool).unsupported_target(_load(tool, **fields), _target(protocol, tls)) == (why,)
 
 
-def test_new_connections_may_resume_where_the_tool_does_and_none_need_to() -> None:
-    closing = {"keepalive": False}
-    assert get_tool("wrk").unsupported_target(_load("wrk", **closing), _target("https1", TlsOptions())) == ()
-    assert get_tool("ab").unsupported_target(_load("ab", **closing), _target("https1", TLS13)) == ()
-    assert get_tool("ab").unsupported_target(_load("ab"), _target("https1", TlsOptions())) == ()
-
-
 def test_a_plan_says_which_tools_verify_no_certificate() -> None:
     over_tls = {
         name: list(tool.plan_notes(_load(name), _target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls
@@ -393,15 +386,6 @@ def test_k6_reads_the_load_from_a_file() -> None:
 def test_hey_is_called_with_the_template() -> None:
     command = TOOLS["hey"].command(_load("hey"), TARGET)
     assert command == ["hey", "-c", "4", "-disable-redirects", "-z", "5s", "-o", TEMPLATE, URL]
-
-
-def test_vegeta_records_nothing_in_the_warm_up() -> None:
-    assert "-output=/dev/null" in TOOLS["vegeta"].argv(_load("vegeta", **PLAIN), TARGET)
-
-
-def test_siege_takes_the_body_after_the_url() -> None:
-    command = TOOLS["siege"].command(_load("siege", method="POST", body="k=v w"), TARGET)
-    assert command[-1] == f"{URL} POST <siege.body.1"
 
 
 def test_the_files_that_a_command_names() -> None:
@@ -457,15 +441,6 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("tool", "threads"),
-    [("wrk", 2), ("h2load", 2), ("ab", 1), ("siege", 4), ("hey", None), ("vegeta", None), ("openloop", None)],
-)
-def test_threads_are_those_to_which_a_tool_assigns_connections(tool: str, threads: int | None) -> None:
-    """Check the limit; tools in Go have none, because any of their threads serves any connection."""
-    assert get_tool(tool).threads(_load(tool, threads=2)) == threads
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_unsupported_values_are_refused_by_field(case: str) -> None:
     fields, refused = REFUSED[case]
@@ -475,11 +450,6 @@ def test_unsupported_values_are_refused_by_field(case: str) -> None:
     with pytest.raises(InputError) as error:
         tool.command(load, TARGET)
     assert all(field in str(error.value) for field in refused)
-
-
-def test_every_tool_supports_the_same_plain_load() -> None:
-    for tool in TOOLS:
-        assert TOOLS[tool].unsupported_fields(_load(tool)) == ()
 
 
 def test_an_unknown_tool_is_refused_naming_all_tools() -> None:

@@ -57,17 +57,6 @@ def test_a_count_that_one_generator_lacks_is_none() -> None:
     assert both.counters.recorded == 2
 
 
-def test_one_incomplete_measurement_makes_the_merged_one_incomplete() -> None:
-    cut = Measurement(**{**vars(measured(100)), "complete": False})
-    assert not merge_measurements([measured(100), cut]).complete
-
-
-def test_a_generator_that_recorded_nothing_adds_nothing() -> None:
-    assert merge_measurements([measured(100), measured()]).histograms == measured(100).histograms
-    assert merge_measurements([measured(), measured()]).histograms == {}
-    assert merge_measurements([measured(), measured()]).latency().mean_s is None
-
-
 def test_generators_of_different_tools_are_not_merged() -> None:
     with pytest.raises(InputError, match="ab, hey"):
         merge_measurements([measured(100), measured(100, tool="ab")])

@@ -21,15 +21,6 @@ def _without_notes(result: LoadResult) -> LoadResult:
     return result.model_copy(update={"notes": ()})
 
 
-def test_oha_0_4_has_heys_headings_and_a_share_without_percent() -> None:
-    text = recorded("oha/v1-seconds").replace(" sec\n", " secs\n").replace("100.00%\n", "1.0000\n")
-    text = text.replace("Response time distribution", "Latency distribution").replace(".00% in", "% in")
-    text = re.sub(r"  99\.9[09]% in .*\n", "", re.sub(r"( [0-9.]+) sec ", r"\1 ", text))
-    result = _read(text)
-    assert (result.tool, result.requests, result.availability, result.complete) == ("oha", 400, 1, True)
-    assert result.latency.percentiles["99"] == 0.0014
-
-
 def test_oha_aborts_requests_that_are_no_failures() -> None:
     result = _read(recorded("oha/v1-deadline"))
     assert (result.requests, result.failed, result.aborted) == (244, 0, 4)
@@ -88,15 +79,6 @@ def test_k6_before_1_0_has_ticks_for_failures() -> None:
     assert _read(excerpt).requests == 300
 
 
-def test_k6_states_its_times_in_one_unit_where_asked() -> None:
-    row = (
-        "http_req_duration..............: avg=1234.56ms min=0.10ms med=12.00ms max=61000.00ms p(90)=1m5s p(99.9)=2m0s\n"
-    )
-    result = _read(f"     {row}     http_reqs......................: 300    20.5/s\n")
-    assert (result.latency.mean_s, result.latency.max_s) == (1.23456, 61)
-    assert result.latency.percentiles == {"50": 0.012, "90": 65, "99.9": 120}
-
-
 def test_the_forms_of_k6_agree() -> None:
     export = _read(recorded("k6/v18-export"))
     assert export.failed == 100  # `passes`: `fails` are the 200 that did not fail
@@ -104,11 +86,6 @@ def test_the_forms_of_k6_agree() -> None:
     assert (dropped.dropped, dropped.users, dropped.connections) == (295, 2, None)
     with pytest.raises(ParseError, match="no requests of HTTP"):
         read_output("k6", '{"metrics": {"http_req_blocked": {"avg": 1, "max": 2}}}', where="a", command="{tool}")
-
-
-def test_bombardier_1_has_no_brackets_and_progress_on_one_line() -> None:
-    text = recorded("bombardier/v2-plain").replace("request(s)", "requests").replace("connection(s)", "connections")
-    assert _read(text.replace("\nDone!", " Done!")) == _read(recorded("bombardier/v2-plain"))
 
 
 def test_h2load_renamed_its_rows_and_may_lack_its_threads() -> None:
@@ -119,12 +96,6 @@ def test_h2load_renamed_its_rows_and_may_lack_its_threads() -> None:
     harness = "\n".join(line for line in new.splitlines() if "spawning" not in line)
     assert _read(harness).complete
     assert (_read(harness).connections, _read(harness).first_byte_mean_s) == (None, _read(old).first_byte_mean_s)
-
-
-def test_a_row_that_tools_share_decides_nothing() -> None:
-    for line in ("Running 10s test @ http://127.0.0.1:1/\n", "Requests/sec:   1234.50\n", "  Latency   1.00ms\n"):
-        with pytest.raises(ParseError, match="no load tool is recognised"):
-            _read(line)
 
 
 def test_the_summariser_of_jmeter_before_3_and_in_other_locales() -> None:
@@ -139,33 +110,12 @@ def test_the_summariser_of_jmeter_before_3_and_in_other_locales() -> None:
     assert (result.latency.mean_s, result.latency.max_s, result.complete) == (0.11, 1.126, False)
 
 
-def test_the_intervals_of_jmeters_summariser_are_no_result() -> None:
-    lines = [line for line in recorded("jmeter/v56-summary").splitlines(keepends=True) if "summary = " not in line]
-    with pytest.raises(ParseError, match="intervals only"):
-        parsed("jmeter", "".join(lines))
-    cut = recorded("jmeter/v56-summary")
-    result = parsed("jmeter", cut[: cut.index("summary +    258")])
-    assert (result.requests, result.complete) == (942, False)
-
-
-def test_a_jtl_that_is_cut_in_a_row() -> None:
-    heading, _, rows = recorded("jmeter/v56-csv").partition("\n")
-    cut = parsed("jmeter", f"{heading}\n{rows}"[:-30])
-    assert (cut.requests, cut.rps, cut.complete) == (None, None, False)
-
-
 def test_transactions_of_jmeter_are_no_requests() -> None:
     heading, first, *_ = recorded("jmeter/v56-csv").splitlines(keepends=True)
     message = '"Number of samples in transaction : 1, number of failing samples : 0"'
     result = parsed("jmeter", heading + first + first.replace(",OK,", f",{message},"))
     assert result.requests == 1
     assert "transactions" in codes(result)
-
-
-def test_a_file_of_locust_without_its_total_states_nothing() -> None:
-    lines = recorded("locust/v247-csv").splitlines(keepends=True)
-    result = parsed("locust", "".join(lines[:-1]))
-    assert (result.requests, result.rps, result.complete) == (None, None, False)
 
 
 def test_gatling_prints_thousands_and_dashes() -> None:
@@ -181,48 +131,7 @@ def test_gatling_prints_thousands_and_dashes() -> None:
     assert (parsed("gatling", old).rps, parsed("gatling", old).complete) == (None, False)
 
 
-def test_what_gatling_prints_during_a_run_is_incomplete() -> None:
-    for name in ("gatling/v39-console", "gatling/v313-console"):
-        text = recorded(name)
-        result = parsed("gatling", text[: text.index("Parsing log")])
-        assert (result.requests, result.rps, result.complete) == (120, None, False)
-
-
-def test_a_part_of_fortios_text_is_incomplete_only_where_its_beginning_is_seen() -> None:
-    text = recorded("fortio/v163-text")
-    end = text.index("All done")
-    assert not parsed("fortio", text[:end]).complete
-    assert parsed("fortio", text[text.index("Aggregated Function") : end]).complete
-
-
-def test_the_rate_of_fortio_stands_in_two_lines() -> None:
-    text = recorded("fortio/v163-qps")
-    assert "target-rate" in {note.code for note in parsed("fortio", text[text.index("Starting at") :]).notes}
-
-
-def test_a_document_of_k6_below_its_rows_is_of_the_same_run() -> None:
-    rows = recorded("k6/v18-legacy")
-    assert parsed("k6", f"{rows}\n{recorded('k6/v18-export')}") == parsed("k6", rows)
-
-
 def test_an_interrupted_run_of_fortio_is_incomplete_in_json_too() -> None:
     text = recorded("fortio/v163-json")
     assert parsed("fortio", text).complete
     assert not parsed("fortio", text.replace('"RequestedDuration": "2s"', '"RequestedDuration": "30s"')).complete
-
-
-@pytest.mark.parametrize(
-    ("name", "stated", "damaged"),
-    [
-        ("fortio/v163-text", "9745.6", "9745,6"),
-        ("locust/v247-text", "1240.26", "1240,26"),
-        ("gatling/v39-console", " 40 (OK=34.333", " 4o (OK=34.333"),
-    ],
-)
-def test_a_malformed_rate_is_none_or_makes_the_result_incomplete(name: str, stated: str, damaged: str) -> None:
-    text = recorded(name)
-    assert stated in text
-    tool = name.partition("/")[0]
-    whole, result = parsed(tool, text), parsed(tool, text.replace(stated, damaged))
-    assert result.rps in {None, whole.rps}
-    assert result.rps == whole.rps or not result.complete

@@ -8,16 +8,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from benchkit.loadtools.generators.execution import PlacedGenerator
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import MAX_CLASSES, Load
-from benchkit.models.request import MAX_CYCLE, Request, request_cycle
+from benchkit.models.request import Request, request_cycle
 from tests.support.loadtools.fixtures import place
 
 TARGET = Target("10.0.0.2:8080")
@@ -30,24 +27,12 @@ def _load(tool: str, *requests: dict[str, Any], **fields: Any) -> Load:  # noqa:
     return Load.model_validate({"tool": tool, "connections": 4, "duration_s": 5, "requests": requests, **fields})
 
 
-def test_one_request_may_be_stated_by_the_fields_of_the_load() -> None:
-    fields: dict[str, Any] = {"method": "PUT", "path": "/a", "headers": {"A": "b"}, "body": "x"}
-    short = Load.model_validate({"tool": "hey", "connections": 1, **fields})
-    assert short.request_mix == (Request.model_validate(fields),) == _load("hey", fields).request_mix
-
-
 def test_headers_of_the_load_go_to_all_requests_which_may_override_them() -> None:
     load = _load("wrk", {"headers": {"x-a": "own"}}, {"path": "/b"}, headers={"X-A": "common", "X-B": "1"})
     assert [dict(request.headers) for request in load.request_mix] == [
         {"X-B": "1", "x-a": "own"},
         {"X-A": "common", "X-B": "1"},
     ]
-
-
-@pytest.mark.parametrize("fields", [{"path": "/c"}, {"method": "PUT"}, {"body": "x"}])
-def test_requests_exclude_the_fields_of_a_single_one(fields: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="requests excludes method, path and body"):
-        _load("wrk", PAGE, **fields)
 
 
 @pytest.mark.parametrize("headers", [{"Content-Length": "3"}, {"content-length": "3"}])
@@ -79,16 +64,6 @@ def _smooth(counts: tuple[int, ...]) -> str:
         lags = [count * turn / total - order.count(name) for name, count in zip("abc", counts, strict=True)]
         order += "abc"[lags.index(max(lags))]
     return order
-
-
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=4))
-def test_a_cycle_has_every_request_by_its_weight(weights: list[int]) -> None:
-    requests = [Request(path=f"/{number}", weight=weight / 10) for number, weight in enumerate(weights)]
-    cycle = request_cycle(requests)
-    assert cycle is not None or sum(weights) > MAX_CYCLE
-    if cycle is not None:
-        shares = {request.path: cycle.count(request) / len(cycle) for request in requests}
-        assert shares == pytest.approx({r.path: r.weight * 10 / sum(weights) for r in requests})
 
 
 WRK_SCRIPT = r"""
@@ -148,19 +123,6 @@ def test_openloop_is_given_the_classes_of_requests_and_their_sizes() -> None:
     assert len(_load("openloop", *many[1:]).classes) == MAX_CLASSES
 
 
-def test_h2load_is_given_uris() -> None:
-    load = _load("h2load", {"path": "/a", "weight": 2}, {"path": "/b"})
-    assert TOOLS["h2load"].command(load, TARGET)[-1] == "-ih2load.uris"
-    assert TOOLS["h2load"].files(load, TARGET) == {"h2load.uris": f"{ORIGIN}/a\n{ORIGIN}/b\n{ORIGIN}/a\n".encode()}
-
-
-def test_siege_is_given_urls() -> None:
-    load = _load("siege", {"path": "/a", "weight": 2}, UPLOAD)
-    assert TOOLS["siege"].command(load, TARGET)[-1] == "-fsiege.urls"
-    files = TOOLS["siege"].files(load, TARGET)
-    assert files["siege.urls"].decode() == f"{ORIGIN}/a\n{ORIGIN}/b POST <siege.body.2\n{ORIGIN}/a\n"
-
-
 def test_ab_is_given_one_request_whose_content_type_it_does_not_double() -> None:
     load = _load("ab", {**UPLOAD, "method": "PATCH", "headers": {"content-type": "text/csv", "A": "b"}})
     words = ["-p", "ab.body.1", "-m", "PATCH", "-T", "text/csv", "-H", "A: b", f"{ORIGIN}/b"]
@@ -204,12 +166,6 @@ def test_what_a_tool_cannot_send_is_an_unsupported_field_of_the_requests(case: s
     assert "; ".join(unsupported.why for unsupported in unsupported_fields) == why
     assert {unsupported.field for unsupported in unsupported_fields} == {"requests"}
     assert all(unsupported.concerns_requests for unsupported in unsupported_fields)
-
-
-def test_wrk_draws_by_any_weights() -> None:
-    load = _load("wrk", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001})
-    assert TOOLS["wrk"].unsupported_fields(load) == ()
-    assert b"limits = {}, {0.99990000000000001, 1}" in TOOLS["wrk"].files(load, TARGET)["benchkit.lua"]
 
 
 VALUE = 'Bearer 1f7e "very" \\secret'

@@ -75,12 +75,6 @@ def test_format_strings_of_nginx_and_apache_are_read(form: str, line: str, expec
         assert read_log(line.encode(), form).requests == [expected]
 
 
-def test_lines_without_a_request_are_counted() -> None:
-    broken = f'192.0.2.7 - - [{LOCAL_TIME}] "\\x16\\x03\\x01" 400 0 "-" "-"'
-    log = read_log(f"{COMBINED}\n{broken}\nnonsense\n{COMBINED}".encode())
-    assert (len(log.requests), log.unread) == (2, 2)
-
-
 def test_lines_of_json_are_read_by_common_names() -> None:
     lines = [
         {"time": "2026-02-02T02:40:00Z", "request": "GET /a HTTP/1.1", "status": "200", "body_bytes_sent": 3},
@@ -143,13 +137,6 @@ def test_logs_of_public_threads(name: str, form: str, requests: list[str], unrea
     assert (log.form, shown, log.unread) == (form, requests, unread)
     notes = list(log.all_notes())
     assert notes == [] if note is None else note in notes[0]
-
-
-def test_times_are_read_to_the_millisecond() -> None:
-    for name in ("log-envoy-text", "log-haproxy", "log-traefik-json"):
-        log = read_log((TESTS / "fixtures" / "field" / f"{name}.txt").read_bytes())
-        assert not log.is_in_whole_seconds
-        assert all(each.at_s is not None and each.at_s % 1 > 0.1 for each in log.requests)
 
 
 def test_requests_to_one_host_are_taken() -> None:

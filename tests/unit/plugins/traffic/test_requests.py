@@ -110,12 +110,6 @@ def test_a_class_has_the_sizes_of_its_usual_answers() -> None:
     assert (request.class_name, request.expect.status, request.expect.size) == ("GET /a/{}", 200, (90, 110))
 
 
-def test_what_a_log_has_no_headers_of_is_said() -> None:
-    bare, some = (make_traffic(LoggedRequest("GET", "/", headers=headers)) for headers in ({}, {"user-agent": "a"}))
-    assert "the log has no headers of requests: they are sent without" in bare.notes
-    assert "of headers, the log has User-Agent alone: requests are sent without others" in some.notes
-
-
 def test_times_of_whole_seconds_are_spread_in_order() -> None:
     logged = [LoggedRequest("GET", "/", 1000.0 + number // 10) for number in range(100)]
     times = make_traffic(*logged).times
