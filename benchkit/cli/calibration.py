@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from benchkit import units
 from benchkit.cli.console import say
@@ -26,7 +25,7 @@ from benchkit.run.run import RunOptions
 from benchkit.scenario.cells import missing_secrets
 from benchkit.scenario.experiment import Experiment
 from benchkit.scenario.read import experiment_of_options
-from benchkit.scenario.trial_order import ServerCost, profile_length
+from benchkit.scenario.trial_order import profile_of_servers
 from benchkit.scenario.versus import Fields, ServerComparison, calibration_fields, save_scenario, slice_for
 from benchkit.services.external import EXTERNAL
 from benchkit.store.journal import FailureCause, read_progress
@@ -112,8 +111,8 @@ def calibrate(
     slice_s = comparison.slice_s
     if (rate := observed.slowest_rate) is not None:
         slice_s = slice_for(rate, comparison.connections, observed.thresholds.slice_answers)
-    cells = [cell.cell_id for cell in outcome.run.manifest().cells]
-    profile = _profile(observed, cells, comparison, quiet=quiet) if why else None
+    servers = len(outcome.run.manifest().cells)
+    profile = profile_of_servers(servers, comparison.budget_s) if why else None
     return replace(comparison, slice_s=slice_s, spent_s=time.monotonic() - began_s, profile=profile)
 
 
@@ -170,29 +169,6 @@ def _is_measured_as_it_is(fields: Fields) -> bool:
     backends = [service["backend"] for stack in fields["stacks"].values() for service in stack["services"].values()]
     is_alone = all(len(levels) == 1 for levels in fields["factors"].values())
     return is_alone or EXTERNAL in backends
-
-
-def _profile(
-    observed: ObservedBlock, cells: Sequence[str], comparison: ServerComparison, *, quiet: bool
-) -> Mapping[str, Any] | None:
-    """Return a profile pass whose length suits the CPU times of the servers; None where these are unknown."""
-    costs: dict[str, ServerCost] = {}
-    for record in observed.records:
-        cpu_s = [service.cpu_s for service in record.services]
-        requests = sum(result.requests or 0 for _, result in record.outputs)
-        used_s = sum(each or 0.0 for each in cpu_s)
-        if not record.services or None in cpu_s or not requests or not used_s:
-            if not quiet:
-                say("--why: the CPU time of the servers is unknown, so that there is nothing to divide.")
-            return None
-        costs[record.cell_id] = ServerCost(used_s / requests, used_s / record.window_s)
-    length = profile_length([costs[cell_id] for cell_id in cells], comparison.budget_s)
-    if not length.is_enough and not quiet:
-        needs = f"that needs {units.duration(length.needed_s)} each"
-        why = "short trials show no difference" if math.isinf(length.needed_s) else needs
-        given = f"Profiles of {units.duration(length.duration_s)}"
-        say(f"{given} are too short for a narrow interval of a tenth of the difference: {why}. Raise --duration.")
-    return length.fields
 
 
 def _require_running(outcome: RunOutcome, *, with_tool: bool = False) -> None:

@@ -18,7 +18,6 @@ from benchkit import units
 from benchkit.cli.console import announced_if_slow, shows_logs
 from benchkit.cli.terminal import Terminal
 from benchkit.run.events import (
-    BlockAppended,
     BlockRepeated,
     Event,
     Notice,
@@ -103,9 +102,6 @@ class RunDisplay:
                     self._print(text)
             case Resumed(finished):
                 self._marks |= {position_of(trial): verdict for trial, verdict in finished.items()}
-            case BlockAppended(trials, lost):
-                self._add(trials)
-                self._print(f"block {trials[0].block} is added, as invalid trials lost block {lost}")
             case BlockRepeated(block):
                 self._marks = {position: mark for position, mark in self._marks.items() if position[0] != block}
                 self._print(f"block {block} was interrupted by a pause and is repeated")
@@ -132,15 +128,12 @@ class RunDisplay:
         self._open.close()
         self._title = plan.experiment.scenario.name
         self._rows = {cell.cell_id: [] for cell in plan.cells if cell.unsupported is None}
-        self._add(plan.planned_trials)
+        for trial in plan.planned_trials:
+            self._rows.setdefault(trial.cell_id, []).append(position_of(trial))
         for sentence in describe_connections(plan):
             self._print(sentence)
         if self._is_live:
             self._open.enter_context(Live(console=self._console, get_renderable=self._draw, refresh_per_second=4))
-
-    def _add(self, trials: tuple[PlannedTrial, ...]) -> None:
-        for trial in trials:
-            self._rows.setdefault(trial.cell_id, []).append(position_of(trial))
 
     def _end(self, trial: PlannedTrial, mark: str, result: str, reason: str | None = None) -> None:
         self._marks[position_of(trial)] = mark

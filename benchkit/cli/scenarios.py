@@ -176,7 +176,7 @@ def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, objec
     return {
         "scenario": plan.experiment.scenario.name,
         "scale": plan.experiment.scale,
-        **fields(plan, "seed", "design", "design_reason", "blocks", "spare_blocks", "seconds", "roles"),
+        **fields(plan, "seed", "design", "design_reason", "blocks", "seconds", "roles"),
         "cells": [
             {
                 **fields(cell, "cell_id", "sysctls", "unsupported"),
@@ -250,8 +250,6 @@ def _length(plan: RunPlan) -> str:
     if until is not None:
         blocks = f"{until.min_blocks} to {blocks} (until every interval reaches at most {until.precision:.1%})"
         trials, time = f"at most {trials}", f"at most {time.removeprefix('about ')}"
-    elif plan.spare_blocks:
-        blocks += f" and up to {plan.spare_blocks} more in place of blocks lost to invalid trials"
     reason = f" ({plan.design_reason})" if plan.experiment.scenario.design == "sliced" else ""
     return f"design {plan.design}{reason}, {blocks}, {trials}, {time}"
 

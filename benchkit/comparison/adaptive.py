@@ -1,26 +1,21 @@
-"""Rules that change the number of blocks of a run: an early end, and repetition of blocks that invalid trials lose.
-
-Applying the rule for an early end after every block keeps the stated error rates.
-"""
+"""The rule for an early end of a run. Applying it after every block keeps the stated error rates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from benchkit.comparison.ratios import Ratio, block_ratios, value_alone
-from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.verdicts import trials_so_far
 from benchkit.models.base import Frozen
 from benchkit.models.design import StopCondition, until_of
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import ComparedCells, requested_ratios
-from benchkit.stats.samples import INVALID, Exclusion, take_samples
+from benchkit.stats.samples import Exclusion, take_samples
 
 Review = Callable[[Sequence[Exclusion]], str | None]
 """Function from the exclusions of a run's first block to the reason to end the run there, or None."""
@@ -153,41 +148,3 @@ def _expected(blocks: int, fewest: int, reach: float, until: StopCondition, max_
         return None
     wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
     return min(max(wanted, math.ceil(until.min_blocks * blocks / fewest)), max_blocks)
-
-
-@dataclass(frozen=True)
-class SpareBlocks:
-    """The largest number of further blocks of a run, and the rule that chooses which of its blocks they repeat.
-
-    For a cell without any usable trial no block is repeated: its new trials would be invalid, too.
-    """
-
-    most: int
-    manifest: Manifest
-
-    def lost_block(
-        self, rows: Sequence[TrialRow], exclusions: Iterable[Exclusion], added: Collection[int]
-    ) -> int | None:
-        """Return a block that is to be repeated, from rows of `trials` while they are written; None: there is none.
-
-        `exclusions` come from checks on single trials; this adds the exclusions by checks on the whole run. `added` are
-        the blocks added so far.
-        """
-        return lost_block(RunData(self.manifest, *trials_so_far(rows, self.manifest, exclusions)), added)
-
-
-def lost_block(data: RunData, added: Collection[int]) -> int | None:
-    """Return the planned block to repeat next, for the cell that lacks most blocks; None: no block is lost.
-
-    Only trials that are invalid for the primary metric count as lost: a failed trial has retries of its own.
-    """
-    samples = data.samples(data.primary_metric)
-    shortfalls: list[list[int]] = []
-    for cell in samples.cells:
-        usable = {block for block, log in zip(samples.blocks, samples.of(cell), strict=True) if not np.isnan(log)}
-        invalid = {each.block for each in samples.excluded_of(cell) if each.reason.startswith(INVALID)}
-        lost = sorted(invalid - usable - set(added))
-        replaced = len(usable & set(added))
-        if usable and lost[replaced:]:
-            shortfalls.append(lost[replaced:])
-    return max(shortfalls, key=len)[0] if shortfalls else None

@@ -154,11 +154,6 @@ class RunPlan:
         """Number of blocks."""
         return self.experiment.scenario.blocks
 
-    @property
-    def spare_blocks(self) -> int:
-        """Largest number of further blocks, which replace blocks lost to invalid trials."""
-        return 0 if self.design == "sequential" else self.experiment.scenario.most_spare_blocks
-
     @cached_property
     def seconds(self) -> float | None:
         """Estimated duration of the run; None if a cell's is unknown."""

@@ -81,14 +81,6 @@ class TrialRetried:
 
 
 @dataclass(frozen=True)
-class BlockAppended:
-    """A block added in place of the block `lost`, which has invalid trials."""
-
-    trials: tuple[PlannedTrial, ...]
-    lost: int
-
-
-@dataclass(frozen=True)
 class BlockRepeated:
     """A block interrupted by a pause: all of its trials are repeated."""
 
@@ -96,16 +88,7 @@ class BlockRepeated:
 
 
 Event = (
-    Planning
-    | Opened
-    | Notice
-    | Resumed
-    | TrialBegun
-    | TrialJudged
-    | TrialWithoutResult
-    | TrialRetried
-    | BlockAppended
-    | BlockRepeated
+    Planning | Opened | Notice | Resumed | TrialBegun | TrialJudged | TrialWithoutResult | TrialRetried | BlockRepeated
 )
 
 Show = Callable[[Event], None]

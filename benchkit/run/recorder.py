@@ -16,7 +16,6 @@ from benchkit.models.run import BuildRecord, RunStatus
 from benchkit.models.trial import TrialRecord
 from benchkit.plan.adaptation import Adaptation
 from benchkit.run.events import (
-    BlockAppended,
     BlockRepeated,
     Notice,
     Show,
@@ -27,10 +26,9 @@ from benchkit.run.events import (
 from benchkit.run.judge import Judge, judge_stored_run
 from benchkit.run.retries import Retry
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order
+from benchkit.run.trial_queue import hash_order
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import (
-    BlockAdded,
     BlockInterrupted,
     FailureCause,
     HostFactsRead,
@@ -260,15 +258,6 @@ class RunRecorder:
         failed = [trial for trial in trials if self.outcome.failures.pop(trial, None) is not None]
         self.outcome.trials -= len(trials) - len(failed)
         self.show(BlockRepeated(block))
-
-    def record_added_block(self, added: AddedBlock | None, queue: TrialQueue) -> None:
-        """Record a block in place of a lost one, also as a note for readers of the results; do nothing without one."""
-        if added is None:
-            return
-        logger.info("block %d: added in place of block %d, which has invalid trials", added.block, added.lost)
-        self.journal.append(BlockAdded(block=added.block, lost=added.lost))
-        self.add_note(f"Block {added.block} was added in place of block {added.lost}, which has invalid trials.")
-        self.show(BlockAppended(queue.trials_of(added.block), added.lost))
 
     def record_decision(self, decision: StopDecision | None) -> None:
         """Record the decision after a block, where one was made."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Literal
 
-from benchkit.comparison.adaptive import SpareBlocks, StopRule, stop_rule
+from benchkit.comparison.adaptive import stop_rule
 from benchkit.errors import InputError, ParseError
 from benchkit.hosts.connections import Hosts
 from benchkit.judge.run_differences import FactDifference, fact_differences, setting_differences
@@ -20,7 +19,7 @@ from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import make_manifest
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.steps.state import trial_id_of
-from benchkit.run.trial_queue import AddedBlock, TrialQueue, hash_order, interrupted_blocks
+from benchkit.run.trial_queue import TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.journal import BlockInterrupted, RunProgress, TrialEnded, TrialFailed, read_progress
 from benchkit.store.run_folder import RunFolder
@@ -72,8 +71,7 @@ def check_resumption(
             or "another version of benchkit made it",
             hint="start a new run; this one keeps its results",
         )
-    trials = _with_added_blocks(plan.planned_trials, progress)
-    is_complete = all(_is_finished(run.run_id, trial, progress) for trial in trials)
+    is_complete = all(_is_finished(run.run_id, trial, progress) for trial in plan.planned_trials)
     if is_complete and progress.status is not None and not (retry_failed and _failed_trials(progress)):
         raise _finished(run, progress, retry_failed=retry_failed)
     changes = tuple(_changes(before, plan, hosts))
@@ -96,27 +94,20 @@ def resume_queue(plan: RunPlan, resumption: Resumption, recorder: RunRecorder) -
     run = recorder.run
     recorder.record_resumption(change.text for change in resumption.changes)
     _resolve_unfinished_trials(run, recorder)
-    planned_trials = _with_added_blocks(plan.planned_trials, read_progress(run.history()))
-    _repeat_blocks(planned_trials, recorder, retry_failed=resumption.retry_failed)
+    _repeat_blocks(plan.planned_trials, recorder, retry_failed=resumption.retry_failed)
     progress = read_progress(run.history())
     manifest = _reopen_manifest(run, resumption.changes)
     rebuild_tables(recorder.store, run, recorder.judge)
     recorder.outcome.count_finished_trials(progress)
     rows = {row.trial_id: row for row in recorder.tables.trials()}
-    order = _latest_rounds(planned_trials, progress)
-    queue = make_queue(plan, order, stop_rule(manifest), manifest, progress.added)
+    order = _latest_rounds(plan.planned_trials, progress)
+    queue = TrialQueue(order, stop_rule(manifest), together=plan.design == "sliced")
     for trial in order:
         if _is_finished(run.run_id, trial, progress):
             trial_id = recorder.trial_id(trial)
             duration_s = progress.ended.get(trial_id, 0.0)
             queue.skip_finished(trial, rows.get(trial_id), duration_s, recorder.judge.exclusions)
     return queue
-
-
-def finished_verdicts(queue: TrialQueue, recorder: RunRecorder) -> dict[PlannedTrial, str]:
-    """Return the finished trials of a resumed run, each with its verdict, or `failed`."""
-    verdicts = {row.trial_id: row.verdict for row in recorder.tables.trials()}
-    return {trial: verdicts.get(recorder.trial_id(trial)) or "failed" for trial in queue.finished}
 
 
 def _resolve_unfinished_trials(run: RunFolder, recorder: RunRecorder) -> None:
@@ -179,30 +170,6 @@ def _reopen_manifest(run: RunFolder, changes: Collection[FactDifference]) -> Man
     manifest = manifest.model_copy(update={"status": "running", "ended_at": None, "notes": notes})
     run.write_manifest(manifest)
     return manifest
-
-
-def make_queue(
-    plan: RunPlan,
-    trials: Sequence[PlannedTrial],
-    rule: StopRule | None,
-    manifest: Manifest,
-    added: Mapping[int, int] = MappingProxyType({}),
-) -> TrialQueue:
-    """Return the queue of these trials of a plan, with the rule for their end; `added` blocks are among them."""
-    return TrialQueue(
-        trials,
-        rule,
-        together=plan.design == "sliced",
-        spare=SpareBlocks(plan.spare_blocks, manifest),
-        added=added,
-    )
-
-
-def _with_added_blocks(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:
-    trials = planned_trials
-    for block, lost in progress.added.items():
-        trials = (*trials, *AddedBlock(block, lost).trials(trials))
-    return tuple(trials)
 
 
 def _latest_rounds(planned_trials: Sequence[PlannedTrial], progress: RunProgress) -> tuple[PlannedTrial, ...]:

@@ -37,7 +37,7 @@ from benchkit.run.attempt import AttemptResult, attempt_block
 from benchkit.run.events import Notice, Opened, Planning, Resumed, Show, TrialBegun, show_nothing
 from benchkit.run.manifest import code_of, controller_placement, make_manifest, new_run_id
 from benchkit.run.recorder import RunOutcome, RunRecorder, recording
-from benchkit.run.resume import Resumption, check_resumption, finished_verdicts, make_queue, resume_queue
+from benchkit.run.resume import Resumption, check_resumption, resume_queue
 from benchkit.run.testbed import Testbed
 from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.cells import missing_secrets
@@ -179,11 +179,11 @@ def _open_queue(run: OpenedRun, recorder: RunRecorder, first_block: _FirstBlock 
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        manifest = run.folder.manifest()
-        return make_queue(plan, plan.planned_trials, stop_rule(manifest, first_block), manifest)
+        rule = stop_rule(run.folder.manifest(), first_block)
+        return TrialQueue(plan.planned_trials, rule, together=plan.design == "sliced")
     queue = resume_queue(plan, resumption, recorder)
-    recorder.show(Resumed(finished_verdicts(queue, recorder)))
-    recorder.record_added_block(queue.add_block(recorder.judge.exclusions), queue)
+    verdicts = {row.trial_id: row.verdict for row in recorder.tables.trials()}
+    recorder.show(Resumed({trial: verdicts.get(recorder.trial_id(trial)) or "failed" for trial in queue.finished}))
     logger.info("run %s: %s had finished", run_id, counted(len(queue.finished), "trial"))
     return queue
 
@@ -221,7 +221,6 @@ def _run_batch(batch: Sequence[PlannedTrial], queue: TrialQueue, testbed: Testbe
     for planned_trial in batch:
         decision = queue.finish(planned_trial, results[planned_trial].row, took_s, recorder.judge.exclusions)
         recorder.record_decision(decision)
-    recorder.record_added_block(queue.add_block(recorder.judge.exclusions), queue)
 
 
 def _repeat_block(

@@ -1,19 +1,17 @@
 """The trials of a run that are still to run, in an order that depends on the outcome of earlier ones. Pure.
 
 The plan draws the order before anything runs. This is the only place that changes it afterwards: a rule may end the run
-early, invalid trials may have a block added, a block is repeated after a pause, and a resumed run skips finished
-trials.
+early, a block is repeated after a pause, and a resumed run skips finished trials.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from benchkit.comparison.adaptive import SpareBlocks, StopDecision, StopRule
+from benchkit.comparison.adaptive import StopDecision, StopRule
 from benchkit.models.rows import TrialRow
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.stats.samples import Exclusion
@@ -25,18 +23,6 @@ def hash_order(planned_trials: Iterable[PlannedTrial]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class AddedBlock:
-    """A block that was added in place of the block `lost`, which has invalid trials."""
-
-    block: int
-    lost: int
-
-    def trials(self, planned: Iterable[PlannedTrial]) -> tuple[PlannedTrial, ...]:
-        """Return its trials: the planned ones of the lost block, in the same order."""
-        return tuple(replace(trial, block=self.block, round=1) for trial in planned if trial.block == self.lost)
-
-
 class TrialQueue:
     """The trials still to run, and the results that decide which come next."""
 
@@ -46,19 +32,14 @@ class TrialQueue:
         rule: StopRule | None = None,
         *,
         together: bool = False,
-        spare: SpareBlocks | None = None,
-        added: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         """Take the planned order, and the rule by which the measured blocks may end early.
 
-        With `together` all measured trials of a block run at the same time, as in a sliced design. `spare` is the rule
-        for blocks that replace lost ones; None: none is added. `added` has the lost block of each added block whose
-        trials are planned already.
+        With `together` all measured trials of a block run at the same time, as in a sliced design.
         """
         self._planned = tuple(planned_trials)
         self._pending = deque(planned_trials)
-        self._rule, self._together, self._spare = rule, together, spare
-        self._added = dict(added)
+        self._rule, self._together = rule, together
         self._finished: set[PlannedTrial] = set()
         self._unfinished = Counter(trial.block for trial in planned_trials)
         self._measured_blocks = {trial.block for trial in planned_trials if trial.is_measured}
@@ -132,26 +113,6 @@ class TrialQueue:
     @property
     def _has_unfinished_blocks(self) -> bool:
         return any(self._unfinished[block] for block in self._measured_blocks)
-
-    def add_block(self, exclusions: Iterable[Exclusion]) -> AddedBlock | None:
-        """Add a block in place of one that has invalid trials, once all measured ones have finished.
-
-        `exclusions` covers all trials so far. Returns None where no block is lost, or no further one is allowed.
-        """
-        if self._spare is None or len(self._added) >= self._spare.most or self._has_unfinished_blocks:
-            return None
-        lost = self._spare.lost_block(self._rows, exclusions, self._added)
-        if lost is None:
-            return None
-        added = AddedBlock(max(trial.block for trial in self._planned) + 1, lost)
-        trials = added.trials(self._planned)
-        self._planned = (*self._planned, *trials)
-        self._pending.extend(trials)
-        self._added[added.block] = added.lost
-        self._unfinished[added.block] = len(trials)
-        self._measured_blocks.add(added.block)
-        self._contiguous |= {added.block}
-        return added
 
     def trials_of(self, block: int) -> tuple[PlannedTrial, ...]:
         """Return the trials of a block, finished or not."""

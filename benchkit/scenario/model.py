@@ -25,8 +25,6 @@ LOAD_ROLE = "load"
 """The role of the hosts that generate the load."""
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_-]*)\Z")
 """A value `$name` stands for the level of factor `name`; `$$name` for the text `$name`."""
-_BLOCKS_FOR_A_SPARE = 3
-"""Number of a scenario's blocks for each spare block that it has by default."""
 NO_TUNING = "none"
 """Level of a factor of tuning files for cells that have only the run's tuning."""
 
@@ -186,12 +184,6 @@ class Scenario(Frozen):
     blocks: PositiveInt = Field(
         le=10_000, description="repetitions of every cell; the maximum if `until` may end the run early", examples=[10]
     )
-    spare_blocks: Annotated[int, Field(strict=True, ge=0, le=10_000)] | None = Field(
-        default=None,
-        description="largest number of further blocks in place of those that invalid trials lose. Absent: a third of "
-        "`blocks`, rounded down, or none with `until` or a sequential design",
-        examples=[2],
-    )
     until: StopCondition | None = Field(
         default=None,
         description="condition under which the run ends before its last block; absent: it never does",
@@ -235,16 +227,6 @@ class Scenario(Frozen):
     @classmethod
     def _tuning_of_factor(cls, value: object) -> object:
         return ({"profile": value},) if isinstance(value, str) and REFERENCE.match(value) else value
-
-    @property
-    def most_spare_blocks(self) -> int:
-        """Largest number of further blocks in place of lost ones.
-
-        A run that ends by its intervals has further blocks anyway; one of a sequential design runs no blocks whole.
-        """
-        if self.until is not None or self.design == "sequential":
-            return 0
-        return self.blocks // _BLOCKS_FOR_A_SPARE if self.spare_blocks is None else self.spare_blocks
 
     @property
     def service_names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, get_args
 
 from pydantic import Field, PositiveInt
 
@@ -241,54 +241,13 @@ PROFILE_HZ = 499
 SHORTEST_PROFILE_S = 4.0
 PROFILE_OVERHEAD_S = 2.0
 """Time of a trial beside its window: its servers start, and are warmed up."""
-PART, PRECISION, T = 0.1, 1 / 3, 2.0
-"""A category with the share PART of the difference is to have an interval of ± PRECISION of itself, T standard
-deviations on either side."""
 
 
-class ServerCost(NamedTuple):
-    """CPU seconds that a request of a server costs, and the CPU cores that it uses under the load."""
+def profile_of_servers(servers: int, budget_s: float) -> dict[str, object]:
+    """Return the profile pass with which `versus --why` explains a comparison, as fields of a scenario.
 
-    cpu_s: float
-    cores: float
-
-
-class ProfileLength(NamedTuple):
-    """Length of a profile pass: seconds of each window, and seconds that the wanted intervals would need."""
-
-    duration_s: float
-    needed_s: float
-
-    @property
-    def is_enough(self) -> bool:
-        """True where the windows are as long as the wanted intervals need."""
-        return self.duration_s >= self.needed_s
-
-    @property
-    def fields(self) -> Mapping[str, object]:
-        """Fields of the scenario."""
-        return {"blocks": PROFILE_BLOCKS, "duration_s": self.duration_s, "frequency_hz": PROFILE_HZ}
-
-
-def profile_length(servers: Sequence[ServerCost], budget_s: float) -> ProfileLength:
-    """Return how long `versus --why` profiles servers, first the baseline, in at most `budget_s` seconds."""
-    baseline, *others = servers
-    most_s = max(SHORTEST_PROFILE_S, math.floor(budget_s / (2 * PROFILE_BLOCKS * len(servers)) - PROFILE_OVERHEAD_S))
-    needed_s = max(
-        (needed_window_s(baseline, each, PROFILE_BLOCKS, PROFILE_HZ) for each in others), default=SHORTEST_PROFILE_S
-    )
-    return ProfileLength(max(SHORTEST_PROFILE_S, math.ceil(min(needed_s, most_s))), needed_s)
-
-
-def needed_window_s(baseline: ServerCost, server: ServerCost, blocks: int, frequency_hz: int) -> float:
-    """Return the seconds of each window of a pair; infinite for servers without difference.
-
-    The number of samples in a category is Poisson distributed. With n samples of a request of c seconds, a category of
-    x seconds has the variance x c / n. In both servers x is taken as a tenth of c. The difference that must show is a
-    tenth of the servers' difference.
+    It takes about as long as the comparison: `budget_s` seconds.
     """
-    reach = PART * PRECISION * abs(server.cpu_s - baseline.cpu_s)
-    if not reach:
-        return math.inf
-    variance_of_second = sum(PART * each.cpu_s**2 / (frequency_hz * each.cores) for each in (baseline, server))
-    return T**2 * variance_of_second / reach**2 / blocks
+    window_s = math.floor(budget_s / (2 * PROFILE_BLOCKS * servers) - PROFILE_OVERHEAD_S)
+    duration_s = max(SHORTEST_PROFILE_S, float(window_s))
+    return {"blocks": PROFILE_BLOCKS, "duration_s": duration_s, "frequency_hz": PROFILE_HZ}

@@ -141,15 +141,6 @@ class BlockInterrupted(JournalEvent):
     why: Literal["pause", "retry-failed"] = "pause"
 
 
-class BlockAdded(JournalEvent):
-    """A block that runs in place of the block `lost`, which has invalid trials."""
-
-    event: Literal["block-added"] = "block-added"
-    block: int
-    lost: int
-    """Block whose trials it repeats."""
-
-
 _KINDS: dict[str, type[JournalEvent]] = {
     kind.model_fields["event"].default: kind
     for kind in (
@@ -162,7 +153,6 @@ _KINDS: dict[str, type[JournalEvent]] = {
         TrialFailed,
         TrialSkipped,
         BlockInterrupted,
-        BlockAdded,
     )
 }
 
@@ -252,8 +242,6 @@ class RunProgress:
     """Trials whose block was interrupted by a pause and repeated: stored, and in no ratio."""
     rounds: dict[int, int] = field(default_factory=dict)
     """The latest round of each block that was repeated."""
-    added: dict[int, int] = field(default_factory=dict)
-    """Blocks that were added, each with the lost one that it repeats."""
     order_hash: str | None = None
     """Hash of the planned order of trials."""
     status: str | None = None
@@ -289,8 +277,6 @@ class RunProgress:
             case TrialSkipped():
                 self.positions[event.trial_id] = event
                 self.skipped[event.trial_id] = event.why
-            case BlockAdded():
-                self.added[event.block] = event.lost
             case BlockInterrupted():
                 self.interrupted.update(event.trials)
                 self.rounds[event.block] = event.round

@@ -34,7 +34,6 @@ BASE: Mapping[str, Any] = {
     "load": {"tool": "wrk", "connections": 64, "threads": 1, "duration_s": 1},
     "telemetry": {"interval_s": 0.1},
     "blocks": 1,
-    "spare_blocks": 0,  # an invalid trial is what a fault is for
 }
 """The smallest experiment: Go's net/http on its own core, and windows of a second."""
 

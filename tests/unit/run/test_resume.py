@@ -11,7 +11,6 @@ from benchkit.run.steps.state import trial_id_of
 from benchkit.run.trial_queue import TrialQueue, hash_order, interrupted_blocks
 from benchkit.scenario.trial_order import PlannedTrial, planned_trials
 from benchkit.store.journal import (
-    BlockAdded,
     BlockInterrupted,
     JournalEvent,
     RunStarted,
@@ -150,7 +149,6 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
         skipped("t4"),
         started("t5"),
         BlockInterrupted(block=1, round=2, trials=("t1", "t2")),
-        BlockAdded(block=7, lost=1),
     ]
     progress = read_progress(events)
     assert progress.order_hash == "o"
@@ -161,4 +159,3 @@ def test_the_progress_of_a_journal_is_the_outcome_of_each_trial() -> None:
     assert progress.unresolved == {"t5"}
     assert progress.interrupted == {"t1", "t2"}
     assert progress.rounds == {1: 2}
-    assert progress.added == {7: 1}

@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
-from benchkit.comparison.adaptive import SpareBlocks, StopDecision, StopRule, stop_rule
+from benchkit.comparison.adaptive import StopDecision, StopRule, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.run.events import Event, Notice
-from benchkit.run.trial_queue import AddedBlock, TrialQueue
+from benchkit.run.trial_queue import TrialQueue
 from benchkit.scenario.trial_order import PlannedTrial, ProfilePass, pass_trials, planned_trials
 from benchkit.stats.cell_pairs import ComparedCells
-from benchkit.stats.samples import Exclusion
 from tests.support.run.fixtures import OpenRecorder
 
 BLOCKS = 20
@@ -179,59 +176,3 @@ def test_an_interrupted_batch_is_repeated_whole() -> None:
     assert queue.interrupt(first[0]) == ()
     again = next(batches)
     assert [(trial.cell_id, trial.block, trial.round) for trial in again] == [(trial.cell_id, 1, 2) for trial in first]
-
-
-def run_with_lost_blocks(order: Sequence[PlannedTrial], lost: dict[str, set[int]], most: int) -> list[PlannedTrial]:
-    """Run a queue in which cells have invalid trials in these blocks; return the trials that ran."""
-    queue = TrialQueue(order, spare=SpareBlocks(most, MANIFEST))
-    ran: list[PlannedTrial] = []
-    out: list[Exclusion] = []
-    for (trial,) in queue.batches():
-        ran.append(trial)
-        made = row(trial, 0.01)
-        if trial.block in lost.get(trial.cell_id, ()):
-            out.append(Exclusion(made.trial_id, "invalid: noisy-host"))
-        queue.finish(trial, made, 1.0, out)
-        queue.add_block(out)
-    return ran
-
-
-SIX = planned_trials("blocks", ["a", "b"], 6, 1)
-
-
-@pytest.mark.parametrize(
-    ("lost", "most", "added"),
-    [
-        ({}, 2, []),
-        ({"b": {4}}, 2, [(7, 4)]),
-        ({"a": {4}, "b": {4}}, 2, [(7, 4)]),  # one block makes up for both
-        ({"a": {2}, "b": {4, 5}}, 2, [(7, 4), (8, 5)]),
-        ({"b": {4, 7}}, 2, [(7, 4), (8, 4)]),  # the added block is lost, too
-        ({"b": {2, 4, 5}}, 2, [(7, 2), (8, 4)]),  # no more than allowed
-        ({"b": {4}}, 0, []),
-        ({"b": set(range(1, 9))}, 2, []),  # what makes all of its trials invalid would do so again
-    ],
-)
-def test_a_block_is_added_for_each_that_invalid_trials_lost(
-    lost: dict[str, set[int]], most: int, added: list[tuple[int, int]]
-) -> None:
-    ran = run_with_lost_blocks(SIX, lost, most)
-    assert tuple(ran[:12]) == SIX
-    cells = {trial.block: [each.cell_id for each in ran if each.block == trial.block] for trial in ran}
-    assert [block for block in cells if block > 6] == [block for block, _ in added]
-    for block, replaced in added:
-        assert cells[block] == cells[replaced]
-
-
-def test_a_resumed_queue_counts_the_blocks_that_were_added_before() -> None:
-    out = [Exclusion("t4.1", "invalid: noisy-host"), Exclusion("t5.1", "invalid: noisy-host")]
-    order = (*SIX, *AddedBlock(7, 4).trials(SIX))
-    queue = TrialQueue(order, spare=SpareBlocks(1, MANIFEST), added={7: 4})
-    for trial in SIX:
-        queue.skip_finished(trial, row(trial, 0.01), 1.0, out)
-    assert queue.add_block(out) is None  # block 7 has not finished
-    assert [trial.block for (trial,) in queue.batches() if queue.finish(trial, row(trial, 0.01), 1.0, out) is None] == [
-        7,
-        7,
-    ]
-    assert queue.add_block(out) is None  # no more than one
