@@ -82,10 +82,9 @@ def _host_row(spec: HostSpec, facts: RecordedFacts) -> tuple[str, ...]:
 def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
     """Return all hosts with their facts, benchkit's traces there, and notes."""
     from benchkit.hosts.connections import connect_all
-    from benchkit.services.container_engine import engine_notes
 
     with connect_all(inventory) as hosts:
-        return [(host.spec, host.facts, host.call(Undo.traces), (*host.notes, *engine_notes(host))) for host in hosts]
+        return [(host.spec, host.facts, host.call(Undo.traces), host.notes) for host in hosts]
 
 
 @app.command()

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from benchkit.errors import HostError
 from benchkit.lab.processes import MARK_VARIABLE, process_mark
@@ -22,6 +22,22 @@ PENALTIES_SINCE = (9, 8)
 
 Older versions reject the option that turns the blocking off (release notes of OpenSSH 9.8).
 """
+
+
+KEYS_ONLY = (
+    "PidFile none",
+    "AuthenticationMethods publickey",
+    "PasswordAuthentication no",
+    "KbdInteractiveAuthentication no",
+    "UsePAM no",
+    "StrictModes no",  # the folder belongs to this user, but its parents may not
+    "UseDNS no",
+    "PrintMotd no",
+    "PrintLastLog no",
+    "PermitUserRC no",
+    "LoginGraceTime 30",
+)
+"""Lines of every sshd_config of benchkit's: only keys log in, and sessions start without files of their user."""
 
 
 def openssh_version(sshd: str) -> tuple[int, int]:
@@ -73,29 +89,19 @@ def server_config(
     address, port = listen
     lines = [
         f"ListenAddress {address}:{port}",
-        f"HostKey {_quoted(host_key)}",
-        f"AuthorizedKeysFile {_quoted(authorized_keys).replace('%', '%%')}",
-        "PidFile none",
-        "AuthenticationMethods publickey",
-        "PasswordAuthentication no",
-        "KbdInteractiveAuthentication no",
+        f"HostKey {quoted(host_key)}",
+        f"AuthorizedKeysFile {quoted(authorized_keys).replace('%', '%%')}",
+        *KEYS_ONLY,
         f"PermitRootLogin {'prohibit-password' if root else 'no'}",
-        "UsePAM no",
-        "StrictModes no",  # the folder belongs to this user, but its parents may not
-        "UseDNS no",
         "X11Forwarding no",
         "AllowAgentForwarding no",
         "AllowTcpForwarding yes",  # a lab host can be a jump host
-        "PrintMotd no",
-        "PrintLastLog no",
-        "PermitUserRC no",
         "MaxSessions 200",
         "MaxStartups 200",
-        "LoginGraceTime 30",
         "Subsystem sftp internal-sftp",
     ]
     if environment:  # in one line: sshd ignores a second SetEnv
-        lines.append(f"SetEnv {' '.join(_quoted(f'{name}={value}') for name, value in environment.items())}")
+        lines.append(f"SetEnv {' '.join(quoted(f'{name}={value}') for name, value in environment.items())}")
     if version >= PENALTIES_SINCE:
         lines.append("PerSourcePenalties no")
     return "\n".join(lines) + "\n"
@@ -104,20 +110,23 @@ def server_config(
 def client_config(hosts: Iterable[tuple[str, str, int]], *, user: str, identity: Path, known_hosts: Path) -> str:
     """Return an ssh_config with which `ssh -F FILE NAME` reaches each (name, address, port)."""
     parts = [f"Host {name}\n  HostName {address}\n  Port {port}\n" for name, address, port in hosts]
-    common = [
-        "Host *",
-        f"User {user}",
-        f"IdentityFile {_quoted(identity)}",
+    common = ["Host *", f"User {user}", *known_client(identity, known_hosts)]
+    return "\n".join([*parts, "\n  ".join(common)]) + "\n"
+
+
+def known_client(identity: PurePath, known_hosts: PurePath) -> list[str]:
+    """Return the lines of a client that has one key, trusts these hosts alone, and never asks."""
+    return [
+        f"IdentityFile {quoted(identity)}",
         "IdentitiesOnly yes",
-        f"UserKnownHostsFile {_quoted(known_hosts)}",
+        f"UserKnownHostsFile {quoted(known_hosts)}",
         "GlobalKnownHostsFile /dev/null",
         "StrictHostKeyChecking yes",
         "BatchMode yes",
     ]
-    return "\n".join([*parts, "\n  ".join(common)]) + "\n"
 
 
-def _quoted(text: Path | str) -> str:
+def quoted(text: PurePath | str) -> str:
     """Quote an argument for OpenSSH's configuration files, which split at blanks."""
     return f'"{text}"'
 

@@ -7,16 +7,15 @@ import logging
 import re
 import time
 
-from benchkit.agent.containers import LABEL, Containers
+from benchkit.agent.containers import Containers
 from benchkit.agent.operations import Completed
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.settings import Sysctls
-from benchkit.errors import HostError, HostStateError, LostError, ServiceError
+from benchkit.errors import HostError, HostStateError, ServiceError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
 from benchkit.models.facts import EngineFact
 from benchkit.models.run import BuildRecord
-from benchkit.services.images import REPOSITORY
 from benchkit.services.service import Container, Service
 from benchkit.units import size
 
@@ -93,36 +92,6 @@ def _text(table: object, name: str) -> str | None:
 def _first_version(text: str | None) -> str | None:
     match = re.search(r"[0-9]+\.[0-9.]+\S*", text or "")
     return match[0] if match else None
-
-
-def engine_notes(host: Host) -> tuple[str, ...]:
-    """Return what benchkit left with the engines of a host, and why none of them can be used, as sentences."""
-    notes, failures, is_usable = [], [], False
-    for name in (name for name in ("podman", "docker") if name in host.facts.programs):
-        try:
-            read_engine(host, name)
-        except LostError:
-            raise
-        except HostError as error:
-            failures.append(str(error))
-        else:
-            is_usable = True
-            notes += [f"{host.name}: left with {name}: {each}" for each in leftovers(host, name)]
-    return tuple(notes if is_usable else [*notes, *failures])
-
-
-def leftovers(host: Host, name: str) -> tuple[str, ...]:
-    """Return the containers, networks, volumes and images that benchkit left with an engine of a host, as phrases."""
-    program, is_ours = host.facts.programs[name].path, ("--filter", f"label={LABEL}")
-    listings = {
-        "container": ("ps", "-a", *is_ours, "--format", "{{.Names}}: {{.Status}}"),
-        "network": ("network", "ls", *is_ours, "--format", "{{.Name}}"),
-        "volume": ("volume", "ls", *is_ours, "--format", "{{.Name}}"),
-        "image": ("images", "--filter", f"reference={REPOSITORY}", "--format", "{{.Repository}}:{{.Tag}}"),
-    }
-    listed = {what: host.processes.run((program, *argv), timeout_s=ENGINE_TIMEOUT_S) for what, argv in listings.items()}
-    lines = ((what, done.stdout.decode(errors="replace").splitlines()) for what, done in listed.items() if done.ok)
-    return tuple(f"{what} {line}" for what, of_kind in lines for line in of_kind)
 
 
 def bring_image(host: Host, container: Container, backend: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import signal
 import time
@@ -73,7 +72,7 @@ def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
         for command in service.setup_commands:
             _run_setup_command(host, service, command)
         for test in service.config_tests:
-            reason = _run_test(host, service, test.argv, service.folder, test)
+            reason = _run_test(host, test.argv, service.folder)
             if reason is not None:
                 raise HostError(
                     f"the configuration of {service.name} ({service.backend}) is not valid", where=host.name, why=reason
@@ -88,7 +87,7 @@ def rendered_configs(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
-    """Return why the host's program rejects a configuration, with the line that it names; None if it accepts it.
+    """Return why the host's program rejects a configuration; None if it accepts it.
 
     Nothing is deployed: the file is placed with its certificates in a temporary folder, tested there and removed.
     Raises HostError.
@@ -102,7 +101,7 @@ def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
         certificates = [file for file in service.files if file.path.parent == tls_paths(service.folder).key.parent]
         moved = [replace(file, path=folder / file.path.relative_to(service.folder)) for file in certificates]
         place_files(host, [ServiceFile(config, text), *moved])
-        return _run_test(host, service, argv, folder, test)
+        return _run_test(host, argv, folder)
     finally:
         host.call(FileStore.remove, folder)
 
@@ -246,20 +245,6 @@ def group_by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
     return grouped
 
 
-def explain_rejection(output: str, name: str, text: str) -> str:
-    """Return what a program printed about the file `name` with this text, with each line that it names quoted. Pure."""
-    lines = text.splitlines()
-    explained = []
-    for message in output.splitlines():
-        match = re.search(rf"(?:in )?(?P<path>\S*/{re.escape(name)}):(?P<line>[0-9]+)", message)
-        number = int(match["line"]) if match else 0
-        if match and 0 < number <= len(lines):
-            explained.append(f"{message.replace(match['path'], name)}: `{lines[number - 1].strip()}`")
-        elif not message.endswith("test failed"):
-            explained.append(message)
-    return " / ".join(explained)
-
-
 def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> None:
     """Wait until a service accepts connections, answers its ready request, and has its data. Raises HostError."""
     deadline = time.monotonic() + service.ready_timeout_s
@@ -364,16 +349,9 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     )
 
 
-def _run_test(
-    host: Host, service: Service, argv: tuple[str, ...], folder: PurePosixPath, test: ConfigTest
-) -> str | None:
+def _run_test(host: Host, argv: tuple[str, ...], folder: PurePosixPath) -> str | None:
     done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
-    if done.ok:
-        return None
-    output = done.printed
-    if not output:
-        return _ending(done, TEST_TIMEOUT_S)
-    return explain_rejection(output, test.config.name, _config_bytes(service, test).decode(errors="replace"))
+    return None if done.ok else done.printed or _ending(done, TEST_TIMEOUT_S)
 
 
 def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> None:

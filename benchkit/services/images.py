@@ -202,21 +202,13 @@ def find_engine() -> EngineName:
 def find_image(name: str) -> tuple[EngineName, ImageFacts] | None:
     """Return the engine of this machine that has an image, with its facts; None where none has it.
 
-    Raises InputError where this machine has no engine that can be used.
+    Raises InputError where this machine has no engine, or one that cannot be used.
     """
     find_engine()
-    failures, is_usable = [], False
     for engine in (each for each in ENGINES if shutil.which(each)):
-        try:
-            facts = inspect_image(engine, name)
-        except InputError as error:
-            failures.append(error)
-        else:
-            is_usable = True
-            if facts is not None:
-                return engine, facts
-    if not is_usable:
-        raise failures[0]
+        facts = inspect_image(engine, name)
+        if facts is not None:
+            return engine, facts
     return None
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from benchkit.lab.openssh import KEYS_ONLY, PENALTIES_SINCE, SSH_PORT, known_client, quoted
 from benchkit.models.base import Frozen, Name
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import PRIVATE_FILE
@@ -280,13 +281,6 @@ create() {{
 """
 
 
-SSH_PORT = 22
-
-PENALTIES_SINCE = (9, 8)
-"""First sshd that locks out addresses that connect without logging in, as a check of the port does. Older ones do not
-start with the option that turns this off (release notes of OpenSSH 9.8)."""
-
-
 @dataclass(frozen=True)
 class SshKeyFile(ControllerFile):
     """The private or public key of a pair (Ed25519), in the format of OpenSSH's files."""
@@ -340,18 +334,7 @@ def git_reader(server: Endpoint, reader: str, folder: PurePosixPath) -> tuple[tu
     They are independent of the login user's SSH settings.
     """
     config, identity, known = folder / "ssh_config", folder / "ssh_key", folder / "ssh_known_hosts"
-    lines = [
-        f"IdentityFile {_quoted(identity)}",
-        "IdentitiesOnly yes",
-        f"UserKnownHostsFile {_quoted(known)}",
-        "GlobalKnownHostsFile /dev/null",
-        "StrictHostKeyChecking yes",
-        "UpdateHostKeys no",
-        "BatchMode yes",
-        "ConnectTimeout 10",
-        "ControlMaster no",
-        "ForwardAgent no",
-    ]
+    lines = [*known_client(identity, known), "UpdateHostKeys no", "ConnectTimeout 10"]
     name = f"{server.address} " if server.port == SSH_PORT else f"[{server.address}]:{server.port} "  # sshd(8)
     files = (
         ServiceFile(config, "".join(f"{line}\n" for line in lines).encode()),
@@ -375,34 +358,19 @@ def server_config(
     """
     lines = [
         f"ListenAddress {listen.authority}",
-        f"HostKey {_quoted(host_key)}",
-        f"AuthorizedKeysFile {' '.join(_quoted(path).replace('%', '%%') for path in authorized_keys)}",
+        f"HostKey {quoted(host_key)}",
+        f"AuthorizedKeysFile {' '.join(quoted(path).replace('%', '%%') for path in authorized_keys)}",
         f"AllowUsers {listen.user}",
-        "PidFile none",
-        "AuthenticationMethods publickey",
-        "PasswordAuthentication no",
-        "KbdInteractiveAuthentication no",
+        *KEYS_ONLY,
         f"PermitRootLogin {'forced-commands-only' if root else 'no'}",
-        "UsePAM no",
-        "StrictModes no",  # only benchkit writes to the folder, whatever the modes of its parents are
-        "UseDNS no",
         "DisableForwarding yes",
         "PermitTTY no",
-        "PermitUserRC no",
         "SetEnv SHLVL=1",  # makes bash a nested shell, which skips start-up files: these may print or be slow
-        "PrintMotd no",
-        "PrintLastLog no",
         "MaxStartups 1000",
-        "LoginGraceTime 30",
     ]
     if version >= PENALTIES_SINCE:
         lines.append("PerSourcePenalties no")
     return "\n".join(lines) + "\n"
-
-
-def _quoted(path: PurePosixPath) -> str:
-    """Return a path quoted for OpenSSH's configuration files, which split arguments at blanks."""
-    return f'"{path}"'
 
 
 GIT_SSH = GitServer()

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchkit.cli.lab import app
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError
 from benchkit.lab.lab import down, find_lab, up
 from benchkit.lab.processes import find_init_processes
 from benchkit.lab.spec import LabSpec
@@ -44,17 +44,6 @@ def test_up_and_down_are_idempotent(lab_name: str, traces: Traces) -> None:
     assert traces(lab_name) == NO_TRACES
     assert find_lab(lab_name) is None
     assert not down(lab_name)
-
-
-def test_other_hosts_are_refused(lab_name: str) -> None:
-    lab = up(LabSpec(name=lab_name))
-    with pytest.raises(InputError) as caught:
-        up(LabSpec(name=lab_name, shared=True))
-    assert "already up with other hosts" in str(caught.value)
-    assert "benchkit lab down" in str(caught.value)
-    unchanged = find_lab(lab_name)
-    assert unchanged is not None
-    assert unchanged.state == lab.state
 
 
 @pytest.mark.parametrize(

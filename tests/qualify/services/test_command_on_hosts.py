@@ -100,13 +100,6 @@ def test_a_server_that_does_not_start_is_explained(
         assert part.format(address=address) in str(caught.value)
 
 
-def test_a_server_that_answers_another_status_than_ready_asks_for_is_explained(hosts: Hosts, tmp_path: Path) -> None:
-    with pytest.raises(ServiceError) as caught:
-        start(hosts, tmp_path, "answers-500", ready={"path": "/health", "within_s": 10})
-    assert "did not start: /health does not answer 200 within 10 s: it answers 500" in str(caught.value)
-    assert "--ready-within" in (caught.value.hint or "")
-
-
 @pytest.mark.parametrize("fault", ["none", "slow"])
 def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
     sut = hosts["sut"]

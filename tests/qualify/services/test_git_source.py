@@ -107,10 +107,7 @@ MANY = "mkdir -p {out}/pkg/sub && cp app {out}/ && cp app {out}/pkg/main.py && c
     "run",
     [
         "./app {port}",
-        "python3 app {port}",
-        "make server=app",
         "python3 --prefix {out} start",
-        "make -f .",
         "python3 pkg.sub.web:app --port {port}",
         "python3 --require=./pkg/main.py -",
         "python3 -m pkg.main",
@@ -127,9 +124,6 @@ def test_a_command_that_names_what_was_built_starts_it(tmp_path: Path, repositor
     ("options", "message"),
     [
         ({"run": "python3 {repository}/app {port}"}, "app.run: it names nothing that `sh -c "),
-        ({"run": "make --port {port}"}, "app.run: it names nothing"),
-        ({"run": "python3 app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
-        ({"run": "./app {port}", "cwd": "{repository}"}, "app.run: it names nothing"),
         ({"run": "python3 other {port}"}, "app.run: it names nothing"),
         (
             {"run": "python3 app {port}", "files": ["server/app"]},
@@ -147,15 +141,6 @@ def test_a_service_that_would_start_the_same_at_every_version_is_refused(
     with pytest.raises(InputError) as refused:
         plan(tmp_path, "v1", "worktree", **filled)
     assert message in str(refused.value)
-
-
-def test_a_version_without_the_file_that_its_command_names_is_unsupported(tmp_path: Path, repository: Path) -> None:
-    build = {"run": "cp -r . {out}"}
-    first, worktree = plan(tmp_path, "v1", "worktree", run="python3 new", build=build)
-    assert first.unsupported is not None
-    assert first.unsupported.startswith("app at v1: it names nothing that `cp -r . '{out}'` at v1 built")
-    assert worktree.unsupported is None
-    assert git(repository, "rev-parse", "v1")
 
 
 def test_a_version_is_built_once_by_commit_command_and_toolchain(

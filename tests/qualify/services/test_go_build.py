@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import InputError
 from benchkit.files import BACKENDS
 from benchkit.services.go_build import GoSource, find_go, go_environment, pinned_toolchain
 
@@ -155,13 +155,6 @@ def test_builds_are_reproducible_in_other_folders_and_with_other_settings(
     second = build(other)
     assert second != first
     assert second.read_bytes() == first.read_bytes()
-
-
-def test_a_failed_build_shows_the_output_of_go(source: Path, cache: Path) -> None:
-    append("main.go", "\nvar number int = text\n")(source)
-    with pytest.raises(BenchkitError, match=r"linux/amd64[\s\S]*main\.go:\d+:\d+: cannot use text"):
-        build(source)
-    assert list(cache.iterdir()) == []
 
 
 def test_go_of_the_package_is_used_where_go_on_path_is_missing_or_too_old(

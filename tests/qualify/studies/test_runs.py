@@ -124,5 +124,5 @@ def test_one_executable_answers_in_every_network_of_containers(lab: Lab, run_stu
     ran = run_study(lab.inventory(), "container-cost", "profile=null")
     ran.check_verdicts()
     unsupported = {cell.cell_id for cell in ran.outcome.run.manifest().cells if cell.unsupported}
-    assert unsupported == {"stack=bridge", "stack=proxy", "stack=no-proxy"}
+    assert unsupported == {"stack=bridge"}
     assert set(ran.trials["probe_status"]) == {200}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchkit.lab.limits import divide_cpus, group_by_core, overlaps
+from benchkit.lab.limits import divide_cpus, overlaps
 from benchkit.lab.spec import LabHost
 
 SUT = LabHost(name="sut", roles=("sut",))
@@ -54,9 +54,3 @@ def test_every_core_is_used_and_none_is_shared_unnecessarily(cores: int, servers
     if servers + others <= cores // 2:
         assert overlaps(cpus) == []
         assert {cpu for own in cpus.values() for cpu in own} == set(range(cores))
-
-
-def test_threads_of_a_core_stay_together() -> None:
-    siblings = {cpu: frozenset({cpu % 4, cpu % 4 + 4}) for cpu in range(8)}
-    assert group_by_core(set(range(8)), siblings) == [(0, 4), (1, 5), (2, 6), (3, 7)]
-    assert group_by_core({1, 2, 5}, siblings) == [(1, 5), (2,)]  # a mask without one of the threads

@@ -18,10 +18,8 @@ from benchkit.models.protocol import TlsOptions
 from benchkit.services.certificates import (
     RunAuthority,
     RunCertificate,
-    authority_name,
     resolve_trust,
     tls_files,
-    verified_name,
 )
 from benchkit.services.placement import Endpoint
 
@@ -60,12 +58,6 @@ def test_a_key_is_a_secret_on_its_host_and_nowhere_in_a_plan() -> None:
     ]
     assert "PRIVATE" not in repr(files)
     assert tls_files(Endpoint("sut", "http1", "10.0.0.1", 8080), FOLDER) == ()
-
-
-def test_a_server_may_have_a_name_of_its_own() -> None:
-    named = endpoint(TlsOptions(server_name="my.example"))
-    assert (named.host_header, verified_name(named), verified_name(endpoint())) == ("my.example", "my.example", "sut")
-    assert authority_name(TlsOptions(certificate="/a.pem")) != authority_name(TlsOptions()) == "ca.pem"
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,6 @@ def test_a_command_is_one_process_with_placeholders_filled_in(tmp_path: Path) ->
     assert service.parallelism == 1
 
 
-def test_a_unix_socket_has_no_port(tmp_path: Path) -> None:
-    service = render(tmp_path, listen="unix", run="python3 app.py {socket}")
-    assert service.process.argv[2] == "/w/app/app.sock"
-    with pytest.raises(InputError, match=r"app\.run: \{port\} has no value, because `listen` names a unix socket"):
-        read_spec(tmp_path, listen="unix")
-
-
 def test_files_are_carried_and_templates_rendered(tmp_path: Path) -> None:
     (tmp_path / "site" / "deep").mkdir(parents=True)
     (tmp_path / "site" / "deep" / "page.j2").write_text("{{ not ours }}")

@@ -9,9 +9,9 @@ from benchkit.errors import InputError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.services.builds import builds_of
 from benchkit.services.images import ServerImage
-from benchkit.services.placement import CpuQuota, Endpoint, HostProgram, ServicePlacement
+from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement
 from benchkit.services.rendering import ServiceSpec, render_services
-from benchkit.services.service import AdminPage, Service, profiler_of
+from benchkit.services.service import Service
 from tests.support.builders import read_scenario
 from tests.support.services.placements import PLACE
 
@@ -128,19 +128,3 @@ def test_containers_of_a_stack_reach_each_other_by_name(tmp_path: Path) -> None:
 def test_options_that_do_not_fit_are_named(tmp_path: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         render(tmp_path, app={**APP, **options})
-
-
-def test_a_server_of_ours_is_an_image_with_its_counters_and_profiles(tmp_path: Path) -> None:
-    (service,) = render(tmp_path, app={"backend": "container", "server": "nethttp", "listen": 8080, "port": 80})
-    admin = PurePosixPath("/w/stack/cell/app/_admin.sock")
-    assert service.container is not None
-    assert service.process.argv[-9:] == (
-        *("--volume", "/w/stack/cell/app:/w/stack/cell/app", "--env", "GOMAXPROCS=2", service.container.image),
-        *("-listen", "0.0.0.0:80", "-admin", f"unix:{admin}"),
-    )
-    assert service.admin == AdminPage("expvar", Endpoint("sut", "http1", path=admin), "/debug/vars")
-    assert profiler_of(service) == "pprof"
-    (content,) = builds_of(service)
-    assert isinstance(content, ServerImage)
-    assert service.container.image == content.reference
-    assert content.key != ServerImage(content.engine, content.goarch, BACKENDS / "fasthttp", "Dockerfile").key

@@ -11,7 +11,6 @@ from benchkit.document import parse_document
 from benchkit.errors import FieldError, InputError, UnsupportedError
 from benchkit.models.protocol import Protocol
 from benchkit.services.backend import RenderRequest
-from benchkit.services.deploy import explain_rejection
 from benchkit.services.nginx import ERROR_LOG_OPTION, NGINX, NginxVersion, Reuseport, parse_version_output
 from benchkit.services.placement import Endpoint, HostProgram, ServicePlacement
 from benchkit.services.service import Service
@@ -106,13 +105,6 @@ def test_an_optional_nginx_that_a_host_lacks_is_unsupported_and_no_program_that_
     assert not render("status: true").config_tests[0].is_optional
 
 
-def test_a_script_in_lua_has_its_modules_and_the_text_of_the_other_servers() -> None:
-    config = config_text(render("lua_bytes: 7"))
-    assert config.index("load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;") < config.index("events {")
-    assert 'body = string.rep("Hello World\\n", math.ceil(7 / 12)):sub(1, 7)' in config
-    assert "load_module" not in config_text(render("status: true"))
-
-
 @pytest.mark.parametrize(
     ("output", "wanted"),
     [
@@ -125,16 +117,6 @@ def test_reuseport_is_set_in_the_place_that_the_binary_supports(output: str, wan
     assert wanted in config
     assert config.count("reuseport;") + config.count("reuse_port on;") == 1
     assert "reuse" not in config_text(render("status: true", place=place_with_nginx(output)))
-
-
-@pytest.mark.parametrize("output", ["Apache/2.4", None])
-def test_a_program_that_is_not_nginx_is_rejected_with_its_origin(output: str | None) -> None:
-    program = HostProgram("/opt/x", (), output, named_by="named by hosts.yaml:3: hosts.sut.programs.nginx")
-    with pytest.raises(InputError) as error:
-        render("status: true", place=replace(PLACE, programs={"nginx": program}))
-    assert "/opt/x on sut is not nginx: `-v` prints" in str(error.value)
-    assert "hosts.yaml:3" in str(error.value)
-    assert ("architecture" in str(error.value)) is (output is None)
 
 
 def test_virtual_hosts_have_upstreams_of_their_own_and_several_upstreams_take_turns() -> None:
@@ -158,17 +140,6 @@ def test_requests_below_a_path_go_to_a_service_of_their_own() -> None:
     assert config.count("server_name") == 2
     with pytest.raises(FieldError, match=r"passed on over HTTP/1\.1 alone"):
         render("upstream: app\npaths: {/users: app}", protocol="fastcgi")
-
-
-def test_a_message_of_nginx_is_shown_with_the_line_that_it_names() -> None:
-    output = (
-        '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in /w/front/nginx.conf:2\n'
-        "nginx: configuration file /w/front/nginx.conf test failed"
-    )
-    assert explain_rejection(output, "nginx.conf", "daemon off;\n    retrun 200;\n") == (
-        '2026/01/01 10:00:00 [emerg] 7#7: unknown directive "retrun" in nginx.conf:2: `retrun 200;`'
-    )
-    assert explain_rejection("no permission", "nginx.conf", "x") == "no permission"
 
 
 @pytest.mark.parametrize(

@@ -77,20 +77,14 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
         ("backend: nethttp", "backend: nethtp", "small.yaml:8: stacks.both.services.app.backend: no backend 'nethtp'; did you mean 'nethttp'?"),
         ("backend: nethttp, ", "", "small.yaml:8: stacks.both.services.app: service app: backend is missing"),
         ("upstream: app", "upstream: ap", "small.yaml:9: stacks.both.services.front: no other service 'ap' in this stack; did you mean 'app'?"),
-        ("upstream: app", "upstream: front", "no other service 'front' in this stack"),
         ("upstream: app", "workers: 2", "small.yaml:9: stacks.both.services.front: needs one of upstream, file_bytes, status, empty_gif, lua_bytes, or upstream with file_bytes; found none"),
-        ("upstream: app", "upstream: app, workers: 0", "small.yaml:9: stacks.both.services.front.workers: found 0"),
         ("upstream: app", "upstream: app, wrkers: 1", "small.yaml:9: stacks.both.services.front.wrkers: no such field"),
         ('"127.0.0.1:9000"', "99999", "small.yaml:8: stacks.both.services.app.listen: found 99999; allowed: a port (8080), address:port"),
-        ('"127.0.0.1:9000"', "'evil;host:1'", "listen: found 'evil;host:1'; allowed: a port"),
         ('"127.0.0.1:9000"', '"127.0.0.1:8080"', "small.yaml:9: stacks.both.services.front.listen: port 8080 is already used by service 'app'"),
         ("listen: 8080", "role: sot, listen: 8080", "small.yaml:9: stacks.both.services.front.role: no role 'sot'; did you mean 'sut'?"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:100000001"', "services.app.work: found 'loop:100000001'"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: "delay:0ms"', "services.app.inject_fault: found 'delay:0ms'"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", body_size: -1', "small.yaml:8: stacks.both.services.app.body_size: found -1"),
     ],
 )  # fmt: skip
 def test_faults_name_file_line_and_field(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -106,14 +100,6 @@ def test_services_that_a_host_cannot_run_are_rejected_with_the_reason(tmp_path: 
         render_services(read_services(tmp_path, ("listen: 8080", "listen: 80")), place)
     with pytest.raises(UnsupportedError, match="sut has no nginx"):
         render_services(read_services(tmp_path), lambda s: replace(place(s), programs={}))
-
-
-def test_an_upstream_on_loopback_of_another_host_is_rejected(tmp_path: Path) -> None:
-    services = read_services(tmp_path)
-    with pytest.raises(
-        InputError, match=r"small.yaml:9: .*front.upstream: app listens on 127.0.0.1:9000 of a, where b cannot reach it"
-    ):
-        render_services(services, lambda s: place(s, host="a" if s.name == "app" else "b"))
 
 
 @pytest.mark.parametrize("value", [0, 65536, -1, True, None, 1.5, "x", "host:80", ":80", "1.2.3.4:0", "1.2.3.4:٣"])

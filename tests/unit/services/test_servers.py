@@ -61,15 +61,6 @@ def test_go_servers_differ_only_in_their_program(tmp_path: Path, backend: str) -
     assert service.admin == AdminPage("expvar", admin, "/debug/vars")
 
 
-@pytest.mark.parametrize(("work", "parallelism"), [("none", 1), ("loop:1000", 3)])
-def test_threads_of_node_use_their_cpus_for_work_alone(tmp_path: Path, work: str, parallelism: int) -> None:
-    service = render(tmp_path, f"backend: node, listen: 8080, worker_type: thread, work: '{work}'")
-    assert service.process.argv[-2:] == ("-worker-type", "thread")
-    assert service.parallelism == parallelism
-    with pytest.raises(InputError, match="pin pins processes: it needs worker_type: process"):
-        render(tmp_path, "backend: node, listen: 8080, worker_type: thread, pin: all")
-
-
 def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
     service = render(tmp_path, "backend: node, listen: unix, inject_fault: ['fail:0.5', 'delay:5ms']")
     assert service.process.argv == (
@@ -93,16 +84,6 @@ def test_unsupported_hosts_are_rejected_with_the_reason(tmp_path: Path) -> None:
     old = {"node": HostProgram("/usr/bin/node", (12, 22, 9))}
     with pytest.raises(UnsupportedError, match=r"Node 12\.22\.9; the server needs 18"):
         render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=old))
-
-
-def test_a_node_that_the_host_cannot_execute_is_rejected(tmp_path: Path) -> None:
-    named_by = "named by hosts.yaml:4: hosts.sut.programs.node"
-    programs = {"node": HostProgram("/opt/node-x86/bin/node", (), None, named_by)}
-    with pytest.raises(InputError) as error:
-        render(tmp_path, "backend: node, listen: 8080", replace(PLACE, programs=programs))
-    assert "one.yaml:8: stacks.it.services.app.backend: /opt/node-x86/bin/node on sut" in str(error.value)
-    assert "architecture" in str(error.value)
-    assert named_by in str(error.value)
 
 
 @pytest.mark.parametrize(

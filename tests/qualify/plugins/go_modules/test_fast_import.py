@@ -42,13 +42,6 @@ def test_a_repository_without_module_has_no_go_mod(tmp_path: Path) -> None:
     assert "v2.0.0" not in git(repository_folder, "tag")
 
 
-def test_the_same_options_give_the_same_commits(tmp_path: Path) -> None:
-    repository = RepositoryContent(module="a.example/x", versions=2, untagged=True)
-    one, two = (import_repository(tmp_path / name, "x", repository) for name in ("one", "two"))
-    assert git(one, "rev-parse", "main") == git(two, "rev-parse", "main")
-    assert fast_import_stream("x", repository) != fast_import_stream("y", repository)
-
-
 def test_source_text_is_valid(tmp_path: Path) -> None:
     repository_folder = import_repository(tmp_path / "x", "a-b.c", RepositoryContent(module="a.example/x"))
     git(repository_folder, "worktree", "add", "--quiet", str(tmp_path / "tree"), "main")

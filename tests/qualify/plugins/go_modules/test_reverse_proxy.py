@@ -18,10 +18,8 @@ import pytest
 
 from benchkit.plugins.go_modules.reverse_proxy import (
     MODULE_SITE,
-    AccessRight,
     ReverseProxyOptions,
     SiteCertificate,
-    access_rules,
     password_of,
 )
 from benchkit.services import deploy
@@ -247,13 +245,3 @@ def test_only_hashes_of_passwords_are_on_the_proxy_host(start_proxy: Callable[..
     trusted = [path.read_text() for path in kept if path.name.startswith("authority-of")]
     assert ["PRIVATE" in each for each in trusted] == [False]
     assert text not in repr(started.service)
-
-
-def test_rights_become_ordered_expressions() -> None:
-    assert list(access_rules({"bob": AccessRight(may_pull=("a.example/Go/lib-*",))}, ["a.example/Go"])) == [
-        ('"~^[^:]*:/a\\\\.example/@"', "denied"),
-        ('"~^[^:]*:/sumdb/[^/]+/lookup/a\\\\.example/!go[/@]"', "denied"),
-        ('"~^bob:/a\\\\.example/!go/lib\\\\-[^/]*/"', "allowed"),
-        ('"~^[^:]*:/a\\\\.example/!go/"', "denied"),
-        ('"~^[^:]+:/"', "allowed"),
-    ]
