@@ -9,7 +9,6 @@ from benchkit.comparison.adaptive import decide, stop_rule
 from benchkit.models.design import StopCondition
 from benchkit.models.rows import TrialRow
 from benchkit.stats.cell_pairs import ComparedCells
-from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import arrow_schema, rows_from_arrow
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import EQUAL_PROBES
@@ -74,14 +73,6 @@ def test_run_ends_after_its_blocks_or_its_time_budget() -> None:
     assert not decide(short, ASKED, UNTIL, max_blocks=MOST, elapsed_s=580, block_s=20).stop
 
 
-def test_every_ratio_needs_the_minimum_of_blocks() -> None:
-    frame, out = trials(9, 0.001), [Exclusion(f"r1.c.b{block}", "invalid") for block in (1, 2, 3)]
-    assert (
-        decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out).reason == "6 of at least 7 blocks are usable for c"
-    )
-    assert decide(frame, ASKED, UNTIL, max_blocks=MOST, exclusions=out[:2]).stop
-
-
 def test_one_cell_alone_must_be_known_by_itself() -> None:
     noise = np.exp(0.01 * np.random.default_rng(8).standard_normal(8))
     decision = decide(trials_of({"a": 100 * noise}), [], UNTIL, max_blocks=MOST)
@@ -114,12 +105,3 @@ def test_run_ends_once_every_interval_excludes_the_asked_ratio() -> None:
     assert decision.reason == "every interval excludes 0.9"
     assert not decide(made, ASKED, until.model_copy(update={"excludes": 0.7}), max_blocks=MOST).stop
     assert not decide(made, ASKED, until.model_copy(update={"excludes": None}), max_blocks=MOST).stop
-
-
-def test_smaller_error_rate_asks_for_more_blocks() -> None:
-    made = trials(8, 0.03)
-    wide = decide(made, ASKED, StopCondition(precision=0.05, alpha=0.001), max_blocks=MOST)
-    narrow = decide(made, ASKED, StopCondition(precision=0.05), max_blocks=MOST)
-    assert wide.precision is not None
-    assert narrow.precision is not None
-    assert wide.precision > narrow.precision

@@ -43,20 +43,6 @@ def test_a_noisy_server_takes_more_probes_and_is_still_found() -> None:
     assert np.mean([len(each.probes) for each in found]) > len(searched(6_000).probes)
 
 
-def test_the_interval_narrows_and_one_wrong_probe_does_not_end_the_search() -> None:
-    search = CapacitySearch(CEILING, PRECISION)
-    before = search.interval.precision
-    search.add(5_000, is_held=True)
-    search.add(7_000, is_held=False)
-    assert search.interval.precision < before
-    search.add(3_000, is_held=False)  # a stall far below the capacity
-    assert search.interval.high > 5_000
-    assert search.violations == 1
-    for _ in range(3):
-        search.add(5_000, is_held=True)
-    assert 5_000 <= search.interval.rps <= 7_000
-
-
 OBJECTIVE = Objective(p99_s=0.010, error_share=0.001)
 ROW = TrialRow(
     cell_id="only",

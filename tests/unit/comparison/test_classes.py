@@ -15,13 +15,10 @@ from benchkit.comparison.compare import answer_of_run, classes_of_run, compare
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.metrics import P50, P99
 from benchkit.models.rows import ClassRow
-from benchkit.report.sections.results import RESULTS
-from benchkit.report.stored_run import StoredRun
 from benchkit.store.parquet_files import empty_frame
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
 from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
-from tests.support.report.reading import cells, tables
 
 BLOCKS = 8
 SERVERS = ("stack=go", "stack=nginx")
@@ -70,17 +67,6 @@ def test_a_class_that_changes_is_named_with_its_interval() -> None:
     )
 
 
-def test_all_classes_and_cells_are_one_family() -> None:
-    many = {f"GET /{number}": SAME for number in range(20)}
-    ratios = [each for each in classes_of_run(run_of({**many, "GET /search": (1.0, 1.03)})) if each.metric == P99]
-    (search,) = [each for each in ratios if each.request_class == "GET /search"]
-    (alone,) = [each for each in classes_of_run(run_of({"GET /search": (1.0, 1.03)})) if each.metric == P99]
-    assert alone.p_holm is not None
-    assert search.p_holm is not None
-    assert search.p_holm > alone.p_holm, "a class among many has to differ by more"
-    assert sum(each.is_shown for each in ratios if each is not search) == 0
-
-
 def test_those_that_differ_most_come_first_and_the_rest_is_counted() -> None:
     factors = {f"GET /{number}": (1.0, 1.0 + number / 2) for number in range(1, 6)}
     sentence = next(
@@ -89,13 +75,6 @@ def test_those_that_differ_most_come_first_and_the_rest_is_counted() -> None:
     named = [part.split()[1] for part in sentence.split("; ")[:3]]
     assert named == ["/5", "/4", "/3"]
     assert sentence.endswith("; 3 more classes differ.")
-
-
-def test_classes_that_do_not_differ_are_counted() -> None:
-    assert (
-        "2 classes of requests are not shown to differ in latency."
-        in answer_of_run(run_of({"GET /": SAME, "GET /a": SAME})).sentences
-    )
 
 
 def test_two_stored_runs_are_compared_by_class(stored: StoreRun, tmp_path: Path) -> None:
@@ -136,12 +115,3 @@ def test_each_class_has_its_share_and_latencies_shown(capsys: pytest.CaptureFixt
     line = capsys.readouterr().out.splitlines()[-1].split()
     assert line[:4] == ["GET", "/search", "nginx", "66.7"]
     assert line[-2:] == ["higher", "(worse)"]
-
-
-def test_the_report_has_a_row_for_each_class_of_each_cell() -> None:
-    data = run_of({"GET /": SAME, "GET /search": (1.0, 1.8)})
-    assert data.table is not None
-    run = StoredRun(data.manifest, data.trials, empty_frame("hosts"), table=data.table)
-    rows = cells(tables(RESULTS, run)["classes"])
-    assert [row[:2] for row in rows] == [[name, cell] for cell in ("go", "nginx") for name in ("GET /", "GET /search")]
-    assert rows[3][-1] == "higher (worse)"

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from benchkit.comparison.compare import compare
-from benchkit.comparison.gate import GateLimits
-from benchkit.comparison.texts import markdown, outcome
+from benchkit.comparison.texts import markdown
 from benchkit.errors import InputError
 from benchkit.models.design import ALPHA_PER_LOOK
-from benchkit.stats.samples import Exclusion, Reals
+from benchkit.stats.samples import Reals
 from tests.support.comparison.fixtures import StoreRun, manifest_of, trials_of
 
 CELLS = [{"stack": "go"}, {"stack": "nginx"}, {"stack": "other"}]
@@ -72,19 +71,6 @@ def test_runs_on_different_hosts_are_compared_by_ratios_to_a_common_baseline_alo
     assert {each.relative_to for each in compare("r1", "r4", store=tmp_path).ratios} == {None}
 
 
-def test_excluded_trials_are_not_used(tmp_path: Path, stored: StoreRun) -> None:
-    trials = trials_of(rates(1, 100, 50))
-    trials.loc[trials["trial_id"] == "r1.stack=nginx.b4", "rps"] = 5_000
-    stored(manifest_of(CELLS[:2]), trials)
-    excluded = [Exclusion("r1.stack=nginx.b4", "a saturated generator", frozenset({"rps"}))]
-    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
-    assert ratio.blocks == 7
-    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
-    assert ratio.exclusions[0].reason == "a saturated generator"
-    (exclusion,) = ratio.model_dump(mode="json")["exclusions"]
-    assert exclusion["reason"] == "a saturated generator"
-
-
 def test_limits_of_a_run_are_notes(tmp_path: Path, stored: StoreRun) -> None:
     manifest = manifest_of(CELLS, unsupported={"stack=other": "too few ports"}, status="interrupted")
     stored(manifest, trials_of(rates(1, 100, 50, blocks=5)))
@@ -98,17 +84,6 @@ def test_limits_of_a_run_are_notes(tmp_path: Path, stored: StoreRun) -> None:
         ),
     )
     assert [ratio.outcome for ratio in found.ratios] == ["lower"]
-
-
-def test_controls_show_the_runs_own_noise(tmp_path: Path, stored: StoreRun) -> None:
-    made = rates(1, 100, 50)
-    (control,) = noisy(3, 100)
-    stored(manifest_of(CELLS[:2], controls=["stack=go"]), trials_of({**made, "stack=go~control": control}))
-    found = compare("r1", store=tmp_path)
-    assert [ratio.cell_id for ratio in found.controls] == ["stack=go~control"]
-    assert found.controls[0].outcome == "not shown"
-    assert found.resolution["rps"].family == 1
-    assert found.notes == ()
 
 
 def test_a_sequential_run_is_labelled_and_not_paired(tmp_path: Path, stored: StoreRun) -> None:
@@ -173,15 +148,6 @@ def test_host_differences_of_two_runs_are_notes(tmp_path: Path, stored: StoreRun
     assert found.resolution == {}
 
 
-def test_the_gate_adds_the_metrics_of_its_thresholds(tmp_path: Path, stored: StoreRun) -> None:
-    trials = trials_of(rates(1, 100, 50)).assign(latency_p99_s=0.5)
-    stored(manifest_of(CELLS[:2]), trials)
-    found = compare("r1", store=tmp_path, thresholds=GateLimits(metrics={"latency_p99_s": 0.1}))
-    assert found.metrics == ("rps", "latency_p99_s")
-    assert found.gate is not None
-    assert found.gate.verdict == "passed"  # the rate has halved, and has no threshold
-
-
 def test_invalid_comparisons_are_refused(tmp_path: Path, stored: StoreRun) -> None:
     stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
     stored(manifest_of([{"stack": "x"}], run_id="r2"), trials_of({"stack=x": [1, 2]}, run_id="r2"))
@@ -235,12 +201,3 @@ def test_a_comparison_opens_with_what_the_load_leaves_free(
     gated = compare("r1", store=tmp_path, gated=True)
     assert gated.gate is not None
     assert [line.metric for line in gated.gate.lines] == [metric]
-
-
-def test_ratio_of_unusable_trials_has_its_measured_point_with_a_mark(tmp_path: Path, stored: StoreRun) -> None:
-    stored(manifest_of(CELLS[:2]), trials_of(rates(1, 100, 50)))
-    excluded = [Exclusion(f"r1.stack=nginx.b{block}", "invalid: errors") for block in range(1, 9)]
-    (ratio,) = compare("r1", store=tmp_path, exclusions=excluded).ratios
-    assert ratio.ratio == pytest.approx(0.5, rel=0.02)
-    assert (ratio.blocks, ratio.low, ratio.is_unusable) == (0, None, True)
-    assert outcome(ratio, brief=True) == "measured, not usable"

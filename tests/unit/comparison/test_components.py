@@ -8,12 +8,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import benchkit
 from benchkit.comparison.claims import judge_claim
-from benchkit.comparison.component_costs import TrialCosts
 from benchkit.comparison.components import (
     ALLOWED,
     CORES,
@@ -35,15 +33,11 @@ from benchkit.comparison.why import (
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
 from benchkit.models.metrics import CPU, RPS
-from benchkit.stats.inference import mean_interval
-from benchkit.stats.samples import Reals
 from benchkit.store.store import Store
 from tests.support.comparison.sides import BASELINE, CELL, Side, compared
 from tests.support.paths import ROOT
 
 RECORDED = Store(ROOT / "notebooks" / "recorded")
-LONGEST = ("r20261126-124724-3a53", "r20261126-132502-f7b8")
-"""Recorded runs of 32 and 24 blocks: `fasthttp-conditions`, `fasthttp-unsaturated`."""
 QUICKSTART, SCHEDULER = (
     benchkit.find(scenario=name, store=RECORDED.path) for name in ("quickstart", "scheduler-overhead")
 )
@@ -84,21 +78,6 @@ def test_parts_of_the_cpu_time_add_up_to_the_last_digit(run: str, level: str, ce
         assert math.fsum(getattr(part, column) for part in parts) == pytest.approx(getattr(total, column), rel=1e-12)
     sizes = [abs(part.difference) for part in parts]
     assert sizes == sorted(sizes, reverse=True)
-
-
-def test_the_lead_of_fasthttp_is_mainly_that_of_its_http() -> None:
-    by_name = {part.component: part for part in of_level(SCHEDULER, "category", "server=fasthttp,connections=200")}
-    assert by_name["http"].difference < by_name["read/write"].difference < 0
-    assert by_name["http"].difference < 3 * (by_name["allocation"].difference + by_name["gc"].difference) / 2
-
-
-def test_intervals_are_those_of_students_t_over_blocks() -> None:
-    total = of_level(QUICKSTART, "service", "stack=nginx-go")[-1]
-    trials = RECORDED.run(QUICKSTART)
-    assert total.blocks == trials.manifest().blocks
-    assert total.low is not None
-    assert total.high is not None
-    assert np.isclose((total.low + total.high) / 2, total.difference)
 
 
 def test_an_explanation_names_the_larger_term_and_the_largest_parts() -> None:
@@ -172,11 +151,6 @@ def test_claims_are_judged_on_components(run: str, metric: str, cell: Levels, ba
     assert (ratio.low is not None) == (parts[0].low is not None)
 
 
-def test_categories_add_up_to_their_sum() -> None:
-    *parts, total = of_level(SCHEDULER, "category", "server=gnet,connections=200")
-    assert math.fsum(part.difference for part in parts) == pytest.approx(total.difference, rel=1e-12)
-
-
 def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) -> None:
     cell = Side({("user_cpu_s_total", "app"): 0.7}, service={"quota": 0.6}, columns={"server_cpu_s_per_request": 1e-4})
     baseline = Side({("user_cpu_s_total", "app"): 0.2}, columns={"server_cpu_s_per_request": 1e-4})
@@ -208,39 +182,6 @@ def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
     assert "times as long would narrow them enough" in (note(0.9) or "")
     assert note(1 / 4) is None
     assert profile_note(of_level(QUICKSTART, "service", "stack=nginx-go")) is None
-
-
-def differences_by_block(run: str) -> list[Reals]:
-    """Return the differences over the blocks of a recorded run, of the terms of each rate and of each CPU time."""
-    data = read_run_data(RECORDED, RECORDED.run(run))
-    costs = TrialCosts(data)
-    logs = costs.trials.set_index(["cell_id", "block"])[[RPS, CPU]].astype("float64").transform(np.log)
-    found = []
-    for pair in components_by_pair(components(run)):
-        terms = (logs.loc[pair.cell_id] - logs.loc[pair.baseline]).dropna()
-        rate, cost = (np.asarray(terms[name], dtype=np.float64) for name in (RPS, CPU))
-        wide = costs.services.pivot_table(index="block", columns="cell_id", values="value", aggfunc="sum")
-        service = np.asarray((wide[pair.cell_id] - wide[pair.baseline]).dropna(), dtype=np.float64)
-        found += [rate, cost, rate + cost, service]
-    return found
-
-
-@pytest.mark.parametrize("blocks", [6, 24])
-def test_intervals_of_components_cover_the_truth(blocks: int) -> None:
-    """Draw runs from the blocks of the two longest recorded runs: 95 % of the intervals have the mean of all blocks.
-
-    Shorter runs have too few different blocks to draw from.
-    """
-    rng = np.random.default_rng(20261127)
-    covered = []
-    for run in LONGEST:
-        recorded = differences_by_block(run)
-        assert len(recorded[0]) >= 24
-        for differences in recorded:
-            draws = differences[rng.integers(0, len(differences), (400, blocks))]
-            intervals = [mean_interval(draw, 0.05) for draw in draws]
-            covered += [abs(mean - differences.mean()) <= reach for mean, reach in intervals]
-    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from benchkit.comparison.cpu_profiles import (
     ProfilerCost,
-    in_profile_pass,
     profiler_cost,
     sample_count,
     service_profiles,
@@ -19,7 +18,7 @@ from benchkit.comparison.cpu_profiles import (
 from benchkit.comparison.runs.run_data import RunData, profile_pass_exclusions
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
-from benchkit.stats.samples import Exclusion, take_samples
+from benchkit.stats.samples import Exclusion
 from benchkit.store.parquet_files import empty_frame
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
@@ -103,25 +102,6 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
     assert (found.goroutines, found.rps, found.server_cpu_s_per_request) == (110, 20, 1e-5)
 
 
-def test_services_are_separate_and_unknown_figures_absent(trials: pd.DataFrame, manifest: Manifest) -> None:
-    shares = pd.DataFrame(
-        [
-            *shares_of("r1.server=b.b1.profile", "front", read_write=1.0),
-            *shares_of("r1.server=b.b1.profile", "app", scheduler=0.5),
-            *shares_of("r1.server=a.b1.profile", "app", scheduler=0.25),
-        ]
-    )
-    found = service_profiles(run_of(manifest, trials, profile_share=shares))
-    assert {(each.cell_id, each.service): each.waiting for each in found} == {
-        ("server=a", "app"): 0.25,
-        ("server=b", "front"): 0.0,
-        ("server=b", "app"): 0.5,
-    }
-    assert [each.cell_id for each in found] == ["server=a", "server=b", "server=b"]
-    assert {each.goroutines for each in found} == {None}
-    assert set(found[0].cumulative.values()) == {0.0}
-
-
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
 """Pairs of each cell: the rate with profiler, and the rate without."""
 
@@ -190,14 +170,6 @@ def test_traced_trials_have_a_cost_of_their_own() -> None:
     assert of_profiles.ratio is not None
     assert of_traces.ratio == pytest.approx(of_profiles.ratio / 2)
     assert "traced trials" in of_traces.sentence
-
-
-def test_profile_pass_is_not_sampled() -> None:
-    trials = make_pass({"a": [(1, 2), (3, 4)]})
-    assert in_profile_pass(trials).sum() == 4
-    samples = take_samples(trials, "rps")
-    assert samples.blocks == (1, 2)
-    assert set(np.exp(samples.logs).round(6).ravel()) == {100.0}
 
 
 def test_samples_of_profiles_give_the_interval_of_a_share() -> None:

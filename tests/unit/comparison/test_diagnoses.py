@@ -167,14 +167,6 @@ def test_the_answer_says_what_to_run_where_no_cpu_time_was_measured(tmp_path: Pa
     assert WHY_UNKNOWN not in answer_of_run(replace(run, trials=watched)).sentences
 
 
-def test_the_answer_names_the_cause_of_an_undecided_ratio(tmp_path: Path) -> None:
-    sides = SEEN["waits"]
-    trials = [f"r1.{CELL}.b{block}".replace("=", "-") for block in BLOCKS]
-    excluded = [Exclusion(trial, "invalid: server-idle", None, frozenset({"server-idle"})) for trial in trials]
-    answer = answer_of_run(compared(tmp_path, *sides, exclusions=excluded))
-    assert answer.sentences[-1].startswith("A known cause: cell waits without using the CPU")
-
-
 def test_a_full_thread_is_a_cause_where_the_other_cell_uses_more_cores(tmp_path: Path) -> None:
     one, two, equal = (
         Side(service={"cpus": (0, 1)}, columns={"server_cpu_s_per_request": cores / RPS}) for cores in (1.0, 1.8, 1.1)

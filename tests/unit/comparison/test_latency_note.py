@@ -47,10 +47,3 @@ def test_the_loop_is_noted_first(columns: dict[str, Any], first: str) -> None:
 )
 def test_the_correction_is_noted_as_stored(corrected: Any, second: str) -> None:  # noqa: ANN401 - a column
     assert note(latency_corrected=corrected)[1] == second
-
-
-def test_several_ways_are_all_noted() -> None:
-    assert note(latency_corrected=[True, True, False, False])[1:] == [
-        "the tool's own correction applied / closed loop: coordinated omission hides queueing",
-        "no correction applied",
-    ]

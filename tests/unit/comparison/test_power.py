@@ -148,12 +148,3 @@ def test_noise_is_the_residual_of_cells_and_blocks() -> None:
     assert less.sd == pytest.approx(0.08 * math.sqrt(2), rel=0.1)
     assert noise_of(trials_of({"a": [1, 2, 3]}), "rps") is None
     assert noise_of(trials_of({"a": [1], "b": [2]}), "rps") is None
-
-
-def test_noise_from_a_pilot_is_taken_at_its_upper_limit() -> None:
-    # 80 % of pilots of normal noise have an upper limit above the truth.
-    pilots = np.random.default_rng(2).standard_normal((4_000, 5)).std(axis=1, ddof=1)
-    above = [RatioNoise(float(sd), 4).safe_sd >= 1 for sd in pilots]
-    assert np.mean(above) == pytest.approx(0.8, abs=0.02)
-    assert RatioNoise(0.1).safe_sd == 0.1
-    assert (mde(RatioNoise(0.1, 4), 10) or 0) > (mde(RatioNoise(0.1), 10) or 9)
