@@ -29,9 +29,6 @@ MIN_SLICES = 9
 """Slices of a trial, for three in each third."""
 MIN_SPAN = 0.6
 """Share of the window between the first and the last sample in it."""
-CLEAR_EXPONENT = 2
-"""A cell is cold without a t test if all of its ratios are below (1 - threshold) to this power. For a threshold of 10 %
-that is 0.81. Three trials whose rates vary by 30 % each are so by chance in 1 % of cells."""
 
 
 def first_over_last(evidence: Evidence) -> float | None:
@@ -70,10 +67,9 @@ def _cold_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult
 
     Each trial starts its servers afresh. A server that has to warm up does so in every trial. A host whose speed drifts
     makes one trial faster and the next slower. The geometric mean of the ratios must be below the threshold. From three
-    trials up it must also be below one by a one-sided t test, by Holm over the cells, unless every ratio is clearly
-    below the threshold (`CLEAR_EXPONENT`): with a first third at a tenth of the rate, ratios vary too much for the
-    test. All trials of such a cell are cold, or none: excluding only those in which the rate rose would select trials
-    by value. In a sliced block a ratio is relative to those of the block's other cells, which share its seconds.
+    trials up it must also be below one by a one-sided t test, by Holm over the cells. All trials of such a cell are
+    cold, or none: excluding only those in which the rate rose would select trials by value. In a sliced block a ratio
+    is relative to those of the block's other cells, which share its seconds.
     """
     trials = evidence.trials[is_comparable(evidence.trials)]
     ratios = relative_to_block(trials, "rate_first_over_last")
@@ -95,7 +91,7 @@ COLD = Check("cold", "the server was still warming up", of_trial=_cold_evidence,
 def _is_cold(ratios: Reals, p: float, threshold: float) -> bool:
     if math.exp(np.log(ratios).mean()) >= 1 - threshold:
         return False
-    return len(ratios) < MIN_BLOCKS or ratios.max() < (1 - threshold) ** CLEAR_EXPONENT or p <= ALPHA
+    return len(ratios) < MIN_BLOCKS or p <= ALPHA
 
 
 def _p_of_a_rise(logs: Reals) -> float:
@@ -169,27 +165,23 @@ def _plateaus(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
             alike = ranked[ranked["rps"].between(slowest, slowest * (1 + thresholds.plateau_rps))]
             cores = alike["cores"]
             if len(alike) >= MIN_SERVERS and cores.max() > cores.min() * (1 + thresholds.plateau_cpu):
-                finding = _plateau_finding(alike, thresholds)
+                rates = alike["rps"]
+                finding = Finding(
+                    severity="suspect",
+                    metrics=RATES,
+                    seen=f"{len(alike)} servers answer {units.rate(rates.min())} to {units.requests_per_s(rates.max())} using "
+                    f"{cores.min():.2f} to {cores.max():.2f} cores",
+                    threshold=f"limit: {MIN_SERVERS} servers within {units.share(thresholds.plateau_rps)} whose CPU use differs "
+                    f"by more than {units.share(thresholds.plateau_cpu)}",
+                    means="Something that they share was probably the limit: the network, the generator or the load.",
+                    advice="Compare CPU per request, or find the shared limit and raise it.",
+                )
                 of_cells = trials.loc[trials["cell_id"].isin(alike.index), "trial_id"]
                 results = {trial_id: [finding] for trial_id in map(str, of_cells)} | results
     return results
 
 
 PLATEAU = Check("plateau", "several servers have the same rate, limited by something that they share", of_run=_plateaus)
-
-
-def _plateau_finding(cells: pd.DataFrame, thresholds: Thresholds) -> Finding:
-    rates, cores = cells["rps"], cells["cores"]
-    return Finding(
-        severity="suspect",
-        metrics=RATES,
-        seen=f"{len(cells)} servers answer {units.rate(rates.min())} to {units.requests_per_s(rates.max())} using "
-        f"{cores.min():.2f} to {cores.max():.2f} cores",
-        threshold=f"limit: {MIN_SERVERS} servers within {units.share(thresholds.plateau_rps)} whose CPU use differs by more "
-        f"than {units.share(thresholds.plateau_cpu)}",
-        means="Something that they share was probably the limit: the network, the generator or the load.",
-        advice="Compare CPU per request, or find the shared limit and raise it.",
-    )
 
 
 REFERENCE_BLOCKS = 6
@@ -288,7 +280,14 @@ def _drifted_blocks(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckR
         if changes:
             block = last if read_at == _END else read_at
             of_block = map(str, trials.loc[trials["block"] == block, "trial_id"])
-            finding = _drift_finding(changes, first)
+            finding = Finding(
+                severity="suspect",
+                metrics=ALL,
+                seen=units.first_of(changes, _SHOWN_CHANGES, "; "),
+                threshold=f"limit: unchanged since block {first:.0f}",
+                means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
+                advice="Find out who changed it, and run again while the host is not used by others.",
+            )
             results = {trial_id: [finding] for trial_id in of_block} | results
     return results
 
@@ -313,24 +312,8 @@ def _changes(before: Facts, after: Facts) -> list[str]:
     """Return the differences of hosts that both readings have; a fact may be absent from one."""
     common = {host for host, _ in before} & {host for host, _ in after}
     return [
-        f"{_fact_title(fact)} of host {host} was {before.get((host, fact)) or 'absent'}, "
+        f"the fact {fact} of host {host} was {before.get((host, fact)) or 'absent'}, "
         f"is {after.get((host, fact)) or 'absent'}"
         for host, fact in sorted(before.keys() | after.keys())
         if host in common and before.get((host, fact)) != after.get((host, fact))
     ]
-
-
-def _fact_title(fact: str) -> str:
-    program = _PROGRAM.fullmatch(fact)
-    return f"the program {program[1]}" if program else f"the fact {fact}"
-
-
-def _drift_finding(changes: list[str], first: float) -> Finding:
-    return Finding(
-        severity="suspect",
-        metrics=ALL,
-        seen=units.first_of(changes, _SHOWN_CHANGES, "; "),
-        threshold=f"limit: unchanged since block {first:.0f}",
-        means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
-        advice="Find out who changed it, and run again while the host is not used by others.",
-    )

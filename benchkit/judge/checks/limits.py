@@ -29,15 +29,8 @@ from benchkit.models.request import is_expected
 from benchkit.models.telemetry import SAMPLE_SHARES
 from benchkit.models.thresholds import Thresholds
 
-
-class Consequence(NamedTuple):
-    """Consequence of a value beyond its limit."""
-
-    severity: Severity | Literal["disturbance"]
-    """`disturbance`: the severity of a disturbance from outside (`Evidence.disturbance`)."""
-    metrics: tuple[str, ...]
-    means: str
-    advice: str
+SeverityOrDisturbance = Severity | Literal["disturbance"]
+"""`disturbance`: the severity of a disturbance from outside (`Evidence.disturbance`)."""
 
 
 class Reading(NamedTuple):
@@ -49,15 +42,16 @@ class Reading(NamedTuple):
     """The value as a clause."""
     allowed: str
     """The limit as a clause."""
-    consequence: Consequence | None = None
+    severity: SeverityOrDisturbance | None = None
+    """Severity of this value where it differs from the row's."""
+    means: str | None = None
     """Consequence of this value where it differs from the row's."""
 
     @classmethod
-    def of_any(cls, count: float, total: float, limit: float, seen: str, consequence: Consequence) -> Reading:
+    def of_any(cls, count: float, total: float, limit: float, seen: str) -> Reading:
         """Return the reading of a count: any is suspect, and a share of the total above the limit is invalid."""
         allowed = f"none, else suspect; above {100 * limit:.3g} % invalid"
-        is_invalid = count > limit * total
-        return cls(count, 0, seen, allowed, consequence._replace(severity="invalid") if is_invalid else None)
+        return cls(count, 0, seen, allowed, "invalid" if count > limit * total else "suspect")
 
 
 Readings = Iterator[Reading | SkippedCheck]
@@ -73,7 +67,10 @@ class Limit:
     read: Callable[[Evidence, Thresholds], Readings]
     is_beyond: Callable[[float, float], bool]
     """Comparison that is true of a wrong value and its limit: `gt` or `ge` for an upper limit, `lt` for a lower one."""
-    consequence: Consequence
+    severity: SeverityOrDisturbance
+    metrics: tuple[str, ...]
+    means: str
+    advice: str
     reads: Literal["load", "hosts", "servers"] = "load"
 
     def of_trial(self, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
@@ -84,15 +81,15 @@ class Limit:
             if isinstance(each, SkippedCheck):
                 skipped = each
             elif self.is_beyond(each.value, each.limit):
-                severity, metrics, means, advice = each.consequence or self.consequence
+                severity = each.severity or self.severity
                 findings.append(
                     Finding(
                         severity=evidence.disturbance if severity == "disturbance" else severity,
-                        metrics=metrics,
+                        metrics=self.metrics,
                         seen=each.seen,
                         threshold=f"limit: {each.allowed}",
-                        means=means,
-                        advice=advice,
+                        means=each.means or self.means,
+                        advice=self.advice,
                     )
                 )
         return skipped if skipped and not findings else findings
@@ -100,12 +97,6 @@ class Limit:
 
 FAILURE_COLUMNS = tuple(name for name in METRICS if name in FAILURES)
 UNEXPECTED = "answers with a status that the scenario does not expect"
-FAILED = Consequence(
-    "suspect",
-    ALL,
-    "A failure takes other work than an answer: the rate includes failures.",
-    "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
-)
 
 
 def failed_requests(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -143,7 +134,7 @@ def failed_requests(evidence: Evidence, thresholds: Thresholds) -> Readings:
         f"{units.count(number)} {metric_named(kind).title}" for kind, number in failures.items() if number
     )
     share = f"{100 * total / attempts if attempts else 0.0:.3g} % of all attempts"
-    yield Reading.of_any(total, attempts, thresholds.errors, f"{kinds}: {share}", FAILED)
+    yield Reading.of_any(total, attempts, thresholds.errors, f"{kinds}: {share}")
 
 
 def resumed_handshakes(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -228,12 +219,6 @@ DROPPED = ("listen_overflows_total", "listen_drops_total", "req_queue_full_drops
 """The kernel counts a connection that finds the accept queue full as an overflow and as a drop (tcp_v4_syn_recv_sock
 and tcp_conn_request in the kernel's net/ipv4). So the largest of these counters is the least number of connections."""
 COOKIES = ("req_queue_full_cookies_total",)
-OVERFLOW = Consequence(
-    "suspect",
-    LOAD,
-    "Connections waited for the kernel's timers, a second and more each, and not for the server.",
-    "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
-)
 
 
 def lost_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -252,7 +237,7 @@ def lost_connections(evidence: Evidence, thresholds: Thresholds) -> Readings:
     number = f"{units.count(lost)} of {units.count(opened + lost)}"
     drops = [f"{number} connections were dropped or answered with a SYN cookie"] if lost else []
     full = list(_full_queues(evidence))
-    reading = Reading.of_any(lost, opened + lost, thresholds.dropped_connections, "; ".join([*drops, *full]), OVERFLOW)
+    reading = Reading.of_any(lost, opened + lost, thresholds.dropped_connections, "; ".join([*drops, *full]))
     yield reading._replace(value=lost + len(full))
     unwatched = [host for host in evidence.server_hosts if counter_increase(evidence, host, DROPPED[0]) is None]
     if unwatched:
@@ -269,12 +254,9 @@ def _full_queues(evidence: Evidence) -> Iterator[str]:
                     yield f"the accept queue of {name} was full: {units.count(depth)} waiting, limit {units.count(most)}"
 
 
-GENERATOR_CROWDED = Consequence(
-    "disturbance",
-    LOAD,
+CROWDED = (
     "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
-    "they are.",
-    "Stop what else runs there, or wait until it has ended (--wait-idle).",
+    "they are."
 )
 
 
@@ -291,7 +273,7 @@ def cpu_of_generators(evidence: Evidence, thresholds: Thresholds) -> Readings:
         return
     if limit < 1:
         is_crowded = use.share >= limit and is_load_crowded(evidence, thresholds)
-        yield Reading(use.share, limit, use.text, units.share(limit), GENERATOR_CROWDED if is_crowded else None)
+        yield Reading(use.share, limit, use.text, units.share(limit), *(("disturbance", CROWDED) if is_crowded else ()))
     unwatched = [host for host in evidence.load_hosts if generator_cores_busy(evidence, host) is None]
     if unwatched:
         yield SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}")
@@ -317,15 +299,7 @@ def use_of_links(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why=unknown)
 
 
-TOO_MANY_IN_FLIGHT = Consequence(
-    "invalid",
-    LOAD,
-    "More requests were in flight than connections and streams allow: the tool's rate or its latencies are wrong.",
-    "Read the tool's raw output, and run the cell with a second tool.",
-)
-TOO_FEW_IN_FLIGHT = TOO_MANY_IN_FLIGHT._replace(
-    means="Not all connections were in use: some hung or were not open, or the load tool could not keep up."
-)
+TOO_FEW_IN_FLIGHT = "Not all connections were in use: some hung or were not open, or the load tool could not keep up."
 
 
 def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -358,7 +332,7 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
             f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean_s)} = {in_flight:.3g} requests in "
             f"flight on {units.count(record.load.connections)} connections{streams}",
             f"a difference of {units.share(limit)}",
-            TOO_FEW_IN_FLIGHT if in_flight < expected else TOO_MANY_IN_FLIGHT,
+            means=TOO_FEW_IN_FLIGHT if in_flight < expected else None,
         )
 
 
@@ -408,18 +382,25 @@ def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 LIMITS = (
-    Limit("errors", "requests failed", failed_requests, gt, FAILED),
+    Limit(
+        "errors",
+        "requests failed",
+        failed_requests,
+        gt,
+        "suspect",
+        ALL,
+        "A failure takes other work than an answer: the rate includes failures.",
+        "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
+    ),
     Limit(
         "handshake-share",
         "TLS sessions were resumed though full handshakes were asked for",
         resumed_handshakes,
         gt,
-        Consequence(
-            "invalid",
-            ALL,
-            "A resumed handshake costs a part of a full one, so these figures do not hold for full handshakes.",
-            "Turn session tickets and the cache of sessions off in the server's configuration.",
-        ),
+        "invalid",
+        ALL,
+        "A resumed handshake costs a part of a full one, so these figures do not hold for full handshakes.",
+        "Turn session tickets and the cache of sessions off in the server's configuration.",
         reads="servers",
     ),
     Limit(
@@ -427,12 +408,10 @@ LIMITS = (
         "there were fewer connections than requested",
         fewest_connections,
         lt,
-        Consequence(
-            "invalid",
-            ALL,
-            "The server was measured under another load than the cell states.",
-            "Check the open-file limits and the ports of the load host, and the tool's errors.",
-        ),
+        "invalid",
+        ALL,
+        "The server was measured under another load than the cell states.",
+        "Check the open-file limits and the ports of the load host, and the tool's errors.",
         reads="servers",
     ),
     Limit(
@@ -440,19 +419,20 @@ LIMITS = (
         "the client ran out of local ports",
         ports_in_use,
         ge,
-        Consequence(
-            "invalid",
-            LOAD,
-            "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
-            "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
-        ),
+        "invalid",
+        LOAD,
+        "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
+        "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
     ),
     Limit(
         "accept-overflow",
         "the kernel dropped connections or answered them with SYN cookies",
         lost_connections,
         gt,
-        OVERFLOW,
+        "suspect",
+        LOAD,
+        "Connections waited for the kernel's timers, a second and more each, and not for the server.",
+        "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
         reads="servers",
     ),
     Limit(
@@ -460,24 +440,20 @@ LIMITS = (
         "the load tool was the limit",
         cpu_of_generators,
         ge,
-        Consequence(
-            "invalid",
-            LOAD,
-            "The load tool was the limit, so the rate and the latencies are the tool's and not the server's.",
-            "Give it more cores, threads or processes, add a load host, or lower the server's CPU.",
-        ),
+        "invalid",
+        LOAD,
+        "The load tool was the limit, so the rate and the latencies are the tool's and not the server's.",
+        "Give it more cores, threads or processes, add a load host, or lower the server's CPU.",
     ),
     Limit(
         "link-saturated",
         "the network was the limit",
         use_of_links,
         ge,
-        Consequence(
-            "invalid",
-            LOAD,
-            "The network was the limit, so the rate is the link's and the latencies are its queue's.",
-            "Use a faster link or smaller answers; CPU per request stays comparable.",
-        ),
+        "invalid",
+        LOAD,
+        "The network was the limit, so the rate is the link's and the latencies are its queue's.",
+        "Use a faster link or smaller answers; CPU per request stays comparable.",
         reads="hosts",
     ),
     Limit(
@@ -485,19 +461,20 @@ LIMITS = (
         "the tool's own figures contradict each other",
         requests_in_flight,
         gt,
-        TOO_MANY_IN_FLIGHT,
+        "invalid",
+        LOAD,
+        "More requests were in flight than connections and streams allow: the tool's rate or its latencies are wrong.",
+        "Read the tool's raw output, and run the cell with a second tool.",
     ),
     Limit(
         "stalled",
         "a host stopped for a while",
         longest_gaps,
         gt,
-        Consequence(
-            "disturbance",
-            ALL,
-            "The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
-            "Check whether the machine was suspended, migrated or out of memory, and run again.",
-        ),
+        "disturbance",
+        ALL,
+        "The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
+        "Check whether the machine was suspended, migrated or out of memory, and run again.",
         reads="hosts",
     ),
     Limit(
@@ -505,12 +482,10 @@ LIMITS = (
         "the server was not the limit, so its rate is not its capacity",
         cpu_of_servers,
         lt,
-        Consequence(
-            "invalid",
-            RATES,
-            "The server was not the limit: something else limited the rate, which is not the server's capacity.",
-            "Find what it waits for: a lock, a delay, too few connections, the generator, the network.",
-        ),
+        "invalid",
+        RATES,
+        "The server was not the limit: something else limited the rate, which is not the server's capacity.",
+        "Find what it waits for: a lock, a delay, too few connections, the generator, the network.",
         reads="servers",
     ),
     Limit(
@@ -518,12 +493,10 @@ LIMITS = (
         "slices are too short for the load",
         answers_in_slices,
         lt,
-        Consequence(
-            "invalid",
-            LOAD,
-            "What connections wait for at the start and end of a slice is a large part of it.",
-            "Use longer slices (slice_s), fewer connections, or design: blocks.",
-        ),
+        "invalid",
+        LOAD,
+        "What connections wait for at the start and end of a slice is a large part of it.",
+        "Use longer slices (slice_s), fewer connections, or design: blocks.",
     ),
 )
 """The table: code, clause after "The number is wrong because", value, comparison, consequence."""

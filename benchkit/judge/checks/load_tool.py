@@ -187,14 +187,8 @@ def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
         return f"The link was at fault: {link.text}.", "Lower the rate, use smaller answers or a faster link."
     if server is not None and server.share >= FULL:
         return f"The server was at fault: {server.text}.", "Lower the rate below the server's capacity."
-    if generator is None or server is None:
-        unknown = [who for who, use in (("the load tool", generator), ("the server", server)) if use is None]
-        return (
-            f"Who was at fault is not known: the CPU time of {' and '.join(unknown)} was not recorded.",
-            "Lower the rate, or measure on hosts that are watched.",
-        )
     return (
-        "Neither the load tool nor the server was out of CPU.",
+        "Neither the load tool nor the server is known to have been out of CPU.",
         "Find what requests wait for: a lock or delay in the server, too few connections, or the network.",
     )
 

@@ -13,7 +13,7 @@ from scipy import special
 from benchkit import units
 from benchkit.judge.check import LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import neighbour_inequality, neighbour_share, ordered_slices, sliced_trials
+from benchkit.judge.sliced_blocks import neighbour_share, ordered_slices, sliced_trials
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.inference import ALPHA, holm
 from benchkit.stats.samples import Reals
@@ -37,11 +37,18 @@ def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
     limit = thresholds.neighbour_cpu
     trials = sliced_trials(evidence.trials)
     results: dict[str, CheckResult] = {}
-    for _, block in trials[trials["neighbour_share"].notna()].groupby("block"):
-        is_unequal = neighbour_inequality(block["neighbour_share"]) > limit
-        for trial_id, share in zip(block["trial_id"], block["neighbour_share"], strict=True):
-            if share > limit:
-                results[str(trial_id)] = [_neighbour_finding(share, limit, is_unequal=is_unequal)]
+    for trial_id, share in trials[["trial_id", "neighbour_share"]].dropna().itertuples(index=False):
+        if share > limit:
+            finding = Finding(
+                severity="suspect",
+                metrics=LOAD,
+                seen="servers of the block's other cells, which had no load, used "
+                f"{units.share(share)} of the CPU time of this cell's servers in its slices",
+                threshold=f"limit: {units.share(limit)}",
+                means="The cells of the block took CPU time from each other: the interval of a ratio includes what is unequal.",
+                advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
+            )
+            results[str(trial_id)] = [finding]
     return results
 
 
@@ -51,20 +58,6 @@ BUSY_NEIGHBOUR = Check(
     of_trial=_neighbour_evidence,
     of_run=_neighbour_work,
 )
-
-
-def _neighbour_finding(share: float, limit: float, *, is_unequal: bool) -> Finding:
-    return Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"servers of the block's other cells, which had no load, used {units.share(share)} of the CPU time of this "
-        "cell's servers in its slices",
-        threshold=f"limit: {units.share(limit)}{', and as much between cells' if is_unequal else ''}",
-        means="The cells of the block took unequal CPU time from each other: the interval of a ratio includes that."
-        if is_unequal
-        else "The cells of the block took CPU time from each other alike: their ratio holds, while each rate is lower.",
-        advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
-    )
 
 
 MIN_FREEDOM = 20
@@ -98,7 +91,16 @@ def _carry_over_of_run(evidence: RunEvidence, thresholds: Thresholds) -> RunChec
     for cell_id, effect in effects.items():
         if effect.p <= ALPHA and abs(effect.log_effect) > math.log1p(thresholds.carry_over):
             of_cell = slices.loc[slices["cell_id"] == cell_id, "trial_id"]
-            finding = _carry_over_finding(effect, thresholds)
+            change = math.expm1(effect.log_effect)
+            finding = Finding(
+                severity="suspect",
+                metrics=LOAD,
+                seen=f"the cell answered {units.share(abs(change))} {'fewer' if change < 0 else 'more'} requests after a slice "
+                f"of another cell than after one of its own (p = {effect.p:.2g})",
+                threshold=f"limit: {units.share(thresholds.carry_over)}, p {ALPHA:g}",
+                means="What another cell left behind (closing connections, full caches, unfinished work) is in its rate.",
+                advice="Use longer slices (slice_s), or design: blocks.",
+            )
             results |= {trial_id: [finding] for trial_id in map(str, of_cell)}
     return results
 
@@ -135,16 +137,3 @@ def carry_over(slices: pd.DataFrame) -> Mapping[str, CarryOver]:
     errors = np.sqrt(variance * np.diag(np.linalg.inv(regressors.T @ regressors)))
     p = holm(list(2 * special.stdtr(freedom, -np.abs(effects) / errors)))
     return {cell: CarryOver(float(effect), float(each)) for cell, effect, each in zip(cells, effects, p, strict=True)}
-
-
-def _carry_over_finding(effect: CarryOver, thresholds: Thresholds) -> Finding:
-    change = math.expm1(effect.log_effect)
-    return Finding(
-        severity="suspect",
-        metrics=LOAD,
-        seen=f"the cell answered {units.share(abs(change))} {'fewer' if change < 0 else 'more'} requests after a slice of "
-        f"another cell than after one of its own (p = {effect.p:.2g})",
-        threshold=f"limit: {units.share(thresholds.carry_over)}, p {ALPHA:g}",
-        means="What another cell left behind (closing connections, full caches, unfinished work) is in its rate.",
-        advice="Use longer slices (slice_s), or design: blocks.",
-    )

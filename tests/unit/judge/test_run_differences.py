@@ -8,7 +8,6 @@ import pandas as pd
 
 from benchkit.judge.run_differences import host_differences, setting_differences
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.run import BuildRecord
 from benchkit.store.row_builders import host_rows
 from tests.support.comparison.fixtures import manifest_of
 
@@ -80,20 +79,3 @@ def test_settings_that_change_results_are_compared() -> None:
         "benchkit: version was 0.1.0, is 0.2.0",
     ]
     assert setting_differences(one, one) == ()
-
-
-def test_another_build_of_the_same_cell_is_a_difference() -> None:
-    manifest = manifest_of([{"ref": "main"}])
-    (cell,) = manifest.cells
-    first, second = (
-        manifest.model_copy(update={"cells": (cell.model_copy(update={"builds": {"app": build}}),)})
-        for build in (
-            BuildRecord(commit="0a1b", output_sha256="0" * 64),
-            BuildRecord(commit="ffff", output_sha256="f" * 64),
-        )
-    )
-    (change,) = setting_differences(first, second)
-    assert "ref=main app" in change.text
-    assert "0a1b with output 000000000000" in change.text
-    assert "ffff with output ffffffffffff" in change.text
-    assert setting_differences(first, first) == ()

@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from benchkit.judge.evidence import MetricSeries, TrialTelemetry
-from benchkit.store.parquet_files import arrow_schema
 from tests.support.judge.builders import WINDOW_S, telemetry_columns
-
-
-def sampled(t_s: list[float], values: list[float | None], *, instance: str | None = None) -> TrialTelemetry:
-    """Return one metric of one host, with its rows in this order."""
-    same = {
-        "trial_id": "t",
-        "metric": "m",
-        "host": "sut",
-        "role": "sut",
-        "service": None,
-        "unit": "1",
-        "instance": instance,
-    }
-    texts = {name: [text] * len(t_s) for name, text in same.items()}
-    return TrialTelemetry(pa.table({**texts, "t_s": t_s, "value": values}, schema=arrow_schema("telemetry")))
 
 
 def test_series_are_found_by_host_service_and_instance() -> None:
@@ -58,12 +41,3 @@ def test_counters_grow_linearly_between_their_samples(seed: int) -> None:
     snapped = series.aligned_times(WINDOW_S)
     start, end = np.interp([max(0.0, snapped[0]), min(WINDOW_S, snapped[-1])], snapped, values)
     assert counted.increase == pytest.approx(end - start, rel=1e-12)
-
-
-def test_states_are_sampled_within_the_window() -> None:
-    """Ignore samples just outside the window, which count for counters."""
-    (series,) = sampled([-0.01, 0.1, 2.9, 3.01], [0, 64, 63, 0]).series("m")
-    assert series.aligned_times(WINDOW_S) == [0.0, 0.1, 2.9, 3.0]
-    assert (series.in_window(WINDOW_S), series.maximum(WINDOW_S)) == ([64, 63], 64)
-    (unseen,) = sampled([-0.01, 3.01], [64, 64]).series("m")
-    assert (unseen.in_window(WINDOW_S), unseen.maximum(WINDOW_S)) == ([], None)

@@ -14,7 +14,6 @@ from tests.support.judge.builders import (
     SERVERS,
     WINDOW_S,
     Telemetry,
-    build_service,
     build_slices,
     build_trial,
     counted_slices,
@@ -41,15 +40,6 @@ def test_too_few_samples_are_skipped() -> None:
     seldom: Telemetry = {("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 9, 3.05: 10}}
     assert skip_reason("cold", build_trial(seldom))
     assert first_over_last(build_trial(seldom)) is None
-
-
-def test_only_the_entry_service_counts() -> None:
-    front = build_service(name="front", backend="nginx")
-    counted: Telemetry = {("requests_total", "sut", "front", "1"): {0.0: 0, 0.5: 1, 1.0: 2, 1.5: 3, 2.0: 4}}
-    scenario = {"stacks": {"only": {"entry": "front"}}}
-    cold_behind = {**served_requests(1, 2), **counted}
-    warm = build_trial(cold_behind, services=(build_service(), front), scenario=scenario)
-    assert first_over_last(warm) == pytest.approx(1.0)
 
 
 def cold_findings(*ratios: float | None) -> dict[str, Finding]:
@@ -90,10 +80,3 @@ def test_ratio_of_first_to_last_slices(first: int, expected: float) -> None:
     counted = counted_slices([first] * 3 + [900] * 4 + [1000] * 3)
     trial = dataclasses.replace(build_trial(served_requests(1, 50_000), slices=build_slices(10)), slices=counted)
     assert first_over_last(trial) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("requests", "why"), [([1000] * 8, "8 slices"), ([1000] * 8 + [None], "unknown")])
-def test_slices_that_show_no_change(requests: list[int | None], why: str) -> None:
-    trial = dataclasses.replace(build_trial(slices=build_slices()), slices=counted_slices(requests))
-    assert first_over_last(trial) is None
-    assert why in skip_reason("cold", trial)

@@ -6,7 +6,6 @@ import pytest
 
 from benchkit.judge.check import ALL
 from benchkit.models.protocol import Negotiated, TlsOptions
-from benchkit.models.run import ControllerRecord
 from benchkit.models.trial import ProbeRecord
 from tests.support.judge.builders import (
     build_generator,
@@ -46,17 +45,6 @@ def test_common_cpu_on_one_machine(cpus: tuple[int, ...], *, expected: bool) -> 
     found = finding_of("shared-cpus", build_trial(generators=(build_generator(cpus=cpus),)))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("suspect", ALL)
-
-
-@pytest.mark.parametrize(
-    ("machine", "cpus", "expected"),
-    [("one machine", (1,), False), ("one machine", (0, 1), True), ("mine", (0,), False)],
-)
-def test_common_cpu_with_the_controller(machine: str, cpus: tuple[int, ...], *, expected: bool) -> None:
-    trial_with_unwatched_host = ControllerRecord(machine=machine, cpus=cpus)
-    found = finding_of("shared-cpus", build_trial(controller=trial_with_unwatched_host))
-    assert (found is not None) == expected
-    assert found is None or found.seen == "the server and benchkit itself may run on the same CPU: 0"
 
 
 TLS = TlsOptions(ciphers="TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384")

@@ -8,7 +8,7 @@ import pytest
 
 from benchkit.judge.check import ALL, LOAD
 from benchkit.judge.evidence import Evidence
-from benchkit.judge.usage import handshakes, handshakes_per_s, server_cpu_s_per_handshake
+from benchkit.judge.usage import handshakes_per_s, server_cpu_s_per_handshake
 from benchkit.models.protocol import TlsOptions
 from benchkit.models.rows import SliceRow
 from tests.support.judge.builders import (
@@ -57,12 +57,6 @@ def test_resumed_sessions_where_full_handshakes_are_wanted(evidence: Evidence, *
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
 
 
-def test_a_server_without_counters() -> None:
-    evidence = build_trial(protocol="https1", tls=TlsOptions(resumption=False), load=build_load(keepalive=False))
-    assert "counts no handshakes" in skip_reason("handshake-share", evidence)
-    assert handshakes(evidence) is None
-
-
 def test_figures_of_handshakes() -> None:
     evidence = trial(full=6_000, resumed=3_000)
     assert handshakes_per_s(evidence) == pytest.approx(3_000)
@@ -83,12 +77,6 @@ def test_fewest_connections_of_all_samples(counts: tuple[float, ...], *, expecte
     found = finding_of("missing-connections", build_trial(connection_counts(*counts)))
     assert (found is not None) == expected
     assert found is None or (found.severity, found.metrics) == ("invalid", ALL)
-
-
-def test_sample_after_the_window_does_not_count() -> None:
-    seen = connections_at({1.5: 64, 3.02: 0})
-    assert skip_reason("missing-connections", build_trial(seen)) == "the connections were counted in 1 of 3 samples"
-    assert finding_of("missing-connections", build_trial(connections_at({1.5: 60, 3.02: 0}))) is not None
 
 
 def test_connections_of_quic_are_those_that_the_server_states() -> None:
@@ -123,14 +111,6 @@ def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
     if found is not None:
         assert (found.severity, found.metrics) == ("invalid", LOAD)
         assert ("hung" in found.means) == (factor < 1)
-
-
-def test_streams_are_in_flight_side_by_side() -> None:
-    trial = build_trial(load=build_load(streams=8), row={"latency_mean_s": 8 * 64 / 50_000})
-    assert finding_of("littles-law", trial) is None
-    few = finding_of("littles-law", build_trial(load=build_load(streams=8), row={"latency_mean_s": 64 / 50_000}))
-    assert few is not None
-    assert "on 64 connections of 8 streams" in few.seen
 
 
 def test_short_connections_need_a_latency_that_includes_connecting() -> None:

@@ -98,14 +98,6 @@ def test_a_load_tool_that_sent_in_time_was_not_at_fault() -> None:
     )
 
 
-def test_a_quota_of_the_load_host_makes_the_load_tool_late() -> None:
-    """It answers late, too, so that its lag is a small part of its latencies."""
-    waited: Telemetry = {("cgroup_throttled_s_total", "load", None, None): {-0.01: 0.0, 3.05: 0.7 * WINDOW_S}}
-    found = finding_of("rate-held", at_rate(100, waited, lag_s=1e-5))
-    assert found is not None
-    assert found.means.startswith("The load tool was at fault: a CPU quota withheld CPU time from load for 70.0 %")
-
-
 def test_a_full_link_was_at_fault() -> None:
     capped = {host: {"link_bps": 100e6} for host in ("sut", "load")}
     found = finding_of("rate-held", at_rate(5_000, sent_traffic("sut", 95e6), facts=capped))
@@ -116,7 +108,7 @@ def test_a_full_link_was_at_fault() -> None:
 def test_nobody_is_blamed_without_evidence() -> None:
     found = finding_of("rate-held", at_rate(5_000, **spare()))
     assert found is not None
-    assert found.means.startswith("Neither the load tool nor the server was out of CPU.")
+    assert found.means.startswith("Neither the load tool nor the server is known")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from benchkit.judge.checks.disturbances import foreign_share
 from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import (
     Telemetry,
-    build_generator,
     build_service,
     build_slices,
     build_trial,
@@ -44,13 +43,6 @@ def test_kernel_that_charges_interrupts_to_processes(foreign: float, *, expected
     """Fill a core with 30 % of interrupts that the server's CPU time includes."""
     full = core_counters("sut", 0, user=0.7, softirq=0.3)
     assert (finding_of("noisy-host", build_trial({**full, **cpu_time(app=1 - foreign)})) is not None) == expected
-
-
-def test_processes_that_share_cores_form_one_group() -> None:
-    """Let both processes run on both cores, as on a shared lab."""
-    both = {"services": (build_service(cpus=(0, 1)),), "generators": (build_generator(cpus=(0, 1)),)}
-    moved = {**core_counters("sut", 0, user=0.75), **core_counters("sut", 1, user=0.75)}
-    assert finding_of("noisy-host", build_trial(moved, **both)) is None  # type: ignore[arg-type] # fields of the record
 
 
 def many_core_trial(samples: Telemetry, took: float, *, of: int = 16, **fields: object) -> Evidence:

@@ -8,12 +8,11 @@ import pytest
 from benchkit.judge.check import LOAD
 from benchkit.judge.checks.slices import carry_over
 from benchkit.judge.evidence import RunEvidence
-from benchkit.judge.sliced_blocks import neighbour_share, ordered_slices
+from benchkit.judge.sliced_blocks import ordered_slices
 from tests.support.comparison.fixtures import manifest_of, trials_of
 from tests.support.judge.builders import (
     SERVERS,
     SLICED_CELLS,
-    build_service,
     build_slices,
     build_trial,
     finding_of,
@@ -22,13 +21,6 @@ from tests.support.judge.builders import (
     slices_with,
     trial_ids,
 )
-
-
-def test_share_of_the_servers_cpus_over_all_slices() -> None:
-    slices = (*build_slices(11, neighbour_cpu_s=0.0), *build_slices(1, neighbour_cpu_s=0.06))
-    assert neighbour_share(build_trial(slices=slices).record) == pytest.approx(0.06 / (12 * 0.25))
-    two_cpus = build_trial(slices=slices, services=(build_service(cpus=(0, 1)),))
-    assert neighbour_share(two_cpus.record) == pytest.approx(0.03 / (12 * 0.25))
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,3 @@ def test_sliced_blocks_are_unstable_by_what_their_cells_do_not_share(
     findings = run_findings("unstable", manifest_of(SERVERS[:2]), trials_of(rates, slices=20))
     assert set(findings) == (trial_ids("stack=a", 6) | trial_ids("stack=b", 6) if expected else set())
     assert all("relative to the others of their blocks" in found.seen for found in findings.values())
-
-
-def test_blocks_with_other_cells_make_no_cell_unstable() -> None:
-    noise = np.exp([0.01, -0.01, 0.01, -0.01, 0.01, -0.01])
-    trials = trials_of({"stack=a": 1e4 * noise, "stack=b": [3e4] * 6, "stack=c": [2e3] * 6}, slices=20)
-    in_group = np.where(trials["block"] % 2 == 1, "stack=b", "stack=c")
-    grouped = trials[(trials["cell_id"] == "stack=a") | (trials["cell_id"] == in_group)]
-    cells = [*SERVERS[:1], {"stack": "b"}, {"stack": "c"}]
-    assert run_findings("unstable", manifest_of(cells), grouped) == {}
