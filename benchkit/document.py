@@ -251,11 +251,6 @@ def _yaml_fault(error: MarkedYAMLError) -> str:
     problem = str(error.problem or error.context)
     if isinstance(error, DuplicateKeyError):
         return problem.partition(" with value")[0]
-    if problem.startswith("found character") and "cannot start any token" in problem:
-        character = problem.split("'")[1]
-        if character in ("\t", "\\t"):
-            return "found a tab where YAML allows spaces only; use spaces"
-        return f"no value may begin with {character}; quote the text"
     return problem
 
 

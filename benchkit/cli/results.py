@@ -176,7 +176,7 @@ def check(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Verify the checksums of stored runs, and that their files can be read. Exit code 1: a file is damaged."""
+    """Verify the checksums of stored runs. Exit code 1: a file is damaged."""
     from benchkit.store.store import Store, existing_store
     from benchkit.store.verification import check_store
 

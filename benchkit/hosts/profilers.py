@@ -19,29 +19,18 @@ from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
 from benchkit.hosts.sockets import Address
-from benchkit.models.trial import Tracer
 
 ATTACH_S = 4.0
-"""Time before the load in which a tracer attaches its probes: bpftrace compiles its program for one to two seconds."""
+"""Time before the load in which bpftrace attaches its probes: it compiles its program for one to two seconds."""
 AFTER_S = 1.0
 """Time by which a trace outlasts the planned end of the load, so that it has the calls of all requests."""
 END_TIMEOUT_S = 30.0
-"""Time for a tracer to remove its probes and to write its sums."""
+"""Time for bpftrace to remove its probes and to write its sums."""
 FRAMES = 8
 """Frames of a kernel stack that are kept; they show what a thread waits for."""
 TRACEFS = PurePosixPath("/", "sys", "kernel", "tracing")
 OUTPUT, LOG = "trace.txt", "trace.log"
 _BEGAN, _ENDED = re.compile(rb"began ([0-9]+)"), re.compile(rb"ended [0-9]+")
-
-COUNTED = re.compile(
-    r"sys_enter_(accept4?|access|brk|clock_(gettime|nanosleep)|clone3?|close|connect|dup|epoll_(ctl|p?wait)|eventfd2|execve|exit|"
-    r"fcntl|fdatasync|fsync|futex|getdents64|getp{1,2}id|getrandom|getsock(name|opt)|gettid|io_uring_enter|ioctl|kill|lseek|"
-    r"madvise|mmap|mprotect|munmap|nanosleep|new(f?stat|fstatat)|open(at)?|pipe2|p?poll|p?select6?|p?(read|write)(64|v)?|"
-    r"recv(from|m?msg)|send(to|m?msg|file64)|rt_sig(action|procmask|return)|sched_yield|setsockopt|shutdown|socket|splice|"
-    r"statx|tgkill|timerfd_settime|unlink|v?fork|wait4)"
-)
-"""System calls that perf counts by their tracepoints: typical ones of servers, as each costs an event per thread."""
-ALL_CALLS = "raw_syscalls:sys_enter"
 
 INITIAL_PIDS = "pid:[4026531836]"
 """The initial PID namespace (PROC_PID_INIT_INO of Linux); in others, process ids differ from the kernel's."""
@@ -92,7 +81,7 @@ at the earliest. They count when they end, so threads that stay idle after the l
 
 @dataclass(frozen=True)
 class CapturedTrace:
-    """A trace: the output of the tracer, and its CPU time."""
+    """A trace: the output of bpftrace, and its CPU time."""
 
     content: bytes
     cpu_s: float
@@ -103,84 +92,65 @@ class TraceCapture:
     """A running trace around a load, which starts at `load_s` of the controller's `time.monotonic()`."""
 
     host: Host
-    tracer: Tracer
     process: HostProcess
     folder: PurePosixPath
     load_s: float
     until_s: float
 
     def finish(self, load_ended_s: float) -> CapturedTrace:
-        """Wait for the tracer, and return its sums. Raises HostError where they do not cover all of the load."""
+        """Wait for bpftrace, and return its sums. Raises HostError where they do not cover all of the load."""
         ended = self.process.wait(max(0.0, self.until_s - time.monotonic()) + END_TIMEOUT_S)
         if ended is None:
             self.stop()
-            raise HostError(f"{self.tracer} did not end", where=self.host.name, why=f"within {END_TIMEOUT_S:g} s")
+            raise HostError("bpftrace did not end", where=self.host.name, why=f"within {END_TIMEOUT_S:g} s")
         content = self.host.files.read(self.folder / OUTPUT)
-        began_ns, is_whole = self.process.started_ns, b"counter-value" in content
-        if self.tracer == "bpftrace":
-            began = _BEGAN.search(content)
-            began_ns = int(began[1]) if began is not None else 0
-            is_whole = began is not None and _ENDED.search(content) is not None
-        if not is_whole:
-            raise self._recorded_nothing()
-        if self.host.clock.to_controller_s(began_ns) > self.load_s:
-            raise HostError(
-                f"{self.tracer} took too long to start", where=self.host.name, why=f"more than {ATTACH_S:g} s"
-            )
+        began = _BEGAN.search(content)
+        if began is None or _ENDED.search(content) is None:
+            log = self.host.files.read(self.folder / LOG).decode(errors="replace").strip()
+            why = " ".join(log.splitlines()[-1].split()) if log else "it printed nothing"
+            raise HostError("bpftrace recorded nothing", where=self.host.name, why=why)
+        if self.host.clock.to_controller_s(int(began[1])) > self.load_s:
+            raise HostError("bpftrace took too long to start", where=self.host.name, why=f"more than {ATTACH_S:g} s")
         if min(self.until_s, self.host.clock.to_controller_s(ended.at_ns)) < load_ended_s:
-            raise HostError(f"{self.tracer} ended before the load", where=self.host.name)
+            raise HostError("bpftrace ended before the load", where=self.host.name)
         return CapturedTrace(content, ended.user_s + ended.system_s)
 
     def stop(self) -> None:
-        """Stop the tracer; does nothing where it has ended. Raises HostError."""
+        """Stop bpftrace; does nothing where it has ended. Raises HostError."""
         self.host.processes.stop([self.process])
 
-    def _recorded_nothing(self) -> HostError:
-        log = self.host.files.read(self.folder / LOG).decode(errors="replace").strip()
-        why = " ".join(log.splitlines()[-1].split()) if log else "it printed nothing"
-        return HostError(f"{self.tracer} recorded nothing", where=self.host.name, why=why)
 
-
-def tracer_of(host: Host) -> Tracer:
-    """Return the tracer of a host. Raises HostError where the host has none that this login may use."""
-    if host.facts.root and "bpftrace" in host.facts.programs:
-        return "bpftrace"
-    if "perf" in host.facts.programs:
-        return "perf"
-    what = "bpftrace and perf are missing" if host.facts.root else "perf is missing, and bpftrace needs root"
-    raise HostError(what, where=host.name, hint="install them with `benchkit hosts prepare`")
+def require_bpftrace(host: Host) -> None:
+    """Raise HostError where the host has no bpftrace that this login may use."""
+    if "bpftrace" not in host.facts.programs:
+        raise HostError("bpftrace is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    if not host.facts.root:
+        raise HostError("bpftrace needs root", where=host.name)
 
 
 def start_trace(
-    host: Host, tracer: Tracer, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
+    host: Host, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
 ) -> TraceCapture:
     """Start to trace all processes of services until `until_s` of `time.monotonic()`; its load starts at `load_s`.
 
-    perf takes one service at a time. Raises HostError where the tracer does not start.
+    Raises HostError where bpftrace does not start, or this login may not use it.
     """
+    require_bpftrace(host)
     host.call(FileStore.mkdir, folder)
     _mount_tracefs(host)
     members = [host.processes.members(service) for service in services]
-    program = host.facts.programs["bpftrace" if tracer == "bpftrace" else "perf"].path
-    if tracer == "bpftrace":
-        load_ns, until_ns = (host.clock.to_host_ns(instant_s) for instant_s in (load_s, until_s))
-        text = bpftrace_program(members, load_ns, until_ns, is_nested=_has_own_pids(host))
-        argv: tuple[str, ...] = (program, "-f", "json", "-e", text)
-    else:
-        pids = ",".join(str(pid) for of_service in members for pid in of_service)
-        seconds, events = f"{until_s - time.monotonic():.3f}", _call_events(host)
-        argv = ("timeout", "-s", "INT", seconds, program)
-        argv = (*argv, "stat", "-j", "-e", ",".join(events), "-o", OUTPUT, "-p", pids)
+    load_ns, until_ns = (host.clock.to_host_ns(instant_s) for instant_s in (load_s, until_s))
+    program = bpftrace_program(members, load_ns, until_ns, is_nested=_has_own_pids(host))
     process = host.processes.start(
         ProcessSpec(
-            argv,
+            (host.facts.programs["bpftrace"].path, "-f", "json", "-e", program),
             env=ENVIRONMENT,
             cwd=folder,
-            stdout=ToFile(folder / OUTPUT, LARGEST_BYTES) if tracer == "bpftrace" else None,
+            stdout=ToFile(folder / OUTPUT, LARGEST_BYTES),
             stderr=ToFile(folder / LOG),
         )
     )
-    return TraceCapture(host, tracer, process, folder, load_s, until_s)
+    return TraceCapture(host, process, folder, load_s, until_s)
 
 
 def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: int, *, is_nested: bool) -> str:
@@ -195,16 +165,6 @@ def bpftrace_program(members: Sequence[Sequence[int]], load_ns: int, until_ns: i
         else {"id": _PID, "namespace": ""}
     )
     return _PROGRAM.format(**own, services=services, frames=FRAMES, load_ns=load_ns, until_ns=until_ns)
-
-
-def _call_events(host: Host) -> tuple[str, ...]:
-    """Return the tracepoints of system calls that the host's kernel has."""
-    listed = host.processes.run(["ls", str(TRACEFS / "events" / "syscalls")])
-    if not listed.ok:
-        raise HostError(
-            "perf cannot see tracepoints", where=host.name, why=listed.printed_errors, hint="log in as root"
-        )
-    return (ALL_CALLS, *(f"syscalls:{name}" for name in listed.stdout.decode().split() if COUNTED.fullmatch(name)))
 
 
 def _has_own_pids(host: Host) -> bool:

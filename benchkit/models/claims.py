@@ -163,12 +163,6 @@ class Published(Frozen):
         default=None, min_length=1, description="conditions of the study", examples=["on eight cores"]
     )
 
-    @model_validator(mode="after")
-    def _has_a_figure(self) -> Self:
-        if not (self.figures or self.shares):
-            raise ValueError("has no figure; give figures or shares")
-        return self
-
     @property
     def unknown(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Names of figures that no trial has, by field and name, each with the allowed names."""

@@ -7,13 +7,13 @@ samples of a server have some thousand stacks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Final, Literal, get_args
+from typing import Final, Generic, Literal, TypeVar, get_args
 
 from benchkit import units
 from benchkit.models.columns import Metric
@@ -159,6 +159,25 @@ class Profile:
         Only frames with a module count: a wrongly unwound stack may end at any address.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Interned(Generic[T]):
+    """Distinct values, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[T, int] = {}
+
+    def index(self, value: T) -> int:
+        """Return the index of a value; a new value is appended."""
+        return self._indexes.setdefault(value, len(self._indexes))
+
+    @property
+    def values(self) -> tuple[T, ...]:
+        """All values, by index."""
+        return tuple(self._indexes)
 
 
 SHARE: Final = "profile_share/"

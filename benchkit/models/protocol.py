@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from benchkit.models.base import Frozen
 
@@ -85,14 +85,6 @@ class TlsOptions(Frozen):
         description="name that clients ask for (SNI), verify, and send as `Host`; absent: the address, or the URL's host",
         examples=["my.example"],
     )
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        if self.early_data and not self.resumption:
-            raise ValueError("early_data is sent in resumed handshakes: it excludes resumption: false")
-        if self.session_cache_bytes is not None and not self.resumption:
-            raise ValueError("session_cache_bytes is for resumed sessions: it excludes resumption: false")
-        return self
 
 
 class Negotiated(Frozen):

@@ -381,12 +381,6 @@ class Traffic(Frozen):
     )
     notes: tuple[str, ...] = Field(default=(), description="what the source does not state, and what was omitted")
 
-    @model_validator(mode="after")
-    def _order_fits(self) -> Self:
-        if any(place >= len(self.requests) for place in self.order) or len(self.times) not in {0, len(self.order)}:
-            raise ValueError("order names places in requests, and times are as many as these")
-        return self
-
     @property
     def mean_rate(self) -> float | None:
         """Requests per second over the period; None where it is unknown."""

@@ -125,10 +125,6 @@ class WatchRecord(Stored):
         return (self.window_ns[1] - self.window_ns[0]) / NS_PER_S
 
 
-Tracer = Literal["bpftrace", "perf"]
-"""Program that traces the kernel; perf is `perf stat` of system calls."""
-
-
 class ProfileRecord(Stored):
     """A profile of a service in a profile trial, or the reason why it is missing."""
 
@@ -147,12 +143,11 @@ class TraceRecord(Stored):
 
     services: tuple[str, ...] = Field(description="names of the services, which the trace numbers from 1")
     host: str
-    tracer: Tracer
     machine: str = Field(description="architecture, which numbers the system calls")
     file: RawFileName | None = Field(default=None, description="name of its raw file")
     started_s: float | None = Field(default=None, description="start, counted from the start of the measured window")
     ended_s: float | None = Field(default=None, description="end, likewise")
-    cpu_s: float | None = Field(default=None, description="CPU time of the tracer")
+    cpu_s: float | None = Field(default=None, description="CPU time of bpftrace")
     why_not: str | None = Field(default=None, description="reason why it is missing")
 
 

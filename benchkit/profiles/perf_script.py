@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.merge import Interned
+from benchkit.models.profile import Frame, Interned, Profile, ValueType
 
 _HEADER = re.compile(
     r"""\s*(?P<comm>\S.*?)\s+

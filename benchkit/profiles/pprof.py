@@ -22,8 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from benchkit.errors import ParseError
-from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.merge import Interned
+from benchkit.models.profile import Frame, Interned, Profile, ValueType
 
 _PACKAGE = "benchkit.profiles.profile"
 

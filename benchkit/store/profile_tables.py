@@ -100,7 +100,7 @@ def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service:
     Raises InputError if there is none or a raw file is missing, ParseError for an unreadable profile and for profiles
     with different value types.
     """
-    from benchkit.profiles.merge import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
+    from benchkit.profiles.profile_file import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
 
     profiles = [
         _read_merged(run, record.trial_id, each.file)
@@ -143,7 +143,6 @@ _REASONS = (
     ("other processes", re.compile(r"\bdo_wait\b|kernel_wait4|wait_for_completion")),
 )
 """Waits of a blocked thread, by functions of its kernel stack: the first that matches."""
-_ENTERED = re.compile(r"syscalls:sys_enter_(\w+)")
 
 
 def trace_rows(
@@ -165,11 +164,7 @@ def _rows_of_trace(trial_id: str, record: TraceRecord, raw: Callable[[str], byte
     if record.file is None or record.started_s is None or record.ended_s is None:
         raise ParseError(record.why_not or "not recorded")
     text = raw(record.file).decode(errors="replace")
-    if record.tracer == "bpftrace":
-        sums = read_sums(text, record.machine)
-    else:
-        sums = {(1, CALLS, name): calls for name, calls in read_calls(text).items()}
-    for (number, level, name), value in sums.items():
+    for (number, level, name), value in read_sums(text, record.machine).items():
         yield TraceRow(
             trial_id=trial_id,
             host=record.host,
@@ -199,33 +194,6 @@ def read_sums(text: str, machine: str) -> dict[tuple[int, str, str], float]:
             place = int(service), level, name
             sums[place] = sums.get(place, 0.0) + amount
     return sums
-
-
-def read_calls(text: str) -> dict[str, float]:
-    """Return the calls by name that `perf stat -j` counted; calls whose name it does not know are `others`."""
-    counts = _counts(text)
-    calls = {match[1]: calls for event, calls in counts if (match := _ENTERED.fullmatch(event)) and calls}
-    rest = sum(calls or 0.0 for event, calls in counts if event == "raw_syscalls:sys_enter") - sum(calls.values())
-    return calls | ({OTHERS: rest} if rest > 0 else {})
-
-
-def _counts(text: str) -> list[tuple[str, float | None]]:
-    """Return the events of `perf stat -j` with their counts; None: not counted.
-
-    Its lines are documented in perf-stat(1), JSON FORMAT; lines without an event are metrics and comments.
-    """
-    found = []
-    for line in text.splitlines():
-        if not line.startswith("{"):
-            continue
-        try:
-            row = json.loads(line)
-            if "event" in row:
-                value = str(row["counter-value"])
-                found.append((str(row["event"]), None if value.startswith("<") else float(value)))
-        except (ValueError, KeyError) as error:
-            raise ParseError("a line of perf is incomplete", why=str(error)) from None
-    return found
 
 
 def system_calls(machine: str) -> dict[int, str]:

@@ -151,14 +151,6 @@ class RemoteStore:
                     raise content
         return found
 
-    def sizes(self, folder: str) -> dict[str, int]:
-        """Return the sizes of all files below a folder by path; none where there is no such folder."""
-        with self._explained(), contextlib.suppress(FileNotFoundError):
-            self._fs.invalidate_cache()
-            found = self._fs.find(self._path(folder), detail=True)
-            return {str(path)[len(self._root) + 1 :]: int(info["size"]) for path, info in found.items()}
-        return {}
-
     def put(self, files: Mapping[str, Path]) -> None:
         """Copy files there, each from its path here; files of these names are replaced."""
         try:

@@ -63,6 +63,10 @@ def trial_row(
     percentiles: dict[str, Any] = {
         name: resolved(latency.percentiles.get(f"{metric.percent:g}")) for name, metric in PERCENTILES.items()
     }
+    achieved = result.rps if measurement is None else measurement.achieved_rate
+    processing_s = None  # known where times include connecting
+    if latency.covers == "connect+request" and latency.mean_s is not None and result.connect_mean_s is not None:
+        processing_s = latency.mean_s - result.connect_mean_s
     server_cpu_s = None if record.external else _sum(service.cpu_s for service in record.services)
     return TrialRow(
         cell_id=record.cell_id,
@@ -75,7 +79,7 @@ def trial_row(
         tool=result.tool,
         connections=load.connections,
         rate_requested=load.mean_rate,
-        rate_achieved=_achieved_rate(record, result, measurement),
+        rate_achieved=None if load.rate is None else achieved,
         send_lag_p99_s=None if measurement is None or measurement.lag is None else measurement.lag.percentile(99),
         capacity_rps=None if capacity is None or capacity.low is None else capacity.rps,
         capacity_low=None if capacity is None else capacity.low,
@@ -90,7 +94,7 @@ def trial_row(
         latency_mean_s=resolved(latency.mean_s),
         latency_max_s=resolved(latency.max_s),
         connect_mean_s=resolved(result.connect_mean_s),
-        processing_mean_s=resolved(_processing_mean_s(result)),
+        processing_mean_s=resolved(processing_s),
         first_byte_mean_s=resolved(result.first_byte_mean_s),
         latency_covers=latency.covers,
         latency_corrected=latency.corrected,
@@ -115,21 +119,6 @@ def trial_row(
         start_uncertainty_s=record.clock_uncertainty_s or None,
         **percentiles,
     )
-
-
-def _processing_mean_s(result: LoadResult) -> float | None:
-    """Return the mean response time less the mean connect time; None where times do not include connecting."""
-    mean_s, connect_s = result.latency.mean_s, result.connect_mean_s
-    if result.latency.covers != "connect+request" or mean_s is None or connect_s is None:
-        return None
-    return mean_s - connect_s
-
-
-def _achieved_rate(record: TrialRecord, result: LoadResult, measurement: Measurement | None) -> float | None:
-    """Return the rate achieved under a target rate: from the measured requests, else as the tool states it."""
-    if record.load.rate is None:
-        return None
-    return result.rps if measurement is None else measurement.achieved_rate
 
 
 def _latency_from(load: Load, measurement: Measurement | None) -> LatencyFrom:
@@ -265,9 +254,10 @@ def series_rows(trial_id: str, measurement: Measurement | None) -> tuple[SeriesR
 def factor_rows(cells: Iterable[CellRecord]) -> list[FactorRow]:
     """Return the rows of `factors`: one for each level of each cell."""
     return [
-        FactorRow(cell_id=cell.cell_id, factor=factor, level=level_text(level), level_num=_as_number(level))
+        FactorRow(cell_id=cell.cell_id, factor=factor, level=level_text(level), level_num=number)
         for cell in cells
         for factor, level in cell.levels.items()
+        for number in (None if isinstance(level, str | bool) else float(level),)
     ]
 
 
@@ -332,7 +322,3 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def _ratio(value: float | None, requests: float | None) -> float | None:
     return None if value is None or not requests else value / requests
-
-
-def _as_number(level: str | float | bool) -> float | None:  # noqa: FBT001 - a level is any of these
-    return None if isinstance(level, str | bool) else float(level)

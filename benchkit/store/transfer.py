@@ -1,8 +1,8 @@
 """Runs published to a store below a URL, and fetched from it.
 
 The checksums of a run are written first, then its raw files and journal, then its tables, and the manifest last:
-readers see the run complete or not at all. A published run never changes, and nothing is deleted. Files that are there
-already with the same size are not written again, so that an interrupted push continues.
+readers see the run complete or not at all. A published run never changes, and nothing is deleted. An interrupted push
+starts anew.
 """
 
 from __future__ import annotations
@@ -57,17 +57,11 @@ def push(store: Store, run: RunFolder, remote: RemoteStore) -> Transfer:
         if published := remote.checksums([run.run_id]):
             _require_same(checksums, published[run.run_id], remote.url)
             return Transfer(run.run_id, is_new=False)
-        claim, there = checksums_path(run.run_id), dict[str, int]()
-        if remote.read([claim]).get(claim) == checksums_text(checksums):  # of an interrupted push
-            tables = {path.rpartition("/")[0] for path in checksums if path.startswith("tables/")}
-            for folder in (f"runs/{run.run_id}", *tables):
-                there |= remote.sizes(folder)
-        remote.put({claim: run.path / CHECKSUMS})
-        sizes = {path: (store.path / path).stat().st_size for path in checksums}
-        missing = [path for path, size in sizes.items() if there.get(path) != size]
-        for group in _in_order(run.run_id, missing):
+        remote.put({checksums_path(run.run_id): run.path / CHECKSUMS})
+        for group in _in_order(run.run_id, checksums):
             remote.put({path: store.path / path for path in group})
-        return Transfer(run.run_id, is_new=True, files=len(missing), bytes=sum(sizes[path] for path in missing))
+        size = sum((store.path / path).stat().st_size for path in checksums)
+        return Transfer(run.run_id, is_new=True, files=len(checksums), bytes=size)
 
 
 def pull(remote: RemoteStore, run_id: str, store: Store) -> Transfer:

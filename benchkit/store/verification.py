@@ -1,4 +1,4 @@
-"""Verification of stored runs: checksums, and whether manifest, journal, records and tables can be read.
+"""Verification of stored runs by the checksums of their files.
 
 Checksums are recorded when a run ends, as lines of `sha256sum` with paths from the folder of the store:
 `sha256sum -c runs/RUN/checksums.sha256` verifies them there too. Log, lock and report of a run have none.
@@ -6,9 +6,7 @@ Checksums are recorded when a run ends, as lines of `sha256sum` with paths from 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from benchkit.errors import InputError
@@ -16,7 +14,6 @@ from benchkit.files import file_sha256, read_regular
 from benchkit.store.durable_files import write_atomically
 from benchkit.store.layout import (
     CHECKSUMS,
-    JOURNAL,
     Checksums,
     checksums_path,
     checksums_text,
@@ -24,8 +21,7 @@ from benchkit.store.layout import (
     manifest_path,
     parse_checksums,
 )
-from benchkit.store.parquet_files import arrow_schema, read_parquet
-from benchkit.store.run_folder import RECORD, RunFolder
+from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.units import counted
 
@@ -45,7 +41,7 @@ class CheckedRun:
     """The result of verifying a run."""
 
     run_id: str
-    status: Literal["intact", "damaged", "in use"]
+    status: Literal["intact", "damaged", "in use", "without checksums"]
     damages: tuple[Damage, ...] = ()
     checksums: int | None = None
     """Number of checksums verified; None for a run without."""
@@ -55,8 +51,10 @@ class CheckedRun:
         """One line of text."""
         if self.status == "in use":
             return "not checked: a benchkit process writes to it"
+        if self.status == "without checksums":
+            return "not checked: it has no checksums, which are written when a run ends"
         if self.checksums is None:
-            return f"{self.status}: it has no checksums, so its files were only read"
+            return self.status
         return f"{self.status}: {counted(self.checksums, 'checksum')} verified"
 
 
@@ -134,36 +132,14 @@ def check_store(store: Store, run: str | None) -> list[CheckedRun]:
 def _check(store: Store, run: RunFolder) -> CheckedRun:
     if run.is_locked():
         return CheckedRun(run.run_id, "in use")
-    checksums, damages = None, dict[str, str]()
     try:
         checksums = read_checksums(store, run)
-        damages = _unreadable(store, run) if checksums is None else changed_files(store, checksums)
     except InputError as error:
-        damages[checksums_path(run.run_id)] = _sentence(error)
-    found = tuple(Damage(path, what) for path, what in damages.items())
-    return CheckedRun(
-        run.run_id, "damaged" if found else "intact", found, None if checksums is None else len(checksums)
-    )
-
-
-def _unreadable(store: Store, run: RunFolder) -> dict[str, str]:
-    """Return the files of a run without checksums whose content is damaged, each with what is wrong with it."""
-    readers: dict[str, Callable[[], object]] = {
-        manifest_path(run.run_id): run.manifest,
-        f"runs/{run.run_id}/{JOURNAL}": lambda: list(run.history()),
-    }
-    for trial_id in run.complete_trials():
-        readers[f"runs/{run.run_id}/raw/{trial_id}/{RECORD}"] = partial(run.record, trial_id)
-    for path in files_of_run(store.path, run.run_id):
-        if path.startswith("tables/"):
-            readers[path] = partial(read_parquet, store.path / path, arrow_schema(path.split("/")[1]))
-    damages = {}
-    for path, read in readers.items():
-        try:
-            read()
-        except InputError as error:
-            damages[path] = _sentence(error)
-    return damages
+        return CheckedRun(run.run_id, "damaged", (Damage(checksums_path(run.run_id), _sentence(error)),))
+    if checksums is None:
+        return CheckedRun(run.run_id, "without checksums")
+    found = tuple(Damage(path, what) for path, what in changed_files(store, checksums).items())
+    return CheckedRun(run.run_id, "damaged" if found else "intact", found, len(checksums))
 
 
 def _sentence(error: InputError) -> str:

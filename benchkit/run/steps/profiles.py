@@ -15,10 +15,9 @@ from benchkit.hosts.profilers import (
     start_perf,
     start_pprof,
     start_trace,
-    tracer_of,
 )
 from benchkit.models.profile import Profiler
-from benchkit.models.trial import ProfileRecord, Tracer, TraceRecord
+from benchkit.models.trial import ProfileRecord, TraceRecord
 from benchkit.run.steps.state import ProfileCapture, TraceInProgress, Trial
 from benchkit.scenario.trial_order import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
@@ -154,18 +153,8 @@ def start_traces(trial: Trial) -> None:
     load_s = time.monotonic() + ATTACH_S
     for host, services in trial.services_by_host():
         wanted = [each for each in services if trial.trace.includes(each.service.name)]
-        if not wanted:
-            continue
-        tracer: Tracer = "bpftrace"
-        try:
-            tracer = tracer_of(host)
-        except LostError:
-            raise
-        except HostError as error:
-            trial.traces_in_progress.append(TraceInProgress(_record(host, wanted, tracer), error))
-            continue
-        for group in [wanted] if tracer == "bpftrace" else [[each] for each in wanted]:
-            trial.traces_in_progress.append(_start(trial, group, tracer, load_s))
+        if wanted:
+            trial.traces_in_progress.append(_start(trial, host, wanted, load_s))
     if any(not isinstance(each.capture, HostError) for each in trial.traces_in_progress):
         time.sleep(max(0.0, load_s - time.monotonic()))
 
@@ -202,20 +191,16 @@ def stop_traces(trial: Trial) -> None:
             each.capture.stop()
 
 
-def _start(trial: Trial, services: list[RunningService], tracer: Tracer, load_s: float) -> TraceInProgress:
-    host = trial.hosts[services[0].service.host]
-    folder = trial.folder / f"trace.{services[0].service.name}"
-    processes = [each.process for each in services]
+def _start(trial: Trial, host: Host, services: list[RunningService], load_s: float) -> TraceInProgress:
+    names = tuple(each.service.name for each in services)
+    record = TraceRecord(services=names, host=host.name, machine=host.facts.machine)
+    folder = trial.folder / f"trace.{names[0]}"
+    until_s = load_s + (trial.cell.load.duration_s or 0.0) + AFTER_S
     try:
-        until_s = load_s + (trial.cell.load.duration_s or 0.0) + AFTER_S
-        capture = start_trace(host, tracer, processes, load_s=load_s, until_s=until_s, folder=folder)
+        processes = [each.process for each in services]
+        capture = start_trace(host, processes, load_s=load_s, until_s=until_s, folder=folder)
     except LostError:
         raise
     except HostError as error:
-        return TraceInProgress(_record(host, services, tracer), error)
-    return TraceInProgress(_record(host, services, tracer), capture)
-
-
-def _record(host: Host, services: list[RunningService], tracer: Tracer) -> TraceRecord:
-    names = tuple(each.service.name for each in services)
-    return TraceRecord(services=names, host=host.name, tracer=tracer, machine=host.facts.machine)
+        return TraceInProgress(record, error)
+    return TraceInProgress(record, capture)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 import benchkit
@@ -66,36 +64,3 @@ def test_selections_open_only_the_files_of_their_runs(store: Store) -> None:
     assert rows(benchkit.load("latency", store=store, engine="dask", run=run, valid_for="rps")) == expected
     with pytest.raises(InputError, match="is damaged"):
         rows(benchkit.load("latency", store=store, engine="dask"))
-
-
-def test_dask_opens_files_when_it_computes_and_reads_the_columns_that_it_needs(store: Store) -> None:
-    run = benchkit.find(scenario="quickstart", store=store.path)
-    frame = benchkit.load("latency", store=store, run=run, engine="dask")
-    assert frame.npartitions == 1
-    assert benchkit.load("latency", store=store, engine="dask").npartitions == len(store.parts("latency"))
-    counts = frame.groupby("high_s")["count"].sum()
-    (file,) = store.parts("latency", runs=[run]).popitem()[1]
-    content = pq.read_table(file)
-    pq.write_table(content.drop_columns(["low_s"]), file)
-    total = sum(content["count"].to_pylist())
-    assert counts.sum().compute(scheduler="synchronous") == total
-    file.write_bytes(b"no Parquet")
-    with pytest.raises(InputError, match="damaged"):
-        counts.compute(scheduler="synchronous")
-
-
-def test_an_empty_table_has_its_columns(store: Store) -> None:
-    shutil.rmtree(store.table("latency"))
-    found = benchkit.load("latency", store=store, engine="dask")
-    assert list(found.columns) == list(benchkit.load("latency", store=store).columns)
-    assert rows(found) == []
-
-
-def test_a_missing_or_unknown_engine_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [name for name in sys.modules if name.partition(".")[0] == "dask"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "dask", None)
-    with pytest.raises(InputError, match=r"pip install 'benchkit\[dask\]'"):
-        benchkit.load("trials", store=store, engine="dask")
-    with pytest.raises(InputError, match="no engine 'das': did you mean 'dask'"):
-        benchkit.load("trials", store=store, engine="das")  # type: ignore[call-overload]

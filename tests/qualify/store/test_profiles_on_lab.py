@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import benchkit
-from benchkit.cli.app import app as command_line
 from benchkit.comparison.cpu_profiles import profiler_cost
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
-from benchkit.models.trial import ProfileRecord, TrialRecord
+from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import RunPlan
 from benchkit.report.page import page
 from benchkit.report.stored_run import read_run
@@ -114,35 +110,6 @@ def test_only_trials_of_the_profile_pass_are_profiled(ran: Ran, profiled: TrialR
     assert {each.why_not for each in profiled.profiles} == {None}
 
 
-def test_every_service_has_shares_that_add_up_to_one_with_few_others(ran: Ran, profiled: TrialRecord) -> None:
-    shares = table(ran[0], "profile_share")
-    assert set(shares["trial_id"]) == {profiled.trial_id}
-    functions = table(ran[0], "profile")
-    for service, rows in shares.groupby("service"):
-        assert rows["share"].sum() == pytest.approx(1), service
-        samples = functions["flat_s"][functions["service"] == service].sum() * 99
-        left_over = rows.set_index("category")["share"]["other"] * samples
-        assert left_over <= max(2, 0.1 * samples), service  # two at least: a busy machine gives few samples
-    names = {service: set(rows["function"]) for service, rows in functions.groupby("service")}
-    assert "net/http.(*conn).serve" in names["app"]
-    assert {"ngx_process_events_and_timers", "do_syscall_64"} <= names["front"], "stacks reach into the kernel and back"
-    assert set(functions["host"]) == {"sut"}
-
-
-def test_commands_read_the_profiles_of_a_cell(ran: Ran, tmp_path: Path) -> None:
-    store, outcome = ran
-    at = ["--store", str(store.path)]
-    run = [outcome.run.run_id, "--cell", CELL, "--service", "front", *at]
-    shares = json.loads(output_of(["profile", "shares", *run, "--json"]))
-    stored = table(store, "profile_share").query("service == 'front'").set_index("category")["share"].to_dict()
-    assert shares["categories"] == pytest.approx(stored)
-    exported = tmp_path / "front.json"
-    output_of(["profile", "export", *run, "-o", str(exported)])
-    assert "ngx_process_events_and_timers" in exported.read_text()
-    refused = CliRunner().invoke(command_line, ["profile", "top", "latest", "--cell", CELL, *at])
-    assert "several services" in str(refused.exception)
-
-
 @pytest.fixture(scope="module")
 def without_profiles(run_scenario: Callable[..., Ran]) -> Ran:
     """A profile trial on a host without perf and with a wrong admin page."""
@@ -194,14 +161,3 @@ def test_a_host_without_profiler_is_noted_and_the_run_continues(without_profiles
 def failures(store: Store) -> list[str]:
     notes = table(store, "notes")
     return [str(message) for message in notes["message"][notes["code"] == NO_PROFILE]]
-
-
-def content(ran: Ran, record: TrialRecord, profile: ProfileRecord) -> bytes:
-    assert profile.file is not None
-    return ran[1].run.raw_file(record.trial_id, profile.file)
-
-
-def output_of(arguments: list[str]) -> str:
-    done = CliRunner().invoke(command_line, arguments, catch_exceptions=False)
-    assert done.exit_code == 0
-    return done.stdout

@@ -23,7 +23,7 @@ from benchkit.errors import BenchkitError, InputError
 from benchkit.models.run import RunStatus
 from benchkit.store.durable_files import PARTIAL
 from benchkit.store.journal import RunEnded
-from benchkit.store.layout import checksums_path, is_file_of_run
+from benchkit.store.layout import checksums_path
 from benchkit.store.remote_store import RemoteStore
 from benchkit.store.store import Store, open_store
 from benchkit.store.transfer import pull, push
@@ -116,63 +116,6 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     for content in (*written, *s3.objects(tmp_path.name).values()):
         assert SECRET.encode() not in content
         assert KEY.encode() not in content
-
-
-def test_a_comparison_reads_only_the_files_of_its_run(s3: S3, url: str, tmp_path: Path) -> None:
-    for number in range(4):
-        ended(tmp_path / "store", seed=number, run_id=f"r{number}")
-    local = Store(tmp_path / "store")
-    for run in local.runs():
-        push(local, run, RemoteStore(url))
-    s3.requests.clear()
-    assert benchkit.compare("r2", store=url) == benchkit.compare("r2", store=local.path)
-    sizes = {
-        path.relative_to(local.path).as_posix(): path.stat().st_size for path in local.path.rglob("*") if path.is_file()
-    }
-    own = {path: size for path, size in sizes.items() if is_file_of_run(path, "r2") or path == checksums_path("r2")}
-    paths = [path.removeprefix(f"/{BUCKET}/{tmp_path.name}/") for _, path, _ in s3.requests]
-    assert set(paths) <= set(own)
-    assert len(paths) == len(set(paths)), "a file was read twice"
-    assert s3.sent_bytes() <= 1.2 * sum(own[path] for path in paths)
-
-
-def test_a_push_that_is_killed_goes_on_and_nobody_sees_half_a_run(
-    s3: S3, url: str, store: Store, tmp_path: Path
-) -> None:
-    earlier = ended(tmp_path / "store", seed=3, run_id="r0")
-    push(earlier, earlier.run("r0"), RemoteStore(url))
-    reached, released = threading.Event(), threading.Event()
-
-    def hold(method: str, path: str) -> None:
-        if method == "PUT" and "/tables/" in path:
-            reached.set()
-            released.wait(60)
-
-    s3.requests.clear()
-    s3.before = hold
-    try:
-        process = pushing(store, "r1", url)
-        assert reached.wait(60)
-        assert [run.run_id for run in open_store(url).runs()] == ["r0"]
-        assert set(benchkit.load("trials", store=url)["run_id"]) == {"r0"}
-        with pytest.raises(InputError, match="no run 'r1'"):
-            benchkit.compare("r1", store=url)
-        process.kill()
-        assert process.wait(60) == -9
-    finally:
-        s3.before = lambda _method, _path: None
-        released.set()
-    raw = {path for method, path, _ in s3.requests if method == "PUT" and "/raw/" in path}
-    assert len(raw) == 5
-
-    s3.requests.clear()
-    again = push(store, store.run("r1"), RemoteStore(url))
-    assert again.is_new
-    written = [path for method, path, _ in s3.requests if method == "PUT"]
-    assert not raw & set(written), "files that were there are written again"
-    assert written[-1].endswith("/runs/r1/manifest.json")
-    assert not push(store, store.run("r1"), RemoteStore(url)).is_new
-    assert_same(store, url, s3)
 
 
 def test_other_content_under_the_same_id_is_refused_and_named(s3: S3, url: str, store: Store, tmp_path: Path) -> None:
@@ -313,17 +256,3 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_secrets(url: str, mess
     with pytest.raises(InputError, match=message) as refused:
         benchkit.runs(store=url)
     assert "secret" not in str(refused.value)
-
-
-def pushing(store: Store, run_id: str, url: str) -> subprocess.Popen[bytes]:
-    """Start a push in a process of its own."""
-    program = Path(sys.executable).with_name("benchkit")
-    return subprocess.Popen([program, "results", "push", run_id, url, "--store", store.path], stderr=subprocess.DEVNULL)
-
-
-def assert_same(store: Store, url: str, s3: S3) -> None:
-    """Check that the store at the URL has the files of the runs of a folder, and no others."""
-    prefix = url.removeprefix(f"s3://{BUCKET}/")
-    there = {name.removeprefix(f"{prefix}/"): content for name, content in s3.objects(f"{prefix}/").items()}
-    paths = {path.relative_to(store.path).as_posix(): path for path in store.path.rglob("*") if path.is_file()}
-    assert there == {name: path.read_bytes() for name, path in paths.items() if not name.endswith("/.lock")}

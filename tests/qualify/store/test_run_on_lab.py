@@ -5,14 +5,12 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import benchkit
 from benchkit.hosts.connections import connect_all
 from benchkit.lab.lab import Lab
-from benchkit.loadtools.reducer_output import NO_SUMMARY
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.rows import TABLES
 from benchkit.run.judge import rebuild_tables
@@ -25,7 +23,6 @@ from tests.support.run.opening import open_run
 
 USED = [name for name, tool in TOOLS.items() if tool.go_program is not None or shutil.which(tool.binary) is not None]
 """Tools of which the hosts of a lab have the program: the cells of the others are unsupported."""
-SIEGE_NOTE = "siege-resolution"
 """Code of the note on a summary of siege. Before 4.1.4 a run by time may hang at its end, and prints none."""
 
 
@@ -79,22 +76,6 @@ def test_every_tool_gives_a_row_with_percentiles_of_all_its_requests(ran: tuple[
     )
 
 
-def test_percentiles_are_those_of_the_buckets(ran: tuple[Store, RunOutcome]) -> None:
-    """Compute percentiles from the table: the upper end of the bucket that has the request of that rank."""
-    store, _ = ran
-    trials, latency = _table(store, "trials"), _table(store, "latency")
-    for row in _rows(trials[~trials["tool"].isin(PERCENTILES_ONLY)]):
-        buckets = latency[(latency["trial_id"] == row["trial_id"]) & (latency["series"] == "raw")].sort_values("low_s")
-        ranks = buckets["count"].cumsum().to_numpy()
-        for percent, stored in ((50, row["latency_p50_s"]), (99, row["latency_p99_s"])):
-            at = int(np.searchsorted(ranks, np.ceil(percent / 100 * ranks[-1] - 1e-9)))
-            wanted = buckets["high_s"].iloc[at]
-            if pd.isna(stored):
-                assert wanted < row["latency_resolution_s"], row  # below the tool's step: not known
-            else:
-                assert stored == pytest.approx(min(wanted, row["latency_max_s"]), abs=1e-12), row
-
-
 def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) -> None:
     store, outcome = ran
     stored = {table: _table(store, table) for table in TABLES if store.table(table).is_dir()}
@@ -105,19 +86,6 @@ def test_every_table_is_rebuilt_from_raw_files(ran: tuple[Store, RunOutcome]) ->
     assert rebuild_tables(store, outcome.run) == len(USED)
     for table, frame in before.items():
         pd.testing.assert_frame_equal(frame, _table(store, table))
-
-
-def notes_of(store: Store, tool: str) -> dict[str, str]:
-    """Return the messages of the notes on a tool's trial, by their codes."""
-    trials, notes = _table(store, "trials"), _table(store, "notes")
-    own = notes[notes["trial_id"].isin(trials.loc[trials["tool"] == tool, "trial_id"])]
-    return dict(zip(own["code"], own["message"], strict=True))
-
-
-def test_notes_of_every_trial_are_stored(ran: tuple[Store, RunOutcome]) -> None:
-    store, _ = ran
-    assert notes_of(store, "siege").keys() & {SIEGE_NOTE, NO_SUMMARY}
-    assert "wrk-corrected" in notes_of(store, "wrk")
 
 
 def test_no_files_remain_on_the_hosts(ran: tuple[Store, RunOutcome], lab: Lab) -> None:

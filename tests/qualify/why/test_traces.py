@@ -1,11 +1,10 @@
-"""Traces of the kernel on a lab: system calls of a request are counted exactly, by bpftrace and by perf."""
+"""Traces of the kernel on a lab: system calls of a request are counted exactly."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchkit.comparison.components import Component, components_of
-from benchkit.models.trial import Tracer
 from tests.faults.fault_lab import FaultLab
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.qualify.why.pairs import PAIRS, SERVERS, read_without_verdicts
@@ -18,17 +17,12 @@ ATTACH_S = 15.0
 TRACED = {"profile": None, "blocks": 1, "trace": {"blocks": 3, "duration_s": 5}}
 
 
-@pytest.mark.parametrize("tracer", ["bpftrace", "perf"])
-def test_ten_more_system_calls_are_named_and_counted(
-    tracer: Tracer, why_lab: FaultLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchkit.run.steps.profiles.tracer_of", lambda _: tracer)
-    if tracer == "bpftrace":
-        monkeypatch.setattr("benchkit.run.steps.profiles.ATTACH_S", ATTACH_S)
+def test_ten_more_system_calls_are_named_and_counted(why_lab: FaultLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchkit.run.steps.profiles.ATTACH_S", ATTACH_S)
     (first, *_) = why_lab.run({**CALLS.scenario, **TRACED})
     run = why_lab.store.run(first.run_id)
     records = [trace for record in run.records() for trace in record.traces]
-    assert {(each.tracer, each.why_not) for each in records} == {(tracer, None)}
+    assert {each.why_not for each in records} == {None}
     found = components_of(read_without_verdicts(why_lab.store, run.run_id))
     calls = [each for each in found if each.level == "system calls"]
     assert (calls[0].component, calls[0].blocks) == ("getppid", 3)
@@ -36,7 +30,7 @@ def test_ten_more_system_calls_are_named_and_counted(
     by_name: dict[str, Component] = {each.component: each for each in calls}
     assert by_name["write"].value == pytest.approx(1, rel=0.02)
     assert by_name["write"].baseline_value == pytest.approx(1, rel=0.02)
-    assert bool([each for each in found if each.level == "waiting"]) == (tracer == "bpftrace")
+    assert [each for each in found if each.level == "waiting"]
 
 
 def test_versus_traces_its_servers(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pytest
 
-from benchkit import units
-from benchkit.models.metrics import FAILURES, LATENCIES, METRICS, P99, PERCENTILES, metric_named
+from benchkit.models.metrics import P99
 from benchkit.models.rows import (
     TABLES,
     Row,
@@ -73,34 +71,6 @@ def test_every_column_is_described_and_stored_in_the_order_of_its_model(table: s
     assert all(column.description for column in columns_of(table))
 
 
-def test_types_follow_from_the_annotations() -> None:
-    types = {
-        "trials": {"block": "int64", "rps": "double", "tool": "string", "latency_corrected": "bool"},
-        "verdicts": {"metrics": "list<item: string>"},
-    }
-    for table, columns in types.items():
-        assert {name: str(arrow_schema(table).field(name).type) for name in columns} == columns
-    assert arrow_schema("trials").field("started_at").type == pa.timestamp("us", tz="UTC")
-
-
 @pytest.mark.parametrize("row", [TRIAL, VERDICT])
 def test_a_row_is_read_as_it_was_written(row: Row) -> None:
     assert rows_from_arrow(type(row), arrow_table(row.TABLE, [row, row])) == [row, row]
-
-
-def test_metrics_are_the_described_numbers_of_a_trial() -> None:
-    assert METRICS["rps"].title == "RPS"
-    assert METRICS[P99].title == "p99 latency"
-    assert METRICS[P99].format is units.seconds
-    assert {name for name, metric in METRICS.items() if metric.better == "higher"} == {
-        "rps",
-        "rate_achieved",
-        "capacity_rps",
-        "handshakes_per_s",
-        "overload_goodput_rps",
-        "requests",
-        "bytes_per_s",
-    }
-    assert {"errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"} == FAILURES
-    assert ("latency_mean_s", *PERCENTILES, "latency_max_s") == LATENCIES
-    assert metric_named("mine").better is None

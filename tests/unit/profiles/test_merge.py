@@ -6,14 +6,9 @@ import pytest
 
 from benchkit.errors import ParseError
 from benchkit.models.profile import Profile
-from benchkit.profiles.merge import merge_profiles
+from benchkit.profiles.profile_file import merge_profiles
 from benchkit.profiles.shares import shares
 from benchkit.profiles.top import top
-
-
-def test_a_single_profile_is_unchanged(recorded: Callable[[str], Profile]) -> None:
-    profile = recorded("gnet.pb.gz")
-    assert merge_profiles([profile]) is profile
 
 
 @pytest.mark.parametrize("name", ["nethttp-go1.26.pb.gz", "nginx-http.perf.txt.gz"])
@@ -26,16 +21,6 @@ def test_merging_a_profile_with_itself_doubles_every_value(name: str, recorded: 
     once, twice = top(profile, least_share=0), top(double, least_share=0)
     assert [(r.function, 2 * r.flat, 2 * r.cum) for r in once.rows] == [(r.function, r.flat, r.cum) for r in twice.rows]
     assert double.duration_s == (None if profile.duration_s is None else 2 * profile.duration_s)
-
-
-def test_shares_of_several_are_weighted_by_their_samples(recorded: Callable[[str], Profile]) -> None:
-    one, other = recorded("nethttp-go1.26.pb.gz"), recorded("nethttp-go1.26-2000.pb.gz")
-    each, together = [shares(one), shares(other)], shares(merge_profiles([one, other]))
-    assert together.total == sum(found.total for found in each)
-    for category, share in together.categories.items():
-        weighted = sum(found.categories[category] * found.total for found in each) / together.total
-        assert share == pytest.approx(weighted), category
-    assert merge_profiles([one, other]).started_at == min(p.started_at for p in (one, other) if p.started_at)
 
 
 def test_profiles_with_different_value_types_are_not_merged(recorded: Callable[[str], Profile]) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from benchkit.profiles.profile_file import read_profile
 from tests.support.paths import TESTS
 
 FIXTURES = TESTS / "fixtures" / "profiles"
-RECORDED = sorted(path.name for path in FIXTURES.glob("*.pb.gz"))
 
 
 def message(**changes: int) -> Any:  # noqa: ANN401 - the class is made at run time
@@ -66,12 +64,6 @@ def test_samples_have_their_stacks_innermost_first_with_inlined_frames() -> None
     assert profile.values == ((3, 1), (30_000_000, 10_000_000))
     assert profile.default_value == 1
     assert (profile.started_at, profile.duration_s, profile.profiler) == (None, None, "pprof")
-
-
-def test_times_are_read() -> None:
-    profile = parsed(message(time_nanos=1_700_000_000_123_456_789, duration_nanos=2_500_000_000))
-    assert profile.started_at == datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=UTC)
-    assert profile.duration_s == 2.5
 
 
 def test_the_default_value_is_the_one_that_the_profile_names() -> None:
@@ -133,11 +125,3 @@ def test_an_inconsistent_profile_is_refused(change: Callable[[Any], Any], why: s
 def test_other_files_are_refused(data: bytes, what: str) -> None:
     with pytest.raises(ParseError, match=what):
         read_profile(data)
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_a_truncated_recording_is_refused(name: str) -> None:
-    data = (FIXTURES / name).read_bytes()
-    for end in range(0, len(data) - 1, 97):
-        with pytest.raises(ParseError):
-            read_profile(data[:end])

@@ -55,18 +55,6 @@ def test_shares_of_every_server_add_up_with_few_others(name: str, recorded: Call
     assert found.total == sum(recorded(name).values[recorded(name).default_value])
 
 
-@pytest.mark.parametrize("name", NET_HTTP)
-def test_net_http_of_every_go_version_is_classified(name: str, recorded: Callable[[str], Profile]) -> None:
-    found = shares(recorded(name))
-    there: tuple[Category, ...] = ("scheduler", "netpoll", "read/write", "gc", "allocation", "channel/lock", "http")
-    for category in there:
-        assert found.categories[category] > 0.005, category
-    not_there: tuple[Category, ...] = ("epoll", "fastcgi", "kernel network")
-    for category in not_there:
-        assert found.categories[category] == 0, category
-    assert found.categories["read/write"] == max(found.categories.values())
-
-
 @pytest.mark.parametrize("name", [*NET_HTTP, "fasthttp.pb.gz", "fasthttp-2000.pb.gz"])
 def test_the_cumulative_shares_of_study_4_match_the_headline(name: str, recorded: Callable[[str], Profile]) -> None:
     found = shares(recorded(name))
@@ -210,8 +198,3 @@ def test_a_profile_without_samples_has_no_shares() -> None:
     nothing = Profile("pprof", (ValueType("cpu", "nanoseconds"),), 0, (), (), (), ((),))
     assert shares(nothing) == Shares(0, {}, {})
     assert shares(nothing).waiting is None
-
-
-def test_a_recursive_function_counts_once_in_cumulative_shares() -> None:
-    found = shares(profile_of(["runtime.mcall", "runtime.mcall", "runtime.schedule"]))
-    assert found.cumulative["mcall"] == 1

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from benchkit.models.profile import Frame, Profile, ValueType
-from benchkit.profiles.top import TopRow, top
+from benchkit.profiles.top import top
 
 
 def profile_of(*samples: tuple[str, int]) -> Profile:
@@ -23,15 +23,6 @@ def profile_of(*samples: tuple[str, int]) -> Profile:
     )
 
 
-def test_a_recursive_function_counts_once() -> None:
-    table = top(profile_of(("main > walk > walk > walk > visit", 5), ("main > walk > walk", 2)))
-    assert table.rows == (
-        TopRow("visit", 5, 5),
-        TopRow("walk", 2, 7),
-        TopRow("main", 0, 7),
-    )
-
-
 def test_rows_are_sorted_by_value_then_by_name() -> None:
     profile = profile_of(("main > b", 5), ("main > a", 5), ("main > c > d", 7))
     assert [row.function for row in top(profile).rows] == ["d", "a", "b", "c", "main"]
@@ -45,22 +36,6 @@ def test_small_functions_are_dropped_and_skipped_as_callers() -> None:
     assert table.functions == 3
     assert [row.function for row in top(profile, least_share=0).rows] == ["big", "main", "small"]
     assert [row.function for row in top(profile, most_rows=1).rows] == ["big"]
-
-
-def test_shares_are_relative_to_absolute_values() -> None:
-    table = top(profile_of(("a", 6), ("b", -2)))
-    assert (table.total, [(row.function, row.flat) for row in table.rows]) == (8, [("a", 6), ("b", -2)])
-    assert table.share(-2) == -0.25
-
-
-def test_a_profile_without_samples_has_no_rows() -> None:
-    table = top(profile_of())
-    assert (table.total, table.rows, table.share(0)) == (0, (), 0.0)
-
-
-def test_a_sample_without_a_stack_counts_only_for_the_total() -> None:
-    table = top(profile_of(("", 10), ("a", 10)))
-    assert [(row.flat, table.share(row.flat)) for row in table.rows] == [(10, 0.5)]
 
 
 def test_unnamed_functions_are_merged_by_file() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,6 @@ import pytest
 import benchkit
 from benchkit.errors import InputError
 from benchkit.models.rows import NoteRow
-from benchkit.services.controller_files import get_or_create
-from benchkit.store.durable_files import make_folders
 from benchkit.store.journal import Journal, OtherEvent, read_journal
 from benchkit.store.store import Store
 from benchkit.store.tables import RunTables
@@ -87,16 +84,3 @@ def test_an_unreadable_manifest_does_not_hide_other_runs(tmp_path: Path) -> None
     assert store.run("latest").run_id == "r2"
     store.remove(store.run("r3"))
     assert set(benchkit.load("trials", store=tmp_path)["run_id"]) == {"r1", "r2"}
-
-
-def test_no_new_folder_is_writable_by_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    before = os.umask(0)
-    try:
-        make_folders(tmp_path / "store" / "runs" / "r1")
-        get_or_create("a key", lambda: b"secret")
-    finally:
-        os.umask(before)
-    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()}
-    assert [modes[name] for name in ("store", "runs", "r1")] == [0o775] * 3
-    assert [modes[name] for name in ("benchkit", "kept")] == [0o700] * 2

@@ -259,15 +259,6 @@ def test_runs_are_found_by_id_prefix_and_latest(tmp_path: Path) -> None:
         store.run("../../etc")
 
 
-def test_a_removed_run_leaves_no_rows(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    run = stored(store, "r1", "small", [{"stack": "go"}])
-    stored(store, "r2", "small", [{"stack": "go"}])
-    store.remove(run)
-    assert benchkit.load("trials", store=tmp_path)["run_id"].tolist() == ["r2"]
-    assert [r.run_id for r in store.runs()] == ["r2"]
-
-
 def test_host_facts_are_flat_rows() -> None:
     facts = {
         "cpus": [0, 1],

@@ -76,21 +76,6 @@ def test_a_damaged_file_is_named(store: Store, file: str, damage: Callable[[Path
     assert [each.file for each in found.damages] == [file]
 
 
-@pytest.mark.parametrize(("file", "line"), [(TABLE, b"PAR1"), ("runs/r1/journal.jsonl", b"{}\n")])
-def test_without_checksums_files_are_read(store: Store, file: str, line: bytes) -> None:
-    (store.run("r1").path / "checksums.sha256").unlink()
-    assert (check(store).status, check(store).checksums) == ("intact", None)
-    (store.path / file).write_bytes(line)
-    assert [each.file for each in check(store).damages] == [file]
-
-
-@pytest.mark.parametrize("line", ["x", f"{'0' * 64}  ../../../etc/passwd", f"{'0' * 64}  runs/r2/manifest.json"])
-def test_checksums_of_other_files_are_refused(store: Store, line: str) -> None:
-    (store.run("r1").path / "checksums.sha256").write_text(f"{line}\n")
-    (found,) = check(store).damages
-    assert "checksums" in found.what
-
-
 def test_a_run_in_use_is_not_checked_and_a_folder_without_a_manifest_is_damaged(store: Store) -> None:
     with store.run("r1").locked():
         assert check(store).status == "in use"
