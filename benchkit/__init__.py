@@ -10,7 +10,7 @@ when they are first used, so that `import benchkit` is fast:
 - `why(run)`: what each difference consists of: cores used, CPU time per request by service and category
 - `percentiles(run)`, `published(run)`: latency by cell from histograms, and figures of the study beside those measured
 - `history(scenario)`, `history_figure(scenario)`: its series over its runs, with the shifts of its level
-- `figures(run)`, `figure(name, run)`: the figures of the report
+- `figures(run)`, `figure(name, run)`, `labels(run)`: the figures of the report, and the label of each cell in them
 - `BenchkitError`, `InputError`: the errors that they raise
 """
 
@@ -27,7 +27,8 @@ from benchkit.version import __version__
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
     from benchkit.comparison.stored_tables import load
-    from benchkit.explore import claims, figure, figures, find, found, history_figure, percentiles, published, runs, why
+    from benchkit.explore import claims, figure, figures, find, found, history_figure, labels
+    from benchkit.explore import percentiles, published, runs, why
     from benchkit.run_history.series import history
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "found",
     "history",
     "history_figure",
+    "labels",
     "load",
     "percentiles",
     "published",

@@ -88,6 +88,11 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame([each.model_dump() for each in found], columns=column_names("components"))
 
 
+def labels(run: str = LATEST, *, store: str | Path | None = None) -> dict[str, str]:
+    """Return the label of each cell by its id: the levels that differ between the cells."""
+    return _view(run, store).labels
+
+
 def figures(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return the figures that a run has data for: name, title."""
     view = _view(run, store)
@@ -152,7 +157,7 @@ def found(run: str = LATEST, *, store: str | Path | None = None) -> Prose:
     view = _view(run, store)
     lines = [*view.answer.sentences, view.answer.trust_sentence]
     claimed = [
-        f"- {' '.join(each.text.split())}: **{each.state}** ({', '.join(_shown(ratio) for ratio in each.ratios) or each.reason})."
+        f"- {' '.join(each.text.split())} ({each.whose}): **{each.state}** ({', '.join(_shown(ratio) for ratio in each.ratios) or each.reason})."
         for each in view.claims
     ]
     return Prose("\n".join((" ".join(lines), "", *map(clean, claimed))))

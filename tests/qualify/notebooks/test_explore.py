@@ -55,7 +55,7 @@ def test_findings_in_prose_state_the_claims_with_the_blocks_they_use() -> None:
     assert text.count("\n- ") == table["text"].nunique()
     row = table[table["text"] == "fasthttp is not twice as fast as net/http"].iloc[0]
     figures = f"{row['ratio']:.3g} [{row['low']:.3g}, {row['high']:.3g}], n={row['n']}"
-    assert f"- {row['text']}: **{row['state']}** ({figures})." in text
+    assert f"- {row['text']} ({row['whose']}): **{row['state']}** ({figures})." in text
     assert text._repr_markdown_() == text
 
 

@@ -21,7 +21,7 @@ FOLDER = ROOT / "notebooks"
 RECORDED = FOLDER / "recorded"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MOST_BYTES = 5_000_000
-MOST_PICTURE_BYTES = 40_000
+MOST_PICTURE_BYTES = 150_000
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
