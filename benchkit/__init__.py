@@ -27,8 +27,19 @@ from benchkit.version import __version__
 if TYPE_CHECKING:
     from benchkit.comparison.compare import compare
     from benchkit.comparison.stored_tables import load
-    from benchkit.explore import claims, figure, figures, find, found, history_figure, labels
-    from benchkit.explore import percentiles, published, runs, why
+    from benchkit.explore import (
+        claims,
+        figure,
+        figures,
+        find,
+        found,
+        history_figure,
+        labels,
+        percentiles,
+        published,
+        runs,
+        why,
+    )
     from benchkit.run_history.series import history
 
 __all__ = [
