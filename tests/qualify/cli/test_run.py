@@ -142,7 +142,7 @@ def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab)
         sut.sockets.wait_open(Tcp("127.0.0.1", 8080), 60, squatter)
         settings = ("--set", "blocks=1", "--set", "factors.stack=[go]")
         options = ("-i", inventory(), "--scale", "smoke", *settings, "--json")
-        result = cli("run", "quickstart", *options, constants={"benchkit.run.attempt:TRIAL_PAUSES_S": (0.1, 0.1)})
+        result = cli("run", "quickstart", *options, constants={"benchkit.run.retries:TRIAL_PAUSES_S": (0.1, 0.1)})
         sut.processes.stop([squatter])
     assert result.code == 1
     assert result.document()["status"] == "failed"
