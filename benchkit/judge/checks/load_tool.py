@@ -161,10 +161,8 @@ def _late_requests(evidence: Evidence) -> str:
 def _fault(evidence: Evidence, thresholds: Thresholds) -> tuple[str, str]:
     """Return who could not hold the rate, and what to do about it: two sentences.
 
-    A load tool that sent in time is not at fault, however busy its cores were. If a quota stopped it, it also received
-    late, and is at fault. A tool that states no lag is at fault if it had no CPU left. The tool comes first: a server
-    cannot answer in time what was sent late. A full link comes before the server, which works on what waits behind the
-    link.
+    The load tool comes first: a server cannot answer in time what was sent late. A tool that sent in time is not at
+    fault, however busy its cores were, unless a quota stopped it. A full link comes before the server behind it.
     """
     withheld, host = max(
         ((quota_withheld(evidence, host) or 0.0, host) for host in evidence.load_hosts), default=(0.0, "")

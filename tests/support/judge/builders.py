@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from benchkit.judge.check import CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.check import Finding, SkippedCheck
 from benchkit.judge.checks.registry import CHECKS
 from benchkit.judge.evidence import Evidence, RunEvidence, TrialTelemetry
 from benchkit.models.facts import RecordedFacts
@@ -107,11 +108,6 @@ def cpu_time(**shares: float) -> Telemetry:
     return {("cpu_s_total", "sut", name, None): {-0.01: 0.0, 3.05: share * WINDOW_S} for name, share in shares.items()}
 
 
-def host_samples(host: str) -> Telemetry:
-    """Return samples of a host every half second, and at the ends of the window."""
-    return {("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)}
-
-
 def sent_traffic(host: str, bits_per_s: float, packets: float = 0, interface: str = "eth0") -> Telemetry:
     """Return the counters of an interface that sent this much, in so many packets, and received nothing."""
     totals = {"bytes": bits_per_s / 8 * WINDOW_S, "packets": packets}
@@ -121,8 +117,10 @@ def sent_traffic(host: str, bits_per_s: float, packets: float = 0, interface: st
 def healthy_telemetry() -> Telemetry:
     """Return the telemetry of a trial without findings: server and generator busy on cores of their own."""
     telemetry: Telemetry = {
-        **host_samples("sut"),
-        **host_samples("load"),
+        **{
+            ("load1", host, None, None): dict.fromkeys((-0.5, -0.01, 0.5, 1.0, 1.5, 2.0, 2.5, 3.05), 1.0)
+            for host in ("sut", "load")
+        },
         **cpu_time(app=0.9),
         ("requests_total", "sut", "app", "1"): {-0.01: 0, 1.0: 50_000, 2.0: 100_000, 3.05: 150_000},
         ("connections_established", "sut", "app", "8080"): {0.5: 64, 1.0: 64, 1.5: 64},
@@ -272,21 +270,11 @@ def build_trial(
     )
 
 
-def _of_trial(code: str) -> Callable[[Evidence, Thresholds], CheckResult]:
-    function = CHECKS[code].of_trial
-    assert function is not None
-    return function
-
-
-def _of_run(code: str) -> Callable[[RunEvidence, Thresholds], RunCheckResult]:
-    function = CHECKS[code].of_run
-    assert function is not None
-    return function
-
-
 def finding_of(code: str, evidence: Evidence, **thresholds: float) -> Finding | None:
     """Return the only finding of a check on a trial, or None; fail if the check was skipped."""
-    result: CheckResult = _of_trial(code)(evidence, Thresholds(**thresholds))
+    check = CHECKS[code].of_trial
+    assert check is not None
+    result = check(evidence, Thresholds(**thresholds))
     assert not isinstance(result, SkippedCheck), result
     assert len(result) <= 1, result
     return result[0] if result else None
@@ -294,7 +282,9 @@ def finding_of(code: str, evidence: Evidence, **thresholds: float) -> Finding | 
 
 def skip_reason(code: str, evidence: Evidence) -> str:
     """Return the reason why a check was skipped; fail if it was not."""
-    result = _of_trial(code)(evidence, Thresholds())
+    check = CHECKS[code].of_trial
+    assert check is not None
+    result = check(evidence, Thresholds())
     assert isinstance(result, SkippedCheck), result
     return result.why
 
@@ -339,29 +329,8 @@ def build_slices(count: int = 12, **fields: float | None) -> tuple[SliceRow, ...
 
 def counted_slices(requests: Sequence[int | None]) -> tuple[SliceRow, ...]:
     """Return rows of `slices` of the trial with these requests."""
-    return tuple(
-        SliceRow(
-            trial_id="r.b001.p001",
-            slice=number,
-            place=1,
-            started_s=0.56 * number,
-            duration_s=0.25,
-            late_s=0.0,
-            requests=count,
-            rps=None if count is None else 4.0 * count,
-            latency_p50_s=None,
-            latency_p99_s=None,
-            server_cpu_s=None,
-            neighbour_cpu_s=None,
-            generator_cpu_s=None,
-            foreign_cpu_s=None,
-            stolen_s=None,
-            server_loop_s=None,
-            accept_queue=None,
-            time_wait=None,
-        )
-        for number, count in enumerate(requests, start=1)
-    )
+    slices = build_slices(len(requests))
+    return tuple(replace(each, requests=count) for each, count in zip(slices, requests, strict=True))
 
 
 def slice_rows(logs: Mapping[str, npt.NDArray[np.float64]], orders: npt.NDArray[np.int64]) -> pd.DataFrame:
@@ -396,19 +365,15 @@ def run_findings(
 ) -> dict[str, Finding]:
     """Return the only finding of a run check on each trial that has one; fail if the check was skipped."""
     tables = host_rows() if hosts is None else hosts, empty_frame("slices") if slices is None else slices
-    results = _of_run(code)(RunEvidence(manifest, trials, *tables), Thresholds())
+    check = CHECKS[code].of_run
+    assert check is not None
+    results = check(RunEvidence(manifest, trials, *tables), Thresholds())
     findings: dict[str, Finding] = {}
     for trial_id, result in results.items():
         assert not isinstance(result, SkippedCheck), result
         if result:
             (findings[trial_id],) = result
     return findings
-
-
-def skipped_trials(code: str, manifest: Manifest, trials: pd.DataFrame, hosts: pd.DataFrame | None = None) -> set[str]:
-    """Return the trials for which a run check was skipped."""
-    results = _of_run(code)(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
-    return {trial_id for trial_id, result in results.items() if isinstance(result, SkippedCheck)}
 
 
 SLICED_CELLS = ("stack=a", "stack=b", "stack=c")
