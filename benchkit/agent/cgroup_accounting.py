@@ -16,7 +16,7 @@ from benchkit.agent.common import parse_mounts, read_bytes, read_text
 
 UNIFIED = ""
 """Key of version 2 beside the controllers of version 1: /proc/PID/cgroup names no controller there."""
-CONTROLLERS = ("cpu", "cpuacct", "memory")
+CONTROLLERS = ("cpu", "cpuacct")
 """Controllers of version 1 that are read."""
 
 EMPTY_LINKS = 2
@@ -110,11 +110,6 @@ class Cgroup:
         return cls(path, {name: mount.folder(path) for name, mount in mounts.items()})
 
     @property
-    def title(self) -> str:
-        """Its name for messages."""
-        return f"control group {self.path}"
-
-    @property
     def folder(self) -> Path:
         """The folder that lists its processes: the group of CPU time of version 1, else of version 2."""
         if self._folder is None:
@@ -145,15 +140,6 @@ class Cgroup:
             found = throttling_in(read_bytes(str(folder / "cpu.stat")) or b"")
             if found is not None and found[0]:
                 return found
-        return None
-
-    def memory_bytes(self) -> Optional[int]:
-        """Return the memory charged to it, page cache included; None where its group has no memory controller."""
-        for name, file in (("memory", "memory.usage_in_bytes"), (UNIFIED, "memory.current")):
-            if name in self._folders:
-                text = read_text(str(self._folders[name] / file)) or ""
-                if text.isdigit():
-                    return int(text)
         return None
 
     def end(self) -> None:

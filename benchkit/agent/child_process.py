@@ -20,7 +20,6 @@ from benchkit.agent.common import HOST_STATE, OperationError, Workdir, error_kin
 from benchkit.agent.proc import ProcStat, memory_kills
 
 NOFILE_MARGIN = 32
-LATEST_START_S = 600.0
 FIRST_SIGNALLED = 128
 OUTPUTS = ("stdout", "stderr")
 
@@ -189,20 +188,8 @@ def launch(
     return process.pid
 
 
-def sleep_until(at_ns: Optional[int]) -> Optional[float]:
-    """Sleep until an instant of the monotonic clock; return the delay after it, None without an instant."""
-    if at_ns is None:
-        return None
-    remaining_s = (at_ns - time.monotonic_ns()) / 1e9
-    if remaining_s > LATEST_START_S:
-        raise OperationError("bad-request", f"a start in {remaining_s:.0f} s is too far in the future")
-    time.sleep(max(0.0, remaining_s))
-    return (time.monotonic_ns() - at_ns) / 1e9
-
-
 @contextlib.contextmanager
 def _on_cpus(cpus: Optional[Sequence[int]], allowed: Set[int]) -> Iterator[None]:
-    """Set the CPU affinity of this thread within the context; children started in it inherit the affinity."""
     if cpus is None:
         yield
         return
@@ -264,8 +251,12 @@ class Child:
             signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
-            memory_kills=_difference(self._memory_kills, memory_kills()) if _is_signalled(status) else None,
+            memory_kills=self._killed_since() if _is_signalled(status) else None,
         )
+
+    def _killed_since(self) -> Optional[int]:
+        now = memory_kills()
+        return None if now is None or self._memory_kills is None else now - self._memory_kills
 
     def adopt(self, usage: resource.struct_rusage) -> None:
         """Add the resource usage of an orphaned descendant."""
@@ -300,7 +291,3 @@ class Child:
 def _is_signalled(status: int) -> bool:
     """Return True where a signal ended a process, or SIGKILL its child: shells and engines then exit with 128 + 9."""
     return os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == FIRST_SIGNALLED + signal.SIGKILL
-
-
-def _difference(before: Optional[int], after: Optional[int]) -> Optional[int]:
-    return None if before is None or after is None else after - before

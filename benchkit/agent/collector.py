@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 MetricKey = Tuple[str, Optional[str]]
 """A metric of `benchkit.models.telemetry`, and its instance where it has one."""
@@ -99,8 +99,3 @@ def number_after(content: bytes, word: bytes) -> Optional[int]:
     if start < 0:
         return None
     return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])
-
-
-def numbers_after(content: bytes, *words: bytes) -> List[Optional[int]]:
-    """Return the numbers of `number_after` for each word."""
-    return [number_after(content, word) for word in words]

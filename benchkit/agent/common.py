@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import stat
 import threading
 import time
@@ -42,12 +43,9 @@ class Workdir:
         try:
             self._prepare(folder)
         except OSError as error:
-            raise OperationError(
-                "workdir", f"cannot use the work directory {folder}", f"{error.strerror}; {describe_disk(folder)}"
-            ) from None
+            raise OperationError("workdir", f"cannot use the work directory {folder}", error.strerror) from None
 
     def _prepare(self, folder: Path) -> None:
-        """Mark a folder as the work directory, and make its standard subfolders."""
         names = {entry.name for entry in folder.iterdir()}
         if self.MARK not in names and not names <= self.RESERVED:
             raise OperationError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
@@ -138,15 +136,7 @@ def refusal_of(error: OSError, folder: Path) -> OperationError:
     what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
     if error.errno not in _DISK_FULL_ERRORS:
         return OperationError(error_kind(error), what)
-    why = f"{what}; {describe_disk(folder)}; free some room there, then try again"
-    return OperationError(HOST_STATE, f"the disk of {folder} is full", why)
-
-
-def describe_disk(folder: Path) -> str:
-    """Return the free space and the free inodes of the disk of a folder, as a phrase."""
-    disk = os.statvfs(str(folder))
-    space = f"{disk.f_bavail * disk.f_frsize / 1e6:.1f} of {disk.f_blocks * disk.f_frsize / 1e6:.1f} MB are free"
-    return f"{space}, and {disk.f_favail} of {disk.f_files} inodes" if disk.f_files else space
+    return OperationError(HOST_STATE, f"the disk of {folder} is full", f"{what}; free some room there, then try again")
 
 
 def read_bytes(path: str) -> Optional[bytes]:
@@ -193,6 +183,18 @@ def parse_mounts(mountinfo: str) -> Iterator[Mount]:
         )
         kind, _, options = rest.split(" ", 2)
         yield Mount(PurePosixPath(root), Path(point), kind, options.split(","))
+
+
+def remove_path(path: Path) -> bool:
+    """Remove a file, or a folder with its content; return False where there is none. Raises OSError."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(str(path))
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def write_all(fd: int, content: bytes) -> None:

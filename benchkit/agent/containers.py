@@ -56,7 +56,7 @@ class Containers:
                     "label": f"{LABEL}={owner}",
                     "parent": f"benchkit-{owner.replace('.', '-')}",
                     "images": [],
-                    "had_rules": _has_rules(self._run),
+                    "had_rules": any(_CHAIN.search(_rules(self._run, table)) for table in _TABLES),
                 }
             new = [name for name in images if name not in change["images"]]
             if engine not in self._tracked or new:
@@ -111,10 +111,6 @@ def _parents(parent: str) -> Iterator[Path]:
             yield mount.point / parent
 
 
-def _has_rules(run: RunCommand) -> bool:
-    return any(_CHAIN.search(_rules(run, table)) for table in _TABLES)
-
-
 def _rules(run: RunCommand, table: str) -> str:
     """Return the rules of a table; none where the host has no iptables, or this user may not read them."""
     if shutil.which("iptables") is None:
@@ -129,10 +125,6 @@ def _remove_rules(run: RunCommand) -> None:
         rules = _rules(run, table)
         base = ["iptables", "-w", "-t", table]
         for rule in _RULE.findall(rules):
-            run([*base, "-D", *_words(rule)], COMMAND_S)
+            run([*base, "-D", *(word.strip('"') for word in re.findall(r'"[^"]*"|\S+', rule))], COMMAND_S)
         for chain in _CHAIN.findall(rules):
             run([*base, "-X", chain], COMMAND_S)
-
-
-def _words(rule: str) -> List[str]:
-    return [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', rule)]

@@ -71,7 +71,6 @@ def interfaces() -> List[JsonObject]:
 
 
 def _ipv4_addresses() -> Iterator[Tuple[str, str]]:
-    """Yield interface and IPv4 address; an alias (`eth0:1`) is named as its interface (`eth0`)."""
     buffer = array.array("B", bytes(BUFFER_BYTES))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
         answer = fcntl.ioctl(query, SIOCGIFCONF, struct.pack("iP", BUFFER_BYTES, buffer.buffer_info()[0]))
@@ -143,7 +142,6 @@ def shared_cores(folder: Path = CPU_FOLDER) -> List[List[int]]:
 
 
 def _sibling_lists(folder: Path) -> Set[str]:
-    """Return the CPU list of each core, as the kernel writes it."""
     return {read_text(str(path)) or "" for path in folder.glob("cpu[0-9]*/topology/thread_siblings_list")}
 
 
@@ -243,7 +241,6 @@ class FactsReader:
 
     @staticmethod
     def _versioned() -> List[str]:
-        """Return the folders in which Debian installs several versions of PostgreSQL, the newest first."""
         versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdigit()]
         return [str(path) for path in sorted(versions, key=lambda path: int(path.parent.name), reverse=True)]
 
@@ -278,7 +275,6 @@ class FactsReader:
 
 
 def _file(path: str) -> Optional[ops.FileStatus]:
-    """Return size and time of change of a file, following links; None where the file does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:

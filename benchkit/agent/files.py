@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, Workdir, write_all
+from benchkit.agent.common import OperationError, Workdir, remove_path, write_all
 from benchkit.agent.frames import MAX_BODY
 from benchkit.agent.operations import HostPath, operation
 from benchkit.agent.records import Records
@@ -153,14 +153,7 @@ class FileStore:
     def remove(self, path: HostPath) -> bool:
         """Remove a file, or a folder with its content, and its record; return False where there is none."""
         target = self._workdir.inside(path, write=True)
-        is_there = True
-        try:
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(str(target))
-            else:
-                target.unlink()
-        except FileNotFoundError:
-            is_there = False
+        is_there = remove_path(target)
         with self._lock:
             record = self._recorded.pop(target, None)
         if record is not None:
@@ -280,7 +273,6 @@ def same_file(entry: Path, target: Path) -> bool:
 
 
 def _user_id(name: str) -> int:
-    """Return the number of the user with this name. Raises OperationError for an unknown user."""
     import pwd  # noqa: PLC0415 - some small systems lack it
 
     try:

@@ -20,7 +20,6 @@ from benchkit.agent.collector import (
     UnavailableError,
     Values,
     number_after,
-    numbers_after,
     read_once,
 )
 from benchkit.agent.proc import TICKS
@@ -42,9 +41,7 @@ MHZ, KHZ, KIB = 1e6, 1e3, 1024
 
 INTERFACE_COLUMNS = (
     ("net_received_bytes_total", 0),
-    ("net_received_packets_total", 1),
     ("net_sent_bytes_total", 8),
-    ("net_sent_packets_total", 9),
 )
 COUNTERS = {
     b"ActiveOpens": ("tcp_active_opens_total", None),
@@ -131,18 +128,11 @@ def parse_sockets(content: bytes) -> Values:
 
 
 def parse_memory(content: bytes) -> Values:
-    """Parse /proc/meminfo and /proc/vmstat: used memory, pages moved between memory and swap, and waits for them."""
-    total, available = numbers_after(content, b"MemTotal:", b"MemAvailable:")
-    read, written, faults = numbers_after(content, b"pswpin ", b"pswpout ", b"pgmajfault ")
-    found: Values = {}
-    if total is not None and available is not None:
-        found["memory_used_bytes", None] = (total - available) * KIB
-    if read is not None and written is not None and faults is not None:
-        page_bytes = os.sysconf("SC_PAGE_SIZE")
-        found["swap_read_bytes_total", None] = read * page_bytes
-        found["swap_written_bytes_total", None] = written * page_bytes
-        found["major_page_faults_total", None] = faults
-    return found
+    """Parse /proc/meminfo: used memory."""
+    total, available = (number_after(content, word) for word in (b"MemTotal:", b"MemAvailable:"))
+    if total is None or available is None:
+        return {}
+    return {("memory_used_bytes", None): (total - available) * KIB}
 
 
 def parse_disks(content: bytes) -> Values:
@@ -216,7 +206,7 @@ HOST: Tuple[Callable[[], Collector], ...] = (
     partial(FileCollector, parse_protocols, "/proc/self/net/snmp", "/proc/self/net/snmp6"),
     partial(FileCollector, parse_protocols, "/proc/self/net/netstat"),
     partial(FileCollector, parse_sockets, "/proc/self/net/sockstat", "/proc/self/net/sockstat6"),
-    partial(FileCollector, parse_memory, "/proc/meminfo", "/proc/vmstat"),
+    partial(FileCollector, parse_memory, "/proc/meminfo"),
     partial(FileCollector, parse_disks, "/proc/diskstats"),
     CpuThrottling,
 )

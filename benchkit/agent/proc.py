@@ -241,7 +241,6 @@ def members(
 def _climb(
     process: ProcStat, everything: Dict[int, ProcStat], by_pid: Dict[int, int], agent: int
 ) -> Tuple[Optional[int], ProcStat]:
-    """Return the number of the started process above this one, if any, and the last ancestor reached."""
     current = process
     while current.pid not in by_pid:
         parent = everything.get(current.parent)

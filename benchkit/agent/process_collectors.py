@@ -131,24 +131,21 @@ class ProcessTree(Collector):
 
 
 class GroupLimits(Collector):
-    """The CPU quota and the memory of the control group of one service."""
+    """The CPU quota of the control group of one service."""
 
     def __init__(self, child: Child) -> None:
         super().__init__()
         self._child = child
 
     def sample(self) -> Values:
-        """Return quota periods, throttled periods, throttled time and charged memory, as far as the group has them."""
+        """Return quota periods, throttled periods and throttled time; nothing without a quota."""
         values: Values = {}
         group = self._child.group
         if group is None or (group is self._child.own_group and self._child.command.group is None):
-            return values  # this group has neither quota nor memory controller
+            return values  # this group has no quota
         names = ("quota_periods_total", "quota_throttled_total", "quota_throttled_s_total")
         for name, value in zip(names, group.throttling() or ()):  # noqa: B905 - Python 3.8 has no strict
             values[name, None] = value
-        memory_bytes = group.memory_bytes()
-        if memory_bytes is not None:
-            values["cgroup_memory_bytes", None] = memory_bytes
         return values
 
 

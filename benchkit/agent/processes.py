@@ -12,7 +12,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup
 from benchkit.agent.cgroups import Cgroups, memberships
-from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch, sleep_until
+from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch
 from benchkit.agent.collector import UnavailableError
 from benchkit.agent.common import OperationError, Workdir, poll_until, read_text
 from benchkit.agent.frames import JsonObject
@@ -109,7 +109,6 @@ class ProcessTable:
         self._stop([(child, signum)], grace_s)
 
     def _stop(self, signals: List[Tuple[Child, int]], grace_s: float) -> ops.StoppedProcesses:
-        """Stop processes as `stop` does, each by its own signal."""
         children = [child for child, _ in signals]
         refused = self._signal(signals)
         remaining = self._wait_for_end(children, grace_s)
@@ -170,7 +169,7 @@ class ProcessTable:
         except UnavailableError as error:
             raise OperationError("not-found", str(error)) from None
         if os.getpid() in group.pids():  # stopping the process kills everything in the group
-            raise OperationError("not-found", f"{group.title}: it also contains the agent of this host")
+            raise OperationError("not-found", f"control group {group.path}: it also contains the agent of this host")
         self.child(number).foreign_group = group
 
     @operation()
@@ -216,13 +215,11 @@ class ProcessTable:
             return Child(self._count, command, sinks)
 
     def _recorded(self, command: ProcessSpec, sinks: Dict[str, Sink]) -> Child:
-        """Return a child to launch, after writing its record. Raises OSError where that fails."""
         child = self._numbered(command, sinks)
         child.record = self._records.note("process", self._change(child), synced=False)
         return child
 
     def _change(self, child: Child) -> JsonObject:
-        """Return a child's record: tag and stop signal, and after the launch its pid."""
         command = child.command
         change: JsonObject = {
             "program": command.argv[0],
@@ -237,13 +234,13 @@ class ProcessTable:
     def _launch(
         self, child: Child, descriptors: Descriptors, at_ns: Optional[int] = None, *, own: bool = False
     ) -> None:
-        """Launch a recorded child at an instant, and add its pid to the record; a failure leaves nothing running."""
         command = child.command
         try:
             folder = self._workdir.working_folder(command.cwd)
             child.own_group = self._cgroups.create_own(child.id, command) if command.own_group else None
             entering = self._cgroups.wrap(command, child.own_group, folder)
-            sleep_until(at_ns)
+            if at_ns is not None:
+                time.sleep(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
             with self._changed:
                 if self._closing and not own:
                     raise OperationError("closing", "the agent is ending")  # noqa: TRY301 - with the lock held
@@ -312,7 +309,6 @@ class ProcessTable:
         return ended
 
     def _signal(self, signals: List[Tuple[Child, int]]) -> Dict[int, Optional[str]]:
-        """Signal children and their descendants, each once; return the reasons of failures by pid."""
         refused: Dict[int, Optional[str]] = {}
         trees = self.trees()
         signalled = set()
@@ -337,7 +333,6 @@ class ProcessTable:
         return refused
 
     def _wait_for_end(self, children: List[Child], seconds: float) -> List[ProcStat]:
-        """Wait for the end of children and their descendants; return those that are still running."""
         deadline = time.monotonic() + seconds
         with self._changed:
             self._changed.wait_for(lambda: all(child.ended for child in children), seconds)
@@ -375,7 +370,6 @@ class ProcessTable:
         return child
 
     def _drop_records(self) -> None:
-        """Remove the records of children that have ended with their whole process group."""
         for child in [each for each in self._children.values() if each.ended is not None and each.record is not None]:
             try:
                 os.killpg(child.pid, 0)
@@ -389,11 +383,6 @@ class ProcessTable:
             record, child.record = child.record, None
         if record is not None:
             self._records.drop(record, synced=False)
-
-    def _forget(self, child: Child) -> None:
-        self._release_groups(child)
-        with self._changed:
-            self._children.pop(child.id, None)
 
     def _release_groups(self, child: Child) -> None:
         if child.own_group is not None:

@@ -102,7 +102,6 @@ def handshakes(logs: Mapping[str, str]) -> Values:
 
 
 def _handshakes(document: Mapping[str, object]) -> Values:
-    """Return the TLS handshakes of a page by kind; a server without TLS has none."""
     counts = _mapping(document.get("tls", {}))
     everything, resumed = counts.get("handshakes"), counts.get("resumed")
     if not isinstance(everything, int) or not isinstance(resumed, int):

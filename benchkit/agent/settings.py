@@ -109,7 +109,6 @@ class Sysctls:
         return ops.Sysctl("unreadable" if value is None else "present", value, writable=os.access(path, os.W_OK))
 
     def _set(self, key: str, value: str, sudo: Optional[Sequence[str]]) -> Optional[str]:
-        """Write a value; return the reason of a failure, else None."""
         path = self._path(key)
         if os.access(path, os.W_OK):
             try:

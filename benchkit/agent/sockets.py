@@ -197,7 +197,6 @@ def _ask_versions(address: Tuple[str, int], timeout_s: float) -> None:
 
 
 def _listeners(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
-    """Yield the listening sockets of /proc/net/tcp or udp: inode, and an owner still without its process."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
         for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
             field = line.split()
@@ -209,11 +208,13 @@ def _listeners(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
 def kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
     """Convert an address and a port of /proc/net/tcp to the usual notation."""
     address, _, port = text.rpartition(":")
-    return kernel_address(address, family), int(port, 16)
+    raw = bytes.fromhex(address)  # 32-bit words in the machine's byte order
+    words = [raw[i : i + 4] for i in range(0, len(raw), 4)]
+    network = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return socket.inet_ntop(family, network), int(port, 16)
 
 
 def _find_processes(sockets: Dict[int, ops.PortOwner]) -> None:
-    """Add to each socket, by its inode, the visible process with the lowest pid that has it open."""
     for pid in pids() if sockets else ():
         for inode in sockets.keys() & set(socket_inodes(pid)):
             owner, process = sockets[inode], proc_stat(pid)
@@ -240,13 +241,6 @@ def is_free(port: int, *, udp: bool = False) -> Optional[bool]:
             if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
                 return False
     return True
-
-
-def kernel_address(text: str, family: int) -> str:
-    """Convert an address of /proc/net/tcp (32-bit words in the machine's byte order) to the usual notation."""
-    raw = bytes.fromhex(text)
-    words = [raw[i : i + 4] for i in range(0, len(raw), 4)]
-    return socket.inet_ntop(family, b"".join(word[::-1] if sys.byteorder == "little" else word for word in words))
 
 
 def socket_inodes(pid: int) -> Iterator[int]:

@@ -209,15 +209,15 @@ class Session:
         self.recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
         self._problems = Problems()
         self._process_trees = ProcessTrees(processes)
-        self._sampler = Sampler(interval_s, self.recorder, self._process_trees, self._problems)
-        self._sampler.add(None, HOST)
-        self._sampler.add(AGENT, (AgentCpu,))
+        self.sampler = Sampler(interval_s, self.recorder, self._process_trees, self._problems)
+        self.sampler.add(None, HOST)
+        self.sampler.add(AGENT, (AgentCpu,))
         self._service_trees: Dict[str, ProcessTree] = {}
         self._pollers: List[CounterPoller] = []
         self._expensive: List[Tuple[SeriesGroup, Factory]] = [(self.recorder.group(None), Frequency)]
         self._scheduled_samplers: List[ScheduledSampler] = []
         self._core_speeds = CoreSpeedSampler(core_interval_s, self.recorder, self._problems)
-        self._sampler.start()
+        self.sampler.start()
         self._core_speeds.start()
 
     def add(self, services: Sequence[ops.SampledService]) -> None:
@@ -228,7 +228,7 @@ class Session:
             elif service.threads:
                 self._timetable.await_start(service.name, partial(self._add_tree, service))
             else:
-                self._sampler.add(service.name, [partial(ScheduledProcesses, self._timetable, service.name)])
+                self.sampler.add(service.name, [partial(ScheduledProcesses, self._timetable, service.name)])
 
     def _add_tree(self, service: ops.SampledService, child: Child) -> None:
         name, tree = service.name, ProcessTree(child, self._process_trees)
@@ -246,7 +246,7 @@ class Session:
             self._expensive.append((self.recorder.group(name), partial(Connections, *sockets)))
         if service.threads:
             factories.append(partial(ThreadTimes, child))
-        self._sampler.add(name, factories)
+        self.sampler.add(name, factories)
         if service.counters is not None:
             poller = CounterPoller(service.counters, self._interval_s, self.recorder, name)
             self._pollers.append(poller)
@@ -258,7 +258,7 @@ class Session:
     def snapshot(self) -> ops.TelemetrySnapshot:
         """Sample now."""
         at_ns = time.monotonic_ns()
-        schedule = self._sampler.schedule
+        schedule = self.sampler.schedule
         if not schedule.wait(schedule.request(), SNAPSHOT_S):
             raise OperationError("timeout", f"sampling the host took more than {SNAPSHOT_S:g} s")
         deadline = time.monotonic() + POLL_TIMEOUT_S
@@ -271,10 +271,6 @@ class Session:
             cpu_s={name: tree.used.total_s for name, tree in trees.items() if tree.used is not None},
         )
 
-    def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
-        """Sample at these instants; regular samples pause until the last of them is over."""
-        self._sampler.schedule.tick_at(at_ns)
-
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample the expensive collectors of the host and of all services added so far at these instants."""
         sampler = ScheduledSampler(at_ns, list(self._expensive), self.recorder, self._problems)
@@ -284,12 +280,12 @@ class Session:
     def stop(self) -> ops.TelemetrySummary:
         """End the session; return the data that samples lack, with the reasons, and the CPU quota of the host."""
         self._timetable.await_none()
-        for schedule in (self._sampler.schedule, *(poller.schedule for poller in self._pollers)):
+        for schedule in (self.sampler.schedule, *(poller.schedule for poller in self._pollers)):
             schedule.stop()
         self._core_speeds.stop()
         for sampler in self._scheduled_samplers:
             sampler.stop()
-        for thread in (self._sampler, self._core_speeds, *self._pollers, *self._scheduled_samplers):
+        for thread in (self.sampler, self._core_speeds, *self._pollers, *self._scheduled_samplers):
             thread.join(STOP_TIMEOUT_S)
         problems = [*list(self._problems), *filter(None, (poller.problem() for poller in self._pollers))]
         summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), problems)
@@ -337,7 +333,6 @@ class Telemetry:
             self._session = session
 
     def _running(self) -> Session:
-        """Return the running session. Raises OperationError without one."""
         session = self._session
         if session is None:
             raise OperationError("not-found", "telemetry of this host is not running")
@@ -356,7 +351,7 @@ class Telemetry:
     @operation()
     def schedule_snapshots(self, at_ns: Sequence[int]) -> None:
         """Sample at these instants; regular samples pause until the last of them is over."""
-        self._running().schedule_snapshots(at_ns)
+        self._running().sampler.schedule.tick_at(at_ns)
 
     @operation()
     def schedule_samples(self, at_ns: Sequence[int]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from benchkit.agent.cgroups import remove_cgroup
-from benchkit.agent.common import OperationError, Workdir
+from benchkit.agent.common import OperationError, Workdir, remove_path
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ChangeRecord, HostTraces, UndoneChange, operation
@@ -64,8 +63,7 @@ class Undo:
     @operation(within_s=WRITE_S)
     def restore(self, own: bool = False, scope: Optional[str] = None) -> List[UndoneChange]:  # noqa: FBT001, FBT002 - as JSON
         """Undo this agent's changes, or those with a `scope`, and, unless `own`, those of abandoned agents."""
-        undone = self.own(scope)
-        return undone if own else [*undone, *self._abandoned()]
+        return [*self.own(scope), *([] if own else self._abandoned())]
 
     def own(self, scope: Optional[str] = None) -> List[UndoneChange]:
         """Undo this agent's changes, or those with a `scope`, except its processes, folders and files.
@@ -88,7 +86,6 @@ class Undo:
             return [self._undo(path, record) for path, record in self._records.all() if self._records.is_own(record)]
 
     def _abandoned(self) -> List[UndoneChange]:
-        """Undo the changes of agents that no longer exist; return changes of other live agents as kept."""
         undone = []
         with self._records.undoing():
             for path, record in self._records.all():
@@ -133,12 +130,7 @@ class Undo:
     def _remove(self, record: JsonObject) -> List[str]:
         path = self._workdir.inside(record["path"], write=True)
         try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(str(path))
-            else:
-                path.unlink()
-        except FileNotFoundError:
-            return []
+            remove_path(path)
         except OSError as error:
             return [f"{path} could not be removed: {error.strerror}"]
         return []

@@ -89,7 +89,6 @@ class Watchdog:
 
     AGENT_END_S = 3.0
     """Time for an agent to stop everything after it is asked to end."""
-    SUDO_S = 10.0
     ATTEMPTS = 3
     PAUSE_S = 1.0
 
@@ -164,7 +163,6 @@ class Watchdog:
                 answer(self._listener, self._description())
 
     def _end_waiter(self) -> None:
-        """Let the waiter end with the agent's exit code, which tells the controller that all is restored."""
         if self._waiter is None:
             return
         with contextlib.suppress(BrokenPipeError):  # sshd has ended it
@@ -219,21 +217,17 @@ class Watchdog:
         return {**self._about, "state": self._state(), "lease_s": self._lease_s, "heartbeat_age_s": heartbeat_age_s}
 
     def _end_agent(self, reason: str) -> None:
-        """Ask the agent to end, which restores most changes itself; kill it where it does not end in time."""
         if self._agent is None:
             return
         with contextlib.suppress(OSError):  # it has ended
             os.write(self._reasons, reason.encode())
         for _ in poll_until(time.monotonic() + self.AGENT_END_S):
-            self._receive_all()
+            while select.select([self._control], [], [], 0)[0] and self._receive():
+                pass
             if self._has_agent_ended():
                 return
         signal_exactly(self._agent, signal.SIGKILL)
         self._await_agent()
-
-    def _receive_all(self) -> None:
-        while select.select([self._control], [], [], 0)[0] and self._receive():
-            pass
 
     def _await_agent(self) -> None:
         for _ in poll_until(time.monotonic() + self.AGENT_END_S):
@@ -258,7 +252,6 @@ class Watchdog:
                     self._agent_exit_code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
 
     def _restore(self, reason: str) -> None:
-        """End the remaining descendants, undo what the records say, and write a report."""
         names = [f"{each.name} ({each.pid})" for each in descendants(os.getpid(), all_processes())]
         failures = self._end_descendants()
         self._reap()
@@ -281,7 +274,6 @@ class Watchdog:
             )
 
     def _end_descendants(self) -> List[str]:
-        """End all remaining descendants, recorded processes by their own policies; return failures."""
         stops = {}
         for _, record in self._records.all():
             if record["kind"] == "process" and self._records.is_own(record):
@@ -311,7 +303,6 @@ class Watchdog:
 
 
 def _detach(name: str) -> None:
-    """Close the streams that sshd waits for, and set the process's name."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)

@@ -179,7 +179,9 @@ class WatchdogLink:
         holding = holder()
         if holding is None:
             return None
-        if holding.state == "running" and not _has_expired(holding):
+        if holding.state == "running" and not (
+            holding.lease_s is not None and (holding.heartbeat_age_s or 0) > holding.lease_s
+        ):
             raise OperationError("held", "this host is in use", describe_holder(holding))
         end_holder(holding)
         return holding
@@ -215,7 +217,3 @@ def describe_holder(holder: Optional[ops.LockHolder]) -> str:
         f"{holder}; last heartbeat {holder.heartbeat_age_s:.0f} s ago; without another one the host is restored and released "
         f"automatically in {remaining_s:.0f} s"
     )
-
-
-def _has_expired(holder: ops.LockHolder) -> bool:
-    return holder.lease_s is not None and (holder.heartbeat_age_s or 0) > holder.lease_s

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import logging
 import math
-import os
 import threading
 import time
 from collections import deque
@@ -37,8 +35,6 @@ FRAME_TIMEOUT_S = 2.0
 restores the host."""
 LAST_OUTPUT_S = 1.0
 """Time to wait for an agent's last output and exit code, which may still be in transit when the link breaks."""
-
-FULL_HINT = "make room on its disk, then run the command again; `workdir` in the inventory may name another disk"
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +142,6 @@ class PendingRequest:
     future: Future[Any]
     sent_s: float
     """Instant on the clock of `elapsed_s`."""
-    has_body: bool = False
 
 
 class AgentLink:
@@ -167,8 +162,6 @@ class AgentLink:
             0: PendingRequest("Hello", lambda answer, _: ops.decode(ops.Hello, answer), self._hello, self.last_seen_s)
         }
         self._lock = threading.Lock()
-        self._transferred_at = time.monotonic()
-        """Instant at which the last request or answer with a body was transferred completely."""
         self._end: tuple[str, str | None] | None = None
         self._goodbye: Future[None] = Future()
         self._close_by: float | None = None
@@ -207,20 +200,14 @@ class AgentLink:
     def result(self, future: Future[ResultT], timeout_s: float) -> ResultT:
         """Wait for the result of a submitted call, which may take `timeout_s` seconds.
 
-        During a file transfer, which may use the whole link, the time counts from the last piece that arrived. Without
-        an answer in time the link is closed for all requests, so that none waits for this host.
+        Without an answer in time the link is closed for all requests, so that none waits for this host.
         """
         patience_s = timeout_s + ANSWER_TIMEOUT_S
-        waiting_since = time.monotonic()
-        while True:
-            try:
-                return future.result(max(0.0, waiting_since + patience_s - time.monotonic()))
-            except TimeoutError:
-                if self._transferred_at <= waiting_since:
-                    break
-                waiting_since = self._transferred_at
-        self._fail("no answer from the agent", f"waited {patience_s:.0f} s")
-        raise self._dead()
+        try:
+            return future.result(patience_s)
+        except TimeoutError:
+            self._fail("no answer from the agent", f"waited {patience_s:.0f} s")
+            raise self._dead() from None
 
     def close(self, timeout_s: float) -> list[str]:
         """Have the agent restore everything and end; return what it could not restore, or why this is unknown.
@@ -300,11 +287,10 @@ class AgentLink:
     def _frame(
         self, future: Future[ResultT], operation: Method[P, ResultT], /, *args: P.args, **kwargs: P.kwargs
     ) -> bytes:
-        """Return the frame of a request, and register the request as pending. Raises LostError."""
         number, name = next(self._numbers), operation.__qualname__
         arguments, body = ops.encode_call(operation, args, kwargs)
         frame = pack({"id": number, "op": name, "args": arguments}, body)
-        pending = PendingRequest(name, partial(ops.decode_result, operation), future, elapsed_s(), bool(body))
+        pending = PendingRequest(name, partial(ops.decode_result, operation), future, elapsed_s())
         with self._lock:
             if self._end is not None:
                 raise self._dead()
@@ -321,8 +307,6 @@ class AgentLink:
             pending = self._pending.pop(header["id"], None)
             if pending is not None:
                 self.last_seen_s = max(self.last_seen_s, pending.sent_s)
-        if body or (pending is not None and pending.has_body):
-            self._transferred_at = time.monotonic()
         if pending is None:  # the link was declared dead
             return
         about = (self._host, header["id"], pending.name, elapsed_s() - pending.sent_s)
@@ -340,7 +324,6 @@ class AgentLink:
             pending.future.set_exception(kind(refused["kind"], refused["what"], where=self._host, why=refused["why"]))
 
     def _fail(self, what: str, why: str | None = None) -> None:
-        """Declare the link dead for all pending and later requests."""
         if self._close_by is None and why is None:
             self._stream.exit_code(LAST_OUTPUT_S)
         why = why or self._stream.stderr() or None
@@ -350,19 +333,11 @@ class AgentLink:
                 self._end = (what, why)
             pending, self._pending = self._pending, {}
         if is_new and self._close_by is None:
-            now_s = elapsed_s()
-            unanswered = [f"{number} {each.name} after {now_s - each.sent_s:.3f} s" for number, each in pending.items()]
-            logger.info("%s: link lost: %s", self._host, f"{what}: {why}" if why else what)
-            logger.info("%s: requests without an answer: %s", self._host, ", ".join(unanswered) or "none")
+            unanswered = ", ".join(each.name for each in pending.values()) or "none"
+            logger.info("%s: link lost: %s; unanswered: %s", self._host, f"{what}: {why}" if why else what, unanswered)
         for each in pending.values():
             each.future.set_exception(self._dead())
 
     def _dead(self) -> LostError:
         what, why = self._end or ("the link is dead", None)
-        return LostError(what, where=self._host, why=why, hint=full_disk_hint(why))
-
-
-def full_disk_hint(printed: str | None) -> str | None:
-    """Return the hint for a full disk, if an agent printed that as its reason for not starting."""
-    is_full = any(os.strerror(number) in (printed or "") for number in (errno.ENOSPC, errno.EDQUOT))
-    return FULL_HINT if is_full else None
+        return LostError(what, where=self._host, why=why)

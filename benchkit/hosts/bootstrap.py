@@ -25,7 +25,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from benchkit.errors import HostError, LostError
-from benchkit.hosts.agent_link import Stream, full_disk_hint
+from benchkit.hosts.agent_link import Stream
 
 LEASE_S = 60.0
 """Lease of an agent: without a heartbeat for this long it restores everything and ends."""
@@ -202,12 +202,9 @@ def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
         return NoPythonError(host, printed or None)
     if code in (None, -1):
         return LostError("the agent does not start", where=host, why=printed or "the connection broke")
-    return HostError(
-        "the agent does not start", where=host, why=printed or f"exit code {code}", hint=full_disk_hint(printed)
-    )
+    return HostError("the agent does not start", where=host, why=printed or f"exit code {code}")
 
 
 def _printable(output: bytes) -> str:
-    """Return the end of an output without control characters, for a message."""
     text = output.decode(errors="replace").strip()
     return "".join(each if each.isprintable() else " " for each in text)[-400:].strip()

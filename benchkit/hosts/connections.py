@@ -247,7 +247,6 @@ def run_on_hosts(hosts: Sequence[Host], function: Callable[[Host], Result]) -> l
 
 
 def _user() -> str:
-    """Return the controller's `user@machine`, which other users read in messages."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 

@@ -184,7 +184,6 @@ def version_in(text: str | None, pattern: str | None) -> str | None:
 
 
 def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Replace the control characters in all texts of a JSON value."""
     match value:
         case str():
             return "".join(each if each.isprintable() or each in "\t\n" else "\ufffd" for each in value)
@@ -196,12 +195,10 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _version_of_file(status: FileStatus | None) -> str | None:
-    """Return a file's size and time of change, which differ between versions; None where the file is missing."""
     if status is None:
         return None
     return f"{status.bytes} bytes of {datetime.fromtimestamp(status.changed_s, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _single_spaces(value: str | None) -> str | None:
-    """Separate numbers by single spaces; the kernel uses tabs."""
     return None if value is None else " ".join(value.split())

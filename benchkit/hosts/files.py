@@ -110,7 +110,6 @@ class Files:
         return size
 
     def _read_chunks(self, path: HostPath) -> Iterator[bytes]:
-        """Yield a file's content up to its current size."""
         size = self._link.call(FileStore.read, path, 0, 0).size
         reads = (
             self._link.submit(FileStore.read, path, offset, min(CHUNK_BYTES, size - offset))

@@ -91,8 +91,6 @@ CLOSE_TIMEOUT_S = 20.0
 
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 
-logger = logging.getLogger(__name__)
-
 
 class Host:
     """One host with an agent on it; safe for many threads, and a context manager that closes it."""

@@ -11,13 +11,6 @@ A host may name executables that replace those on its PATH, or that scenarios us
 
         programs: {nginx: /opt/tengine/sbin/nginx, nginx-mainline: /opt/nginx-1.29/sbin/nginx}
 
-Groups of hosts among which the blocks of a run are divided are named under `testbeds`, each with its hosts by role.
-Such hosts have no `roles` of their own:
-
-    testbeds:
-      a: {sut: [server-a], load: [client-a]}
-      b: {sut: [server-b], load: [client-b]}
-
 Missing values come from `~/.ssh/config`, in which `address` may be an alias.
 """
 

@@ -119,7 +119,6 @@ def describe_programs(programs: Sequence[OtherProgram]) -> str:
 def _add(
     found: dict[ProcessKey, SeenProcess], machine: str, processes: Iterable[SeenProcess], own: Collection[int]
 ) -> None:
-    """Add a machine's processes, without kernel threads and the run's own processes with their descendants."""
     by_pid = {each.pid: each for each in processes}
     excluded = {*own, *(each.pid for each in by_pid.values() if each.name == KERNEL_THREADS)}
     for each in by_pid.values():

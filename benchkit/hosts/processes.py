@@ -67,7 +67,9 @@ class Processes:
         failure: HostError | None = None
         for spec, future in zip(specs, futures, strict=True):
             try:
-                started.append(self._process(tuple(spec.argv), self._link.result(future, 0.0)))
+                report = self._link.result(future, 0.0)
+                where = (report.id, report.pid, report.start, tuple(spec.argv), report.started_ns)
+                started.append(HostProcess(self._link, self._host, *where))
             except HostError as error:
                 failure = failure or error
         if failure is not None:
@@ -127,6 +129,3 @@ class Processes:
     def running_members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of the running ones of a process and its descendants. Raises HostError."""
         return tuple(member.pid for member in self._link.call(ProcessTable.members, process.id))
-
-    def _process(self, argv: tuple[str, ...], report: ops.ProcessReport) -> HostProcess:
-        return HostProcess(self._link, self._host, report.id, report.pid, report.start, argv, report.started_ns)

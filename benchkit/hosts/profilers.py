@@ -175,7 +175,6 @@ def _has_own_pids(host: Host) -> bool:
 
 
 def _mount_tracefs(host: Host) -> None:
-    """Mount tracefs, the file system of tracepoints, if the system has not mounted it."""
     if host.facts.root and not host.processes.run(["test", "-d", str(TRACEFS / "events")]).ok:
         mounted = host.processes.run(["mount", "-t", "tracefs", "nodev", str(TRACEFS)])
         if not mounted.ok:
@@ -202,7 +201,6 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 """Environment with which perf ignores user settings, downloads no symbols, and prints decimal points."""
 
 logger = logging.getLogger(__name__)
-
 
 _IS_OWN = 'is_own() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }\n'
 """A regular file of this user; links and files of others are no maps of its processes."""
@@ -349,14 +347,11 @@ class PerfCapture:
             self.host.files.read(self.folder / name).decode(errors="replace").strip()
             for name in (RECORD_LOG, SCRIPT_LOG)
         ]
-        if PARANOID in logs[0] and (level := self._paranoid()) is not None:
-            user = self.host.facts.user
-            return f"the kernel does not let {user} profile these processes (kernel.{PARANOID} is {level})"
+        if PARANOID in logs[0]:
+            key, user = f"kernel.{PARANOID}", self.host.facts.user
+            level = self.host.call(Sysctls.read, [key])[key].value
+            return f"the kernel does not let {user} profile these processes ({key} is {level})"
         return next((" ".join(log.splitlines()[0].split()) for log in logs if log), "it printed nothing")
-
-    def _paranoid(self) -> str | None:
-        key = f"kernel.{PARANOID}"
-        return self.host.call(Sysctls.read, [key])[key].value
 
 
 def perf_of(host: Host) -> str:

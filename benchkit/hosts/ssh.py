@@ -101,7 +101,7 @@ class SshConnection:
             except (OSError, EOFError, paramiko.SSHException) as error:
                 logger.debug("%s: no connection to %s after %.3f s: %r", where, target, time.monotonic() - began, error)
                 self.close()
-                raise _explained(error, where, connection, files, began) from error
+                raise _explained(error, where, connection, files) from error
             logger.debug("%s: connected to %s after %.3f s", where, target, time.monotonic() - began)
 
     def run(self, command: str) -> SshStream:
@@ -121,7 +121,6 @@ class SshConnection:
             connection.client.close()
 
     def _hop(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> fabric.Connection:
-        """Return Fabric's connection to a host; add it to the list of hops, after its jump hosts."""
         require_files(spec)
         gateway = None
         if spec.jump is not None:
@@ -154,7 +153,6 @@ class SshConnection:
         return connection
 
     def _restrict(self, connection: fabric.Connection, spec: HostSpec) -> None:
-        """Accept known host keys only, and authenticate with keys only."""
         files = _known_hosts_files(connection, spec)
         revoked = _trust(files, connection.client.get_host_keys(), known_name(connection.host, connection.port))
         connection.client.set_log_channel(f"paramiko.{spec.name}")  # logs host key check and authentication at DEBUG
@@ -250,7 +248,6 @@ def _user_config() -> fabric.Config:
 
 
 def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
-    """Yield the jump hosts of a connection, the nearest to the host first; a ProxyCommand has none."""
     gateway = connection.gateway
     while isinstance(gateway, fabric.Connection):
         yield gateway
@@ -258,7 +255,6 @@ def _gateways(connection: fabric.Connection) -> Iterator[fabric.Connection]:
 
 
 def _known_hosts_files(connection: fabric.Connection, spec: HostSpec) -> list[Path]:
-    """Return the known_hosts files of a connection, the most specific first."""
     configured = shlex.split(connection.ssh_config.get("userknownhostsfile", ""))
     users = [Path(name).expanduser() for name in configured or ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]]
     return [*([spec.known_hosts] if spec.known_hosts else []), *users, GLOBAL_KNOWN_HOSTS]
@@ -300,9 +296,8 @@ def _explained(
     where: str,
     connection: Any,  # noqa: ANN401 - Fabric has no types
     files: list[Path],
-    began: float,
 ) -> HostError:
-    """Convert the failure of a connection begun at `began` to an error that names the reason and what to do."""
+    """Convert the failure of a connection to an error that names the reason and what to do."""
     target = f"{connection.host}:{connection.port}"
     if isinstance(error, UnknownHostKeyError):
         return _unknown_key(error, where, files)
@@ -326,11 +321,11 @@ def _explained(
         elif not isinstance(error, paramiko.AuthenticationException):
             why = "there is no key to offer"
         return HostError(what, where=where, why=why, hint=hint)
-    what, reason, hint = _unreachable(error, connection, target, by_hand, began)
+    what, reason, hint = _unreachable(error, connection, target, by_hand)
     return LostError(what, where=where, why=reason, hint=hint)
 
 
-def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, began: float) -> tuple[str, str, str]:  # noqa: ANN401
+def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -> tuple[str, str, str]:  # noqa: ANN401
     if isinstance(error, socket.gaierror):
         hint = "check `address` in the inventory, or HostName in ~/.ssh/config"
         return f"the name {connection.host} does not resolve", str(error.strerror), hint
@@ -342,19 +337,7 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str, b
         return f"the jump host cannot reach {target}", error.text, hint
     if isinstance(error, TimeoutError):
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
-    if isinstance(error, paramiko.AuthenticationException) and "timeout" in str(error):
-        hint = f"is the host overloaded, or its name service out of order? try it in a shell: {by_hand}"
-        return f"{target} does not answer the login of {connection.user}", f"waited {LOGIN_S} s", hint
     why = str(error) or "it closed the connection"
-    # These texts do not name the cause.
-    if any(words in why for words in ("No existing session", "transport shut down", "protocol banner")):
-        waited = time.monotonic() - began >= CONNECT_S
-        why = (
-            f"it accepted the connection, then sent no complete SSH greeting within {CONNECT_S} s"
-            if waited
-            else "it closed the connection while the session was being set up"
-        )
-        by_hand = by_hand.replace("ssh ", "ssh -v ", 1)
     return f"no SSH session with {target}", why, f"is sshd running and responsive there? try it in a shell: {by_hand}"
 
 
@@ -380,7 +363,6 @@ def known_name(host: str, port: int) -> str:
 
 
 def _read_lines(file: Path) -> list[list[str]]:
-    """Return the fields of each line of a file; nothing where it does not exist or cannot be read."""
     try:
         return [line.split() for line in read_regular(file).decode("utf-8", "replace").splitlines()]
     except OSError:  # most of these files do not exist

@@ -44,7 +44,6 @@ LARGE = frozenset({"slices", "telemetry", "profile", "latency"})
 SHOWN = (
     *("cpu_s_total", "requests_total", "net_sent_bytes_total", "goroutines", "rss_bytes"),
     *("accept_queue", "accept_queue_limit", "listen_overflows_total"),
-    *("swap_read_bytes_total", "swap_written_bytes_total", "major_page_faults_total"),
     *("disk_read_bytes_total", "disk_written_bytes_total", "net_received_bytes_total", "context_switches_total"),
     *("memory_used_bytes", "heap_bytes", "allocated_bytes_total", "gc_total", "gc_pause_s_total"),
 )

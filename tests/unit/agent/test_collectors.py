@@ -243,5 +243,5 @@ def test_the_kernels_counters_are_parsed() -> None:
     }
     sockstat = b"TCP: inuse 5 orphan 0 tw 2 alloc 9 mem 1\nUDP: inuse 1\nTCP6: inuse 3\n"
     assert parse_sockets(sockstat)["tcp_sockets", "in_use"] == 8
-    memory = b"\nMemTotal:  100 kB\nMemAvailable:  40 kB\npswpin 0\npswpout 1\npgmajfault 2\n"
+    memory = b"\nMemTotal:  100 kB\nMemAvailable:  40 kB\n"
     assert parse_memory(memory)["memory_used_bytes", None] == 60 * 1024
