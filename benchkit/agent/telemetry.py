@@ -109,7 +109,21 @@ def sample_all(collectors: Sequence[Tuple[SeriesGroup, Collector]], problems: Pr
     return sample
 
 
-class ScheduledSampler(threading.Thread):
+class StoppableThread(threading.Thread):
+    """A thread that ends soon after `stop`."""
+
+    def __init__(self, name: str, recorder: Recorder, problems: Problems) -> None:
+        super().__init__(name=name, daemon=True)
+        self._recorder = recorder
+        self._problems = problems
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Skip what remains."""
+        self._stopped.set()
+
+
+class ScheduledSampler(StoppableThread):
     """Samples expensive sources at future instants of the host's monotonic clock."""
 
     def __init__(
@@ -119,12 +133,9 @@ class ScheduledSampler(threading.Thread):
         recorder: Recorder,
         problems: Problems,
     ) -> None:
-        super().__init__(name="scheduled samples", daemon=True)
+        super().__init__("scheduled samples", recorder, problems)
         self._at_ns = sorted(at_ns)
         self._factories = factories
-        self._recorder = recorder
-        self._problems = problems
-        self._stopped = threading.Event()
 
     def run(self) -> None:
         """Sample at each instant, until stopped."""
@@ -142,20 +153,13 @@ class ScheduledSampler(threading.Thread):
         for _, collector in collectors:
             collector.close()
 
-    def stop(self) -> None:
-        """Skip the remaining instants."""
-        self._stopped.set()
 
-
-class CoreSpeedSampler(threading.Thread):
+class CoreSpeedSampler(StoppableThread):
     """Measures the speed of the cores that this process may use, in a thread that may wait for a busy core."""
 
     def __init__(self, interval_s: float, recorder: Recorder, problems: Problems) -> None:
-        super().__init__(name="core speed", daemon=True)
+        super().__init__("core speed", recorder, problems)
         self._interval_s = interval_s
-        self._recorder = recorder
-        self._problems = problems
-        self._stopped = threading.Event()
 
     def run(self) -> None:
         """Measure at once and then at each interval, until stopped."""
@@ -167,18 +171,10 @@ class CoreSpeedSampler(threading.Thread):
                 try:
                     loop_s = measure_loop(core)
                 except OSError as error:
-                    self._problems.note(
-                        None,
-                        f"core {core}: its speed was not measured, as the agent could not run there ({error.strerror}); "
-                        "do not change the agent's CPU affinity during a run",
-                    )
+                    self._problems.note(None, f"core {core}: its speed could not be measured: {error.strerror}")
                 else:
                     self._recorder.write(time.monotonic_ns(), [(groups[core], {("cpu_loop_s", str(core)): loop_s})])
             self._stopped.wait(self._interval_s)
-
-    def stop(self) -> None:
-        """End the measurements."""
-        self._stopped.set()
 
 
 def measure_loop(core: int) -> float:

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchkit.agent.operations import Clocks
 
 SAMPLES = 8
-
-
-@dataclass(frozen=True)
-class ClockExchange:
-    """One request for the host's clocks and its answer, in nanoseconds."""
-
-    sent_ns: int
-    """Controller, monotonic."""
-    received_ns: int
-    """Controller, monotonic."""
-    sent_wall_ns: int
-    """Controller, wall clock."""
-    host_ns: int
-    """Host, monotonic."""
-    host_wall_ns: int
-    """Host, wall clock."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +31,6 @@ class Clock:
         return (host_ns - self.monotonic_offset_ns) / 1e9
 
 
-def estimate(samples: Iterable[ClockExchange]) -> Clock:
-    """Estimate the offsets from the fastest exchange, assuming that the host read its clocks in its middle.
-
-    Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian,
-    Probabilistic clock synchronization, Distributed Computing 3 (1989), section 3.
-    """
-    best = min(samples, key=lambda sample: sample.received_ns - sample.sent_ns)
-    half_ns = (best.received_ns - best.sent_ns) / 2
-    return Clock(
-        monotonic_offset_ns=round(best.host_ns - best.sent_ns - half_ns),
-        wall_offset_s=(best.host_wall_ns - best.sent_wall_ns - half_ns) / 1e9,
-        uncertainty_s=half_ns / 1e9,
-    )
-
-
 def elapsed_s() -> float:
     """Return the seconds of a clock that cannot be set and runs on while the machine sleeps.
 
@@ -71,12 +40,21 @@ def elapsed_s() -> float:
 
 
 def compare(read_clocks: Callable[[], Clocks]) -> Clock:
-    """Compare clocks by reading the host's a few times."""
+    """Return the offsets of the fastest of a few exchanges, assuming that the host read its clocks in its middle.
 
-    def sample() -> ClockExchange:
-        # Both readings are within the exchange, whose duration bounds the error.
-        sent, wall = time.monotonic_ns(), time.time_ns()
-        answer = read_clocks()
-        return ClockExchange(sent, time.monotonic_ns(), wall, answer.monotonic_ns, answer.wall_ns)
+    Half of the exchange's duration bounds the error, whatever the asymmetry of the two directions: F. Cristian,
+    Probabilistic clock synchronization, Distributed Computing 3 (1989), section 3.
+    """
+    return min((_exchange(read_clocks) for _ in range(SAMPLES)), key=lambda clock: clock.uncertainty_s)
 
-    return estimate([sample() for _ in range(SAMPLES)])
+
+def _exchange(read_clocks: Callable[[], Clocks]) -> Clock:
+    # Both readings are within the exchange, whose duration bounds the error.
+    sent_ns, sent_wall_ns = time.monotonic_ns(), time.time_ns()
+    host = read_clocks()
+    half_ns = (time.monotonic_ns() - sent_ns) / 2
+    return Clock(
+        monotonic_offset_ns=round(host.monotonic_ns - sent_ns - half_ns),
+        wall_offset_s=(host.wall_ns - sent_wall_ns - half_ns) / 1e9,
+        uncertainty_s=half_ns / 1e9,
+    )
