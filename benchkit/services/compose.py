@@ -96,7 +96,8 @@ def compose_containers(name: str, options: ComposeOptions, source: SourceMap) ->
                 raise InputError(source.fault((field,), message))
     if ignored := tuple(field for field in IGNORED if any(field in each for each in services.values())):
         _note_ignored(path, ignored)
-    names = {service: name if service == entry else f"{name}-{_plain(service)}" for service in services}
+    plain = {service: re.sub(r"[^a-z0-9_-]", "-", service.lower()) for service in services}
+    names = {service: name if service == entry else f"{name}-{plain[service]}" for service in services}
     for service in _in_order(services, document):
         reader = _ServiceReader(
             Document(services[service], document.source.at("services", service)),
@@ -149,7 +150,11 @@ class _ServiceReader:
         options, port = self._options, entry_port or self._port()
         files, mounts = self._volumes()
         command, ready = self._data.get("command"), self._health()
+        words = shlex.split(command) if isinstance(command, str) else command or ()
         memory = self._data.get("mem_limit")
+        listen: int | str | None = options.listen.port
+        if options.listen.address is not None:
+            listen = f"{options.listen.address}:{listen}"
         found = {
             "backend": "container",
             **self._image(),
@@ -157,13 +162,13 @@ class _ServiceReader:
             "role": options.role,
             "cpus": options.cpus,
             "engine": options.engine,
-            "listen": _listen(options.listen) if entry_port else port,
+            "listen": listen if entry_port else port,
             "port": port,
             "network": "published" if entry_port else "bridge",
             "environment": self._environment(),
             "files": files,
             "mounts": mounts,
-            "command": None if command is None else [_escaped(word) for word in _words(command)],
+            "command": None if command is None else [_escaped(str(word)) for word in words],
             "ready_command": ready,
             "ready": (options.ready if entry_port else ReadyOptions(within_s=options.ready.within_s)).model_dump(),
             "user": None if "user" not in self._data else str(self._data["user"]),
@@ -296,10 +301,6 @@ def _pairs(value: Mapping[str, Any] | Iterable[str]) -> dict[str, Any]:
     return {name: text if equals else None for name, equals, text in split}
 
 
-def _words(command: str | list[Any]) -> list[str]:
-    return shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-
-
 def _escaped(text: str) -> str:
     """Return a text with words in braces escaped, so that none is a placeholder, and with `$` for `$$`."""
     return _PLACEHOLDER.sub(r"{{\1}}", text).replace("$$", "$")
@@ -312,11 +313,3 @@ def _interpolations(value: object) -> Iterator[str]:
         case dict() | list():
             for each in value.values() if isinstance(value, dict) else value:
                 yield from _interpolations(each)
-
-
-def _listen(listen: Listen) -> int | str:
-    return listen.port or 0 if listen.address is None else f"{listen.address}:{listen.port}"
-
-
-def _plain(service: str) -> str:
-    return re.sub(r"[^a-z0-9_-]", "-", service.lower())

@@ -262,7 +262,8 @@ class ContainerBackend(Backend[ContainerOptions]):
         }
         image = _image(options, place)
         name = f"benchkit-{_cell_digest(place)}-{request.name}"
-        quota = _quota(options, place)
+        limits = [each for each in (options.quota, place.quota.cpus if place.quota else None) if each is not None]
+        quota = CpuQuota(options.role, min(limits), is_own=True) if limits else None
         container = Container(
             engine=place.program(engine).path,
             name=name,
@@ -293,8 +294,12 @@ class ContainerBackend(Backend[ContainerOptions]):
         if endpoint.tls is not None:
             folder = tls_paths(place.folder).certificate.parent
             argv += ["--volume", f"{folder}:{folder}:ro"]
-        own = {} if options.server is None else {"GOMAXPROCS": options.may_use_cpus or len(cpus)}
-        argv += ["--volume", f"{place.folder}:{place.folder}"] if options.server is not None else []
+        own, command = {}, list(options.command or ())
+        if options.server is not None:
+            own = {"GOMAXPROCS": options.may_use_cpus or len(cpus)}
+            argv += ["--volume", f"{place.folder}:{place.folder}"]
+            admin = ["-listen", "{host}:{port}", "-admin", f"unix:{place.folder / ADMIN_SOCKET}"]
+            command = [*admin, *protocol_arguments(request), *command]
         argv += [
             word
             for variable, value in (own | dict(options.environment)).items()
@@ -310,7 +315,7 @@ class ContainerBackend(Backend[ContainerOptions]):
                 *(() if container.archive is None or image is None else (ServiceFile(container.archive, image),)),
             ),
             process=ServiceProcess(
-                (*argv, container.image, *(fill_in(word, values) for word in _command(request))),
+                (*argv, container.image, *(fill_in(word, values) for word in command)),
                 cpus,
                 limit,
                 quota=quota,
@@ -332,15 +337,6 @@ def _engine(options: ContainerOptions, place: ServicePlacement) -> EngineName:
     if found is None:
         raise UnsupportedError(f"{place.host} has no {' or '.join(names)}", hint="install podman there, or docker")
     return found
-
-
-def _command(request: RenderRequest[ContainerOptions]) -> Sequence[str]:
-    """Return the arguments of its program, with placeholders."""
-    options, own = request.options, list[str]()
-    if options.server is not None:
-        own = ["-listen", "{host}:{port}", "-admin", f"unix:{request.place.folder / ADMIN_SOCKET}"]
-        own += protocol_arguments(request)
-    return (*own, *(options.command or ()))
 
 
 def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
@@ -375,11 +371,6 @@ def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch:
         state, context = source.checkout(build.context)
     args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
     return BuiltImage(find_engine(), goarch, context, build.file, build.target, args, state)
-
-
-def _quota(options: ContainerOptions, place: ServicePlacement) -> CpuQuota | None:
-    limits = [quota for quota in (options.quota, place.quota.cpus if place.quota else None) if quota is not None]
-    return CpuQuota(options.role, min(limits), is_own=True) if limits else None
 
 
 def _quota_arguments(quota: CpuQuota | None, options: ContainerOptions) -> list[str]:

@@ -302,12 +302,12 @@ class NginxBackend(Backend[NginxOptions]):
             tls=tls,
             http2=version.http2 if is_http2(options.protocol) else None,
             quic=is_quic,
-            certificate=_relative(paths.certificate, place),
-            certificate_key=_relative(paths.key, place),
-            full_log=_relative(logs["full"], place),
-            resumed_log=_relative(logs["resumed"], place),
+            certificate=paths.certificate.relative_to(place.folder),
+            certificate_key=paths.key.relative_to(place.folder),
+            full_log=logs["full"].relative_to(place.folder),
+            resumed_log=logs["resumed"].relative_to(place.folder),
             virtual_hosts=virtual_hosts,
-            upstream_ca=_relative(upstream_ca, place),
+            upstream_ca=upstream_ca.relative_to(place.folder),
             admin=quoted(admin.authority) if has_admin else None,
         )
         files = [ServiceFile(config, text.encode())]
@@ -350,10 +350,6 @@ def _require_features(options: NginxOptions, version: NginxVersion, tls: TlsOpti
         raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
     if is_quic and version.core < QUIC:
         raise UnsupportedError(f"protocol h3: {host} has {version}; nginx speaks it from 1.25.0 on")
-
-
-def _relative(path: PurePosixPath, place: ServicePlacement) -> str:
-    return str(path.relative_to(place.folder))
 
 
 def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) -> tuple[str, ...]:

@@ -266,13 +266,11 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             inner_sockets=(folder / DENIED_SOCKET,),
             parallelism=len(cpus),
             setup_commands=(SetupCommand((*argv, "-t", "-q"), TEST_TIMEOUT_S),),
-            instructions=_instructions(server, options),
+            instructions=_instructions(server, options) if options.users else (),
         )
 
 
 def _instructions(server: Endpoint, options: ReverseProxyOptions) -> tuple[Instruction, ...]:
-    if not options.users:
-        return ()
     return (
         Instruction(
             "certificate to trust (SSL_CERT_FILE, or the system's store)", str(secret_path(_authority_name(server)))
