@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.claims import judge_claims
+from benchkit.comparison.claims import judge_claims, published_figures
 from benchkit.comparison.components import cell_parts_of, components_of
-from benchkit.comparison.published_figures import published_figures
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.stored_tables import load

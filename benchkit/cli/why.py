@@ -49,7 +49,7 @@ def why(
     from benchkit.comparison.components import cell_parts_of, components_of
     from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.runs.run_data import read_run_data
-    from benchkit.comparison.why import components_by_pair, difference_sentence, profile_note
+    from benchkit.comparison.why import components_by_pair, difference_sentence
     from benchkit.stats.cell_pairs import compared_with_baseline
     from benchkit.store.store import open_store
 
@@ -69,12 +69,10 @@ def why(
         raise _nothing_to_say(data, compares=bool(by_pair))
     written = {pair: difference_sentence(pair, components.get(pair, ()), names, by_pair[pair]) for pair in explained}
     sentences = {pair: text for pair, text in written.items() if text is not None}
-    profile_notes = {pair: profile_note(components.get(pair, ())) for pair in explained}
     notes = list(_notes(data, has_categories=any(each.level == "category" for each in (*found, *alone))))
     if json:
         document = {"run_id": folder.run_id, "sentences": list(sentences.values()), "causes": causes}
-        of_pairs = dict.fromkeys(note for note in profile_notes.values() if note is not None)
-        print_json({**document, "components": (*found, *alone), "notes": [*of_pairs, *notes]})
+        print_json({**document, "components": (*found, *alone), "notes": notes})
         return
     interval = f"{100 * (1 - data.alpha):g} % interval"
     for pair in explained:
@@ -84,8 +82,6 @@ def why(
             print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
         print(*_cause_lines(by_pair[pair], names), sep="\n", end="")
         _print_tables(components.get(pair, ()), interval)
-        if (note := profile_notes[pair]) is not None:
-            print(f"{note}\n")
     for cell_id in dict.fromkeys(each.cell_id for each in alone):
         print(f"{names[cell_id]} is compared with nothing.")
         _print_tables([each for each in alone if each.cell_id == cell_id], interval)

@@ -22,16 +22,13 @@ Review = Callable[[Sequence[Exclusion]], str | None]
 
 
 class StopDecision(Frozen):
-    """Decision to end or continue a run, with the reason; `widest` is the least precise ratio."""
+    """Decision to end or continue a run, with the reason."""
 
     stop: bool
     reason: str
     blocks: int
-    widest: Ratio | None = None
     precision: float | None = None
     """Half-width of the widest interval, as a share of its ratio."""
-    blocks_expected: int | None = None
-    """Estimate of the total number of blocks needed, from the noise so far."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,9 @@ def decide(
     ]
     if not requested:  # a single cell must have a precise value
         ratios = [value_alone(each, each.cells[0], until.alpha) for each in samples.values() if len(each.cells) == 1]
-    widest = max(ratios, key=_reach, default=None)
-    reach = math.inf if widest is None else _reach(widest)
+    reach = max(map(_reach, ratios), default=math.inf)
     precision = math.expm1(reach) if math.isfinite(reach) else None
-    state = {"blocks": blocks, "widest": widest, "precision": precision}
+    state = {"blocks": blocks, "precision": precision}
     fewest = min(ratios, key=lambda ratio: ratio.blocks, default=None)
     too_few = fewest is None or fewest.blocks < until.min_blocks
     if not too_few and precision is not None and precision <= until.precision:
@@ -124,8 +120,7 @@ def decide(
         reason = f"{fewest.blocks} of at least {until.min_blocks} blocks are usable for {fewest.cell_id}"
     else:
         reason = f"the widest interval is ± {precision:.1%}, the target is ± {until.precision:.1%}"
-    expected = _expected(blocks, 0 if fewest is None else fewest.blocks, reach, until, max_blocks)
-    return StopDecision(stop=False, reason=reason, blocks_expected=expected, **state)
+    return StopDecision(stop=False, reason=reason, **state)
 
 
 def _excludes(ratio: Ratio, value: float) -> bool:
@@ -137,14 +132,3 @@ def _reach(ratio: Ratio) -> float:
     if ratio.high is None or ratio.ratio is None:
         return math.inf
     return math.log(ratio.high / ratio.ratio) - ratio.bias
-
-
-def _expected(blocks: int, fewest: int, reach: float, until: StopCondition, max_blocks: int) -> int | None:
-    """Return the expected total of blocks: intervals narrow with its square root.
-
-    `fewest` is the smallest number of usable blocks of any ratio.
-    """
-    if not math.isfinite(reach) or not fewest:
-        return None
-    wanted = math.ceil(blocks * (reach / math.log1p(until.precision)) ** 2)
-    return min(max(wanted, math.ceil(until.min_blocks * blocks / fewest)), max_blocks)

@@ -103,12 +103,7 @@ def markdown_text(plain: str) -> str:
 
 
 def markdown_code(plain: str) -> str:
-    """Return a name as code within a table.
-
-    A code span can escape only a table's bar, which a preceding backslash would undo. Such a name becomes HTML code.
-    """
-    if "\\|" in plain:
-        return f"<code>{markdown_text(plain)}</code>"
+    """Return a name as code within a table, whose bars it escapes."""
     one_line = _CONTROL.sub(" ", plain).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""

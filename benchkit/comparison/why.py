@@ -11,9 +11,6 @@ from benchkit.comparison.components import ALLOWED, CORES, COST, CellPart, Compo
 from benchkit.comparison.diagnoses.causes import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
-PART, PRECISION = 0.1, 1 / 3
-"""Share of the total difference from which on a category is large; share of its own difference that its interval may
-reach to either side."""
 MAX_PARTS = 3
 """Parts of a difference that a sentence names, the largest."""
 
@@ -85,28 +82,6 @@ def difference_sentence(
 def cause_clause(cause: Cause, names: Mapping[str, str]) -> str:
     """Return a cause with its figures as a clause: `nginx-go opens a connection …: 0.99 connections per request`."""
     return f"{names[cause.subject_id]} {cause.symptom.text}: {cause.symptom.evidence}"
-
-
-def profile_note(components: Sequence[Component]) -> str | None:
-    """Return a sentence on profiles that are too short; None if they suffice or no difference is shown.
-
-    A category of at least a tenth of the difference needs an interval of at most a third of its own difference to
-    either side. Intervals narrow with the square root of the number of samples.
-    """
-    parts = [each for each in components if each.level == "category"]
-    total = next((each for each in parts if each.is_sum), None)
-    if total is None or not is_shown(total):
-        return None
-    large = [each for each in parts if each is not total and abs(each.difference) >= PART * abs(total.difference)]
-    reaches = [(each.high - each.low) / 2 for each in large if each.low is not None and each.high is not None]
-    lacking = [(reach / (PRECISION * abs(each.difference))) ** 2 for reach, each in zip(reaches, large, strict=True)]
-    wide = [times for times in lacking if times > 1]
-    if not wide:
-        return None
-    return (
-        f"Intervals of {len(wide)} of {units.counted(len(large), 'large category', 'large categories')} reach further than a "
-        f"third of the difference to either side: profiles {units.ratio(max(wide))} times as long would narrow them enough."
-    )
 
 
 def _cost_clause(cost: Component, components: Sequence[Component]) -> str:

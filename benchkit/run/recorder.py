@@ -263,7 +263,7 @@ class RunRecorder:
         """Record the decision after a block, where one was made."""
         if decision is not None:
             logger.info("after %s: %s", counted(decision.blocks, "block"), decision.reason)
-            self.journal.record("block-ended", **decision.model_dump(exclude={"widest"}))
+            self.journal.record("block-ended", **decision.model_dump())
 
     def _require_store(self) -> None:
         if not self.run.is_stored():

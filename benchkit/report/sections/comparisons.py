@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.cell_labels import level_name
-from benchkit.comparison.claims import ClaimResult
+from benchkit.comparison.claims import ClaimResult, PublishedComparison, published_figures
 from benchkit.comparison.compare import RunComparison
-from benchkit.comparison.published_figures import PublishedComparison, published_figures
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import outcome, p_value
 from benchkit.models.metrics import metric_named

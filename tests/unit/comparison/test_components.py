@@ -28,7 +28,6 @@ from benchkit.comparison.why import (
     cost_explanation,
     difference_sentence,
     explanation,
-    profile_note,
 )
 from benchkit.models.base import Levels, cell_id
 from benchkit.models.claims import CellPair, Claim
@@ -164,24 +163,6 @@ def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) 
     assert allowed.value == pytest.approx(0.6)
     assert allowed.baseline_value == pytest.approx(1.0)
     assert cores.difference == pytest.approx(allowed.difference + used.difference, abs=1e-12)
-
-
-def test_short_profiles_say_how_much_longer_they_would_have_to_be() -> None:
-    category = of_level(SCHEDULER, "category", "server=gnet,connections=200")
-
-    def note(share: float) -> str | None:
-        """Return the note where each interval is as wide as twice this share of its difference."""
-        widths = [share * abs(part.difference) for part in category]
-        return profile_note(
-            [
-                part.model_copy(update={"low": part.difference - width, "high": part.difference + width})
-                for part, width in zip(category, widths, strict=True)
-            ]
-        )
-
-    assert "times as long would narrow them enough" in (note(0.9) or "")
-    assert note(1 / 4) is None
-    assert profile_note(of_level(QUICKSTART, "service", "stack=nginx-go")) is None
 
 
 def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() -> None:
