@@ -114,7 +114,6 @@ def _adapter(kind: Any) -> TypeAdapter[str]:  # noqa: ANN401 - an annotated type
 
 
 def _parts(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str | None]:
-    """Return what is wrong, and what is allowed where the first text does not include it."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "missing":
@@ -149,7 +148,6 @@ def _shown(value: object) -> str:
 
 
 def _fields_of(annotation: Any, location: Sequence[str | int]) -> list[str]:  # noqa: ANN401 - types of any form
-    """Return the field names of the model at a location; empty if there is no model."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not location:
             return [field.alias or name for name, field in annotation.model_fields.items()]

@@ -167,7 +167,6 @@ def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) ->
 
 
 def _default_index(types: Sequence[ValueType], kind: str) -> int:
-    """Return the index of the default value type: the named one, else the last."""
     return next((i for i, each in enumerate(types) if kind and each.kind == kind), len(types) - 1)
 
 

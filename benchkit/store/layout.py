@@ -86,7 +86,6 @@ def table_files(
 
 
 def _partitions(path: Path, key: str, values: Collection[str] | None) -> list[Path]:
-    """Return the folders of a partition key for these values, or for all (None), sorted."""
     folders = path.glob(f"{key}=*") if values is None else (path / f"{key}={value}" for value in values)
     return sorted(folder for folder in folders if folder.is_dir())
 

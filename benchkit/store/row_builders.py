@@ -168,7 +168,6 @@ def _later_sha256(record: TrialRecord, moment: ProbeMoment) -> str | None:
 
 
 def _joint_sha256(digests: Sequence[str]) -> str:
-    """Return the SHA-256 of a single body, or of the digests of several."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 

@@ -183,7 +183,6 @@ class TrialSamples:
 
 
 def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -> Iterator[_Samples]:
-    """Yield the samples of one host, without metrics of other versions."""
     for (service, metric, instance), series in found.items():
         if metric in TELEMETRY_METRICS:
             values = np.asarray(series.numbers, dtype=np.float64)
@@ -194,7 +193,6 @@ def _host_samples(watch: WatchRecord, found: Mapping[SeriesKey, SampleSeries]) -
 
 
 def _disk_usage(watch: WatchRecord, record: TrialRecord) -> Iterator[_Samples]:
-    """Yield the disk usage of the services' folders on one host, at the end of the window."""
     for service in record.services:
         if service.host == watch.host:
             for folder, size in service.folder_bytes.items():
