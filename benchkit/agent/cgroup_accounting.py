@@ -151,7 +151,6 @@ class Cgroup:
         self._readers = None
 
     def _open(self) -> Tuple[Callable[[], Tuple[float, float, float]], List[KernelFile]]:
-        """Return a function that reads total, user and system time, and its open files. Raises UnavailableError."""
         accounting = self._folders.get("cpuacct")
         if accounting is not None and accounting.is_dir():
             total = KernelFile(str(accounting / "cpuacct.usage"))

@@ -105,14 +105,12 @@ def _listed(run: RunCommand, argv: List[str]) -> Optional[List[str]]:
 
 
 def _parents(parent: str) -> Iterator[Path]:
-    """Yield the containers' parent group in every hierarchy: the engine does not remove it."""
     for mount in parse_mounts(read_text("/proc/self/mountinfo") or ""):
         if mount.kind.startswith("cgroup") and (mount.point / parent).is_dir():
             yield mount.point / parent
 
 
 def _rules(run: RunCommand, table: str) -> str:
-    """Return the rules of a table; none where the host has no iptables, or this user may not read them."""
     if shutil.which("iptables") is None:
         return ""
     code, output = run(["iptables", "-w", "-t", table, "-S"], COMMAND_S)

@@ -121,7 +121,6 @@ class Hello:
 
     pid: int
     watchdog: int
-    """Pid of the agent's watchdog."""
     workdir: str
 
 
@@ -203,7 +202,6 @@ class ProcessSpec:
     own_group: bool = False
     """True to count it in a control group of its own where the host allows one, so that no process escapes."""
     stdout: Optional[ToFile] = None
-    """None: discarded."""
     stderr: Union[ToFile, Literal["stdout"], None] = None
     stop: StopSignal = StopSignal()
     """Signal and grace period with which agent or watchdog stop it if the controller does not."""
@@ -249,13 +247,11 @@ class ProcessReport:
     """A process that the agent started."""
 
     id: int
-    """Its number, used in requests."""
     pid: int
     start: int
     """Its start in ticks since the host's boot, as in /proc/PID/stat."""
     started_ns: int
     ended: Optional[ExitStatus] = None
-    """None while it runs."""
     outputs: Dict[str, OutputSize] = field(default_factory=dict)
     """Sizes of those of "stdout" and "stderr" that have a limit."""
 
@@ -278,7 +274,6 @@ class Completed:
     timed_out: bool
     stdout_size: int
     body: bytes = b""
-    """Standard output, then standard error."""
 
     @property
     def stdout(self) -> bytes:
@@ -333,7 +328,6 @@ class ProcessList:
     """All processes that an agent sees."""
 
     agent: int
-    """Pid of the agent."""
     namespace: Optional[str]
     """PID namespace of the processes; None: unknown."""
     processes: List[SeenProcess]
@@ -346,7 +340,6 @@ class CpuTime:
     user_s: float
     system_s: float
     processes: int
-    """Number of live processes."""
 
     @property
     def total_s(self) -> float:
@@ -359,7 +352,6 @@ class ScheduledStart:
     """A process that a timetable starts, and its time limits."""
 
     service: str
-    """Its name in the telemetry."""
     process: ProcessSpec
     at_ns: int
     limit_ns: int
@@ -374,7 +366,6 @@ class ScheduledProcess:
 
     process: ProcessReport
     overran: bool
-    """True where it was still running at its limit."""
 
 
 # --- sockets ----------------------------------------------------------------------------------------------------------
@@ -387,7 +378,6 @@ class SocketAddress:
     tcp: Optional[Tuple[str, int]] = None
     unix: Optional[str] = None
     udp: Optional[Tuple[str, int]] = None
-    """The address of a QUIC server."""
 
 
 @dataclass
@@ -397,7 +387,6 @@ class PortProbe:
     reached: bool
     elapsed_s: float
     error: Optional[str]
-    """Error of the last attempt to connect."""
     process_ended: bool
 
 
@@ -450,7 +439,6 @@ class SysctlOutcome:
     `why`) or "differs" (the kernel stored another value)."""
     former: Optional[str] = None
     value: Optional[str] = None
-    """The value read after writing."""
     why: Optional[str] = None
 
 
@@ -476,12 +464,10 @@ class LockHolder:
     run: Optional[str] = None
     host: Optional[str] = None
     who: Optional[str] = None
-    """User and machine of the controller."""
     since: Optional[float] = None
     """Seconds since 1970."""
     lease_s: Optional[float] = None
     heartbeat_age_s: Optional[float] = None
-    """Age of the last heartbeat."""
 
     def __str__(self) -> str:
         if self.run is None or self.since is None:
@@ -498,7 +484,6 @@ class ChangeRecord:
     state: str
     """"mine", "other" of another live agent, or "abandoned"."""
     text: str
-    """The change, as a phrase for messages."""
     pid: Optional[int] = None
 
 
@@ -522,7 +507,6 @@ class WatchdogReport:
     """Seconds since 1970."""
     reason: str
     run: Optional[str] = None
-    """The run that held the host."""
     undone: List[str] = field(default_factory=list)
     """Processes ended, settings restored and folders removed, as phrases for messages."""
     failures: List[str] = field(default_factory=list)
@@ -583,7 +567,6 @@ class SampledService:
     listeners: List[SocketAddress] = field(default_factory=list)
     """Sockets whose accept queues and established connections are sampled."""
     threads: bool = False
-    """True to sample the CPU time of each thread."""
     counters: Optional[CounterSource] = None
 
 
@@ -592,7 +575,6 @@ class TelemetrySnapshot:
     """The result of sampling everything once, outside of the regular interval."""
 
     at_ns: int
-    """Instant just before the sample."""
     processes: Dict[str, Tuple[Tuple[int, int], ...]]
     """Live processes of each service: pid, and start in the kernel's ticks since boot."""
     cpu_s: Dict[str, float] = field(default_factory=dict)

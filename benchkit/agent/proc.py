@@ -42,7 +42,6 @@ class ProcStat(NamedTuple):
     user_s: float
     """User time of the process, and of its children that ended and were waited for."""
     system_s: float
-    """System time of the same processes."""
 
 
 def proc_stat(pid: int) -> Optional[ProcStat]:

@@ -75,7 +75,6 @@ class ProcessTree(Collector):
         self._known: Dict[int, int] = {}
         self._splitter = CpuSplitter()
         self.members: List[TreeProcess] = []
-        """Live processes of the last sample."""
         self.used: Optional[CpuSplit] = None
         """CPU time of the last sample; None before the first."""
 

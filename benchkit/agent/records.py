@@ -23,9 +23,6 @@ TAG_NUMBERS = 3
 DAMAGED = "damaged"
 """Kind of a record that cannot be read."""
 
-REPORTS = 20
-"""Number of reports that are kept; older ones are removed."""
-
 
 class Records:
     """The changes to undo on this host, one file each, which survive the agent.
@@ -114,8 +111,6 @@ class Records:
         path = self._folder / f"report-{time.time_ns():020d}-{os.getpid()}.json"
         report = WatchdogReport(path.name, time.time(), reason, run, list(undone), list(failures))
         write_whole(path, json.dumps(report, default=to_json).encode(), synced=True)
-        for old in self._reports()[:-REPORTS]:
-            self.drop(old)
 
     def reports(self) -> List[WatchdogReport]:
         """Return the reports, oldest first, without those that cannot be read."""

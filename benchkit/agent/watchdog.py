@@ -174,7 +174,6 @@ class Watchdog:
         self._is_ending = True
 
     def _receive(self) -> bool:
-        """Receive one message of the agent; return False at the end of the agent."""
         try:
             packet = self._control.recv(MESSAGE_BYTES)
         except OSError:

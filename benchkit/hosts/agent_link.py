@@ -138,7 +138,6 @@ class PendingRequest:
 
     name: str
     decode: Callable[[Any, bytes], object]
-    """Converts the answer to the result."""
     future: Future[Any]
     sent_s: float
     """Instant on the clock of `elapsed_s`."""

@@ -172,12 +172,8 @@ def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]
         try:
             piece = stream.receive(_MAX_BANNER)
         except TimeoutError:
-            raise HostError(
-                "the login shell did not run the command",
-                where=host,
-                why=_printable(output) or "it printed nothing",
-                hint="does a start-up file of the shell wait for something?",
-            ) from None
+            why = _printable(output) or "it printed nothing; does a start-up file of the shell wait for something?"
+            raise HostError("the login shell did not run the command", where=host, why=why) from None
         if not piece or len(output) > _MAX_BANNER:
             raise _start_error(stream, host, output)
         output += piece

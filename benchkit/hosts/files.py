@@ -137,7 +137,6 @@ def _sha256(content: bytes | Path) -> str:
 
 
 def _chunks(content: bytes | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield content in chunks with their offsets; one empty chunk where there is no content."""
     with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
         piece, offset = source.read(CHUNK_BYTES), 0
         while piece or offset == 0:

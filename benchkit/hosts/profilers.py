@@ -342,7 +342,6 @@ class PerfCapture:
         self.host.processes.stop([self.process])
 
     def _reason(self) -> str:
-        """Return perf's first line of output; where the kernel refused, name the setting that decides."""
         logs = [
             self.host.files.read(self.folder / name).decode(errors="replace").strip()
             for name in (RECORD_LOG, SCRIPT_LOG)

@@ -53,16 +53,6 @@ def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> 
     assert files == {str(link): FileStatus(3, 1.5), str(tmp_path / "gone"): None}
 
 
-def test_a_tool_is_asked_once(agent: AgentLink, tmp_path: Path) -> None:
-    tool, log = tmp_path / "tool", tmp_path / "log"
-    tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho v1; echo $HOME\n")
-    tool.chmod(0o755)
-    for _ in range(3):
-        text = agent.call(FactsReader.gather, {"tool": [str(tool), "-v"]}, []).facts["tools"]["tool"]["text"]
-        assert text == f"v1\n{agent.hello().workdir}/home\n", "what it writes to its home stays with us"
-    assert log.read_text() == "asked\n"
-
-
 @pytest.mark.parametrize(
     ("files", "cores", "is_on"),
     [

@@ -310,19 +310,3 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     own = found[None, "load1", None].t_ns
     assert len([t_ns for t_ns in own if t_ns > began + 100_000_000]) > 2, "the host is watched meanwhile"
     assert [what for what in unseen if what.startswith("app: its own counters")]
-
-
-@pytest.mark.parametrize(("kind", "content"), [("expvar", b"<html>"), ("node", b"[]"), ("nginx", b"Active: none")])
-def test_an_invalid_counter_page_is_reported_and_sampling_continues(
-    agent: AgentLink, watch: Watch, page: tuple[type[Page], int], kind: str, content: bytes
-) -> None:
-    page[0].content = content
-    process = start(agent, "/bin/sleep", "60")
-    counters = ops.CounterSource(kind, ops.SocketAddress(tcp=("127.0.0.1", page[1])), "/")
-    watch.start(60, service(process, counters=counters))
-    watch.look()
-    assert page[0].asked.wait(60)  # a look waits for it for a moment only
-    found, unseen = watch.stop()
-    stop(agent, process)
-    assert values(found, "processes")[-1] == 1
-    assert len([what for what in unseen if what.startswith("app: its own counters could not be read")]) == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts, connect, connect_all
 from benchkit.hosts.inventory import HostSpec, Inventory
 from tests.support.hosts.fixtures import SLOW_STARTS
@@ -136,11 +136,6 @@ def test_a_key_that_is_not_accepted(odd_server: OddServer, home: Home, key: Path
     assert f"ssh -p {odd_server.spec.port} root@{odd_server.spec.address}" in message
 
 
-def test_no_key_at_all(odd_server: OddServer, home: Home) -> None:
-    home()
-    assert "there is no key to offer" in refused(odd_server.spec.model_copy(update={"identity": None}))
-
-
 def test_a_key_with_a_passphrase_is_not_asked_for(odd_server: OddServer, home: Home, tmp_path: Path) -> None:
     home()
     path = tmp_path / "locked"
@@ -148,13 +143,6 @@ def test_a_key_with_a_passphrase_is_not_asked_for(odd_server: OddServer, home: H
     message = refused(odd_server.spec.model_copy(update={"identity": path}))
     assert "a key needs a passphrase, and benchkit asks for none" in message
     assert "ssh-add" in message
-
-
-@pytest.mark.parametrize("field", ["identity", "known_hosts"])
-def test_a_file_that_is_not_there(odd_server: OddServer, home: Home, field: str) -> None:
-    home()
-    with pytest.raises(InputError, match=r"sut: cannot read \w+ /no/such: No such file"):
-        connect(odd_server.spec.model_copy(update={field: Path("/no/such")}))
 
 
 def test_a_port_without_a_listener(odd_server: OddServer, home: Home) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +17,7 @@ from benchkit.agent.collector import UnavailableError
 from benchkit.agent.host_collectors import parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
-from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, SamplingSchedule, Tick
+from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, Tick
 from benchkit.agent.server_counters import BenchkitRequests, CounterPageClient, nginx, node
 from benchkit.agent.socket_collectors import Listener, has_other_state, tcp_listeners, unix_listeners
 
@@ -168,23 +166,6 @@ def test_the_smallest_quota_applies(tmp_path: Path) -> None:
     assert cpu_quota([old]) is None
     (old / "cpu.cfs_quota_us").write_text("50000\n")
     assert cpu_quota([inner, outer, old]) == 0.5
-
-
-def test_a_requested_tick_starts_after_its_request() -> None:
-    schedule = SamplingSchedule(60)
-    times: list[float] = []
-
-    thread = threading.Thread(target=lambda: times.extend(time.monotonic() for _ in schedule.ticks()))
-    thread.start()
-    for _ in range(20):
-        asked = time.monotonic()
-        assert schedule.wait(schedule.request(), LONG_S)
-        assert times[-1] >= asked
-    schedule.stop()
-    thread.join(LONG_S)
-    assert not thread.is_alive()
-    assert 20 <= len(times) <= 21, "the first may be a requested one"
-    assert schedule.wait(schedule.request(), 0), "no thread follows any more"
 
 
 def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
