@@ -43,7 +43,7 @@ MAX_NAMED_CLASSES = 3
 EXPLAINED = (RPS, CAPACITY, CPU)
 """Metrics whose ratios have components."""
 WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
-_MAX_REASONS = 2
+_MAX_REASONS = 1
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below which two decimals are too few, and above which they are too many."""
 

@@ -113,7 +113,7 @@ def mde(noise: RatioNoise, blocks: int, family: int = 1, alpha: float = ALPHA) -
 
     It follows from the noncentral t. The sign-flip test has few levels, and needs a larger effect than t at the largest
     that it can use, of k sign patterns: under normal noise by at most 17 % at k = 1, 9 % at k = 2, and 4 % of many
-    (simulated for 6 to 15 blocks).
+    (simulated for 6 to 13 blocks).
     """
     test = deciding_test(blocks, family, alpha)
     if test is None:
