@@ -19,8 +19,8 @@ PORT = 8791
 MESSAGES = {
     "dies": ("exit code 3", "database.example: no such host"),
     "never-listens": (f":{PORT}: Connection refused for 10 s", "starting"),
-    "other-port": (f":{PORT + 1} instead", "{port} in its command line stands for that port"),
-    "loopback": (f"it listens on 127.0.0.1:{PORT} instead", "{host} in its command line stands for that address"),
+    "other-port": (f":{PORT + 1} instead", "{host} and {port} in its command line"),
+    "loopback": (f"it listens on 127.0.0.1:{PORT} instead", "{host} and {port} in its command line"),
     "answers-500": ("answers GET / otherwise than expected: status 500", "no such table: users"),
 }
 """Parts of the message about each server that cannot be measured."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchkit.lab.lab import Lab
 from tests.qualify.cli.test_bisect import ON_A_BUSY_MACHINE
 from tests.support.cli.fixtures import Cli
-from tests.support.containers.fixtures import build_image, engine_state, make_context
+from tests.support.containers.fixtures import build_image, make_context
 from tests.support.needs import containers
 
 pytestmark = containers
@@ -47,31 +45,3 @@ def test_refs_of_a_containerfile_are_compared(cli: Cli, tmp_path: Path, monkeypa
     result = cli("versus", *refs, *LOAD, "--store", tmp_path / "results", "--json")
     assert result.code == 0, f"{result.err}\n{result.out}"
     assert [server["label"] for server in result.document()["servers"]] == ["v1", "v2"]
-
-
-SERVICE = """
-name: container-up
-title: A container that stays up
-question: Are its volumes removed?
-stacks:
-  one: {entry: app, services: {app: {backend: container, build: {context: .}, listen: 8796, port: 80, data: kept,
-    mounts: ["state:/data"]}}}
-load: {tool: h2load, connections: 1, duration_s: 1}
-blocks: 2
-"""
-
-
-def test_a_container_that_stays_up_takes_its_volumes_along_at_down(
-    cli: Cli, inventory: Callable[..., Path], lab: Lab, tmp_path: Path
-) -> None:
-    context = make_context(tmp_path)
-    (context / "up.yaml").write_text(SERVICE)
-    before = engine_state(lab, "sut")
-    command = (context / "up.yaml", "-i", inventory(), "--json")
-    result = cli("service", "up", *command)
-    try:
-        assert result.code == 0, result.err
-        assert sum("benchkit-" in line and "-state" in line for line in engine_state(lab, "sut")) == 1
-    finally:
-        assert cli("service", "down", *command).document()["hosts"] == ["sut"]
-    assert engine_state(lab, "sut") == before
