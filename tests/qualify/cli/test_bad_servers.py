@@ -68,7 +68,7 @@ def test_each_bad_server_has_a_clear_message_and_leaves_nothing_behind(
     assert len(failures) == len(MESSAGES)
     notes = benchkit.load("notes", store=environment["BENCHKIT_STORE"], run=document["run_id"])
     killed = list(notes["message"][notes["code"] == "service-killed"])
-    assert len(killed) == len(ENDING)
+    assert len(killed) == 1, "the one that ignores SIGTERM; children that a server leaves behind go with its group"
     assert all("app did not end within 0.3 s of SIGTERM, and was killed: python3 (" in each for each in killed)
     with connect_all(lab.inventory()) as hosts:
         hosts["sut"].sockets.require_free([PORT, PORT + 1])

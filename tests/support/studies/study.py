@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import jinja2
@@ -28,7 +28,6 @@ from benchkit.models.base import Frozen
 from benchkit.models.claims import CellPair, Claim, published_of
 from benchkit.models.metrics import metric_named
 from benchkit.report.stored_run import StoredRun, read_run
-from benchkit.scenario.read import read_experiment
 from benchkit.stats.cell_pairs import ComparedCells
 from benchkit.stats.samples import geometric_mean, take_samples
 from benchkit.store.store import Store, open_store
@@ -116,9 +115,9 @@ class RecordedStudy:
 
     @cached_property
     def runs(self) -> dict[str, StoredRun]:
-        """The recorded run of each of its scenarios that has one, with the claims that these have now."""
+        """The recorded run of each of its scenarios that has one."""
         found = {run.manifest().scenario_name: run for run in self.store.runs()}
-        return {name: _with_claims(read_run(self.store, found[name])) for name in self.study.scenarios if name in found}
+        return {name: read_run(self.store, found[name]) for name in self.study.scenarios if name in found}
 
     @cached_property
     def claims(self) -> list[tuple[str, ClaimResult]]:
@@ -343,13 +342,6 @@ _SMALL, _LARGE = 0.1, 10
 """Ratios between them have two decimals, all others some digits."""
 _TOLERANCE = 1.2
 """Rounding and the edges of a run explain less (as in the check `littles-law`)."""
-
-
-def _with_claims(run: StoredRun) -> StoredRun:
-    """Return a recorded run with the claims and published figures that its scenario has now."""
-    now = read_experiment(run.manifest.scenario_name, "lab").document.data
-    scenario = {**run.manifest.scenario, **{name: now[name] for name in ("claims", "published") if name in now}}
-    return replace(run, manifest=run.manifest.model_copy(update={"scenario": scenario}))
 
 
 def _formatted(metric: str, logs: NDArray[np.float64]) -> str:
