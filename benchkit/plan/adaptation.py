@@ -47,7 +47,7 @@ LOST_CONNECTIONS = frozenset({"accept-overflow", "missing-connections"})
 
 @dataclass(frozen=True)
 class ObservedBlock:
-    """What a block of a comparison shows about its load."""
+    """The load of a block of a comparison, as measured."""
 
     records: Sequence[TrialRecord]
     checks: frozenset[str]

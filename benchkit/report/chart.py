@@ -120,7 +120,7 @@ class ChartRow:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a figure shows of a run: the sentence below it, which is also its description, and its panels.
+    """The content of a figure: the sentence below it, which is also its description, and its panels.
 
     With `rows`, panels have these rows, counted from the top; otherwise they share the scale `x`. Panels take the share
     `width` of the figure's width.

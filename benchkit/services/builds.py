@@ -1,4 +1,4 @@
-"""What the controller builds for services by a command of the scenario; `images` and `go_build` have the other ways.
+"""Builds for services by a command of the scenario, on the controller; `images` and `go_build` have the other ways.
 
 Each process runs a scenario's command once, since only the command knows what its result depends on; a version in git
 is built once for all. The result is kept by its content: two builds with the same bytes share one folder.
@@ -47,7 +47,7 @@ progress_logger = logging.getLogger(f"{__name__}.progress")
 
 @dataclass(frozen=True)
 class BuildOutput:
-    """What a build left, and a hash of it."""
+    """The result of a build, and its hash."""
 
     path: Path
     sha256: str
@@ -55,7 +55,7 @@ class BuildOutput:
 
 @dataclass(frozen=True)
 class Built(ControllerFile):
-    """What the controller builds as the scenario says: a folder of files, or the archive of an image."""
+    """A build that the scenario describes: a folder of files, or the archive of an image."""
 
     def read(self) -> Path:
         """Return the file or folder; build it first. Raises BenchkitError."""

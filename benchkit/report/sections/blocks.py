@@ -1,4 +1,4 @@
-"""What a section consists of: texts, lists, tables, what is folded away, and parts with a template of their own."""
+"""The blocks of a section: texts, lists, tables, folded parts, and parts with a template of their own."""
 
 from __future__ import annotations
 
