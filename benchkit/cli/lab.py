@@ -202,22 +202,30 @@ def down(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Remove the lab and everything it left; does nothing if there is none."""
+    """Remove the lab and everything it left; without a name, does nothing if this checkout has none."""
     from benchkit.lab.choice import default_name, list_labs, require_removable
     from benchkit.lab.lab import down as remove_lab
     from benchkit.lab.lab import labs_up
-    from benchkit.lab.spec import DEFAULT_NAME, requested_name
+    from benchkit.lab.spec import DEFAULT_NAME, name_origin, requested_name
 
-    chosen = requested_name(name) or default_name()
+    requested = requested_name(name)
+    chosen = requested or default_name()
     if chosen is not None and not force:
         require_removable(chosen)
     was_there = chosen is not None and remove_lab(chosen)
+    if requested is not None and not was_there:
+        raise InputError(
+            f"there is no lab {requested!r}",
+            where=name_origin(name),
+            why=list_labs(labs_up()),
+            hint="without a name, `benchkit lab down` removes the lab of this checkout",
+        )
     if json:
         print_json({"name": chosen or DEFAULT_NAME, "up": False, "was_there": was_there})
     elif was_there and not quiet:
         say(f"the lab {chosen!r} is removed")
     elif not quiet:
-        say("this checkout has no lab" if chosen is None else f"there is no lab {chosen!r}")
+        say("this checkout has no lab")
         if labs := labs_up():
             say(list_labs(labs))
 

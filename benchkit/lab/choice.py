@@ -91,7 +91,7 @@ def require_removable(name: str) -> None:
             hint=f"`benchkit lab down --name {name} --force` removes it anyway",
         )
     lab = find_lab(name)
-    holders = {} if lab is None else {host.name: _holder(host) for host in lab.inventory().hosts}
+    holders = {} if lab is None else {host.name: _holder(lab, host) for host in lab.inventory().hosts}
     if used := [f"{host} is in use: {holder}" for host, holder in holders.items() if holder is not None]:
         raise InputError(
             f"the lab {name!r} is not removed",
@@ -109,14 +109,19 @@ def remove_abandoned() -> None:
             down(name)
 
 
-def _holder(host: HostSpec) -> str | None:
-    """Return the run or service that holds a host; None for a host that does not answer."""
+def _holder(lab: Lab, host: HostSpec) -> str | None:
+    """Return the run or service that holds a host of a lab; None for a host that does not answer.
+
+    Hosts on loopback share one lock with the machine. A process that is not of this lab holds it for other hosts.
+    """
     try:
         with connect(host) as connected:
             holder = connected.call(Undo.traces).holder
     except (HostError, InputError):
         return None
-    return None if holder is None else str(holder)
+    if holder is None or (lab.state.mode == "loopback" and not lab.has_session(holder.pid)):
+        return None
+    return str(holder)
 
 
 def _several(names: Sequence[str]) -> InputError:

@@ -20,7 +20,7 @@ from benchkit.errors import HostError, InputError
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
 from benchkit.lab.inside.system import answers
-from benchkit.lab.processes import NotPermittedError, find_init_processes, find_programs, kill_all
+from benchkit.lab.processes import NotPermittedError, find_init_processes, find_programs, find_sessions, kill_all
 from benchkit.lab.spec import LabSpec
 from benchkit.lab.state import (
     LabFolder,
@@ -84,6 +84,10 @@ class Lab:
     def answering(self) -> dict[str, bool]:
         """Return, by host name, True where the host's SSH server answers now."""
         return {host.name: answers(host.address, host.port, ANSWER_TIMEOUT_S) for host in self.hosts}
+
+    def has_session(self, pid: int) -> bool:
+        """Return True where a process of this machine was started in a session on one of the hosts."""
+        return any(process.pid == pid for process in find_sessions(self.folder.key))
 
     def ssh_command(self, host: str) -> list[str]:
         """Return the command that logs in to a host."""

@@ -127,4 +127,3 @@ def test_the_command_line_prints_one_document(lab_name: str) -> None:
     removed = runner.invoke(app, ["status", "--name", lab_name, "--json"])
     assert removed.exit_code == 0
     assert json.loads(removed.stdout)["up"] is False
-    assert runner.invoke(app, ["down", "--name", lab_name, "-q"]).output == ""

@@ -119,6 +119,38 @@ def test_a_lab_that_a_run_holds_is_not_removed(lab_name: str) -> None:
     assert CliRunner().invoke(app, ["down", "--name", lab_name]).exit_code == 0
 
 
+def test_a_lab_on_loopback_is_removed_while_a_run_holds_another(lab_name: str) -> None:
+    """Hosts on loopback share the machine's lock, so each of them sees the holder of the other."""
+    held_name = f"{lab_name}-held"
+    up(LabSpec(name=lab_name, hosts=ONE_HOST, on_loopback=True))
+    held = up(LabSpec(name=held_name, hosts=ONE_HOST, on_loopback=True))
+    try:
+        (spec,) = held.inventory().hosts
+        with connect(spec) as host:
+            host.lock_for("r-in-use", "somebody@somewhere")
+            with pytest.raises(InputError, match="only is in use: r-in-use of somebody@somewhere"):
+                require_removable(held_name)
+            require_removable(lab_name)
+    finally:
+        down(held_name)
+
+
+def test_a_named_lab_that_does_not_exist_is_bad_input(lab_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(LabSpec(name=lab_name, hosts=ONE_HOST))
+    listed = rf"there is no lab 'nope'.*labs that are up: .*{lab_name} \(of this checkout\)"
+    with pytest.raises(InputError, match=f"--lab: {listed}"):
+        CliRunner().invoke(app, ["down", "--lab", "nope"], catch_exceptions=False)
+    monkeypatch.setenv("BENCHKIT_LAB", "nope")
+    with pytest.raises(InputError, match=f"BENCHKIT_LAB: {listed}"):
+        CliRunner().invoke(app, ["down", "--force"], catch_exceptions=False)
+
+
+@pytest.mark.usefixtures("checkout")
+def test_without_a_lab_and_a_name_there_is_nothing_to_remove() -> None:
+    done = CliRunner().invoke(app, ["down", "--json"])
+    assert (done.exit_code, json.loads(done.stdout)["was_there"]) == (0, False)
+
+
 def test_labs_of_killed_processes_are_removed_and_no_others(lab_name: str, checkout: Path) -> None:
     lab = up(LabSpec(name=lab_name, hosts=ONE_HOST), temporary=True)
     remove_abandoned()
