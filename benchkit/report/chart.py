@@ -122,8 +122,7 @@ class ChartRow:
 class Chart:
     """The content of a figure: the sentence below it, which is also its description, and its panels.
 
-    With `rows`, panels have these rows, counted from the top; otherwise they share the scale `x`. Panels take the share
-    `width` of the figure's width.
+    With `rows`, panels have these rows, counted from the top; otherwise they share the scale `x`.
     """
 
     caption: str
@@ -133,7 +132,6 @@ class Chart:
     subtitle: Sequence[str] = ()
     legend: Sequence[tuple[Artist, str]] = ()
     columns: int = 3
-    width: float = 1.0
 
 
 def draw(chart: Chart, title: str, source: str) -> Figure:
@@ -236,7 +234,7 @@ def _new_figure(chart: Chart, title: str, source: str, height_in: float) -> Figu
     legend_top_in = 2 * _EDGE_IN + _TITLE_IN + _LINE_IN * len(lines)
     height = legend_top_in + _KEY_IN * math.ceil(len(keys) / columns) + height_in + _SOURCE_IN
     left = _EDGE_IN / WIDTH_IN
-    room = (0, _SOURCE_IN / height, chart.width, height_in / height)
+    room = (0, _SOURCE_IN / height, 1, height_in / height)
     figure = Figure(
         figsize=(WIDTH_IN, height),
         layout=ConstrainedLayoutEngine(rect=room, w_pad=_EDGE_IN, h_pad=_EDGE_IN, wspace=0.03, hspace=0.03),
@@ -286,7 +284,7 @@ def mark_legend(names: Sequence[tuple[MarkStyle, str]]) -> list[tuple[Artist, st
                 [],
                 linestyle="",
                 marker=mark.shape,
-                markersize=7 * mark.size,
+                markersize=7,
                 markerfacecolor=mark.fill,
                 markeredgecolor=mark.colour,
                 markeredgewidth=mark.edge,
@@ -318,16 +316,11 @@ def text_size(rows: int) -> float:
     return 9.0 if _ROWS_IN / rows >= _ROW_IN / 2 else 6.0
 
 
-def text_width(characters: int, size: float) -> float:
-    """Return the estimated width of a number of characters, in inches."""
-    return _EM * size * characters / 72
-
-
 def _rows_height(rows: int) -> float:
     return max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / rows)) * (rows + 0.2) + _AXIS_IN
 
 
 def _shorten(text: str, room_in: float, size: float) -> str:
     """Return as much of a text as fits into a width, by the average width of a character."""
-    characters = int(room_in / text_width(1, size))
+    characters = int(72 * room_in / (_EM * size))
     return text if len(text) <= characters else f"{text[: max(0, characters - 1)].rstrip()}…"

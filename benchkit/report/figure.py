@@ -1,8 +1,7 @@
 """The shape of every figure, and its rendering to files and to an element of a page, the same bytes every time.
 
-Matplotlib writes hover texts as links, six decimals, inline styles and fixed colours. A file needs titles in place of
-the links. In a page, whose policy forbids inline styles, styles become attributes and colours the variables of the
-theme.
+Matplotlib writes six decimals, inline styles and fixed colours. In a page, whose policy forbids inline styles, styles
+become attributes and colours the variables of the theme.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 from xml.sax.saxutils import escape, quoteattr
 
 import matplotlib as mpl
@@ -22,7 +20,7 @@ from matplotlib.figure import Figure
 
 from benchkit.report.chart import Chart, draw
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import HOVER, TONES, style
+from benchkit.report.style import TONES, style
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ class Drawing:
     element: Markup = field(repr=False)
 
     def _repr_html_(self) -> str:
-        # Notebooks show it inline, as an image would not show the texts at the pointer.
         drawing = self.svg[self.svg.index(b"<svg") :].decode()
         caption = escape(self.chart.caption)
         label = f'<svg role="img" aria-label={quoteattr(self.chart.caption)} style="max-width: 100%; height: auto"'
@@ -109,7 +106,6 @@ _TITLE = re.compile(r"<title>.*?</title>", re.DOTALL)
 _DESCRIPTION = re.compile(r"<desc>.*?</desc>", re.DOTALL)
 _STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
 _BETWEEN_TAGS = re.compile(r">\s+<")
-_HOVER_LINK = re.compile(rf'<a xlink:href="{HOVER}([^"]*)"[^>]*>')
 _PLACE = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 _NO_ROTATION = re.compile(r' transform="rotate\(-0 [^"]*\)"')
@@ -123,9 +119,8 @@ _ALIKE_MARKS = re.compile(
 
 
 def svg_file(raw: str, description: str) -> str:
-    """Return the SVG of a figure for a file: described, with hover texts, places to a hundredth of a point."""
+    """Return the SVG of a figure for a file: described, with places to a hundredth of a point."""
     text = _METADATA.sub(lambda _: f"<desc>{escape(description)}</desc>", raw, count=1)
-    text = _HOVER_LINK.sub(lambda link: f"<g><title>{escape(unquote(link[1]))}</title>", text).replace("</a>", "</g>")
     text = _PLACE.sub(lambda place: _DECIMALS.sub(r"\1", place[0]), _NO_ROTATION.sub("", text))
     return _BETWEEN_TAGS.sub("><", text)
 

@@ -2,7 +2,7 @@
 
 A frame has a row for each mark, and each function names the columns that it reads. `hue` is the number of a level,
 which gives colour, marker and dashes; marks without one are in ink. `exclusion` is the reason why a trial is excluded:
-such trials are drawn hollow or dotted, never hidden. `text` shows when a reader points at the mark.
+such trials are drawn hollow or dotted, never hidden.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Concatenate, Literal, ParamSpec
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, LineCollection, PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 
 from benchkit.report.stored_run import numbers
-from benchkit.report.style import GRID, INK, MUTED, SURFACE, MarkStyle, colour, dashes, drawable, hover, marker
+from benchkit.report.style import GRID, INK, MUTED, SURFACE, MarkStyle, colour, dashes, drawable, marker
 
 Layer = Callable[[Axes], None]
 """Marks of a panel; what is drawn later lies over what was drawn before."""
@@ -47,14 +47,12 @@ def _layer(draw: Callable[Concatenate[Axes, Arguments], None]) -> Callable[Argum
 
 @_layer
 def points(axes: Axes, frame: pd.DataFrame, *, area: float = 13.0, rim: float = 0.0) -> None:
-    """Draw points: x, y, text, and if known hue, exclusion and hollow (True: hollow without being excluded).
+    """Draw points: x, y, and if known hue, exclusion and hollow (True: hollow without being excluded).
 
     `area` is in square points, `rim` the width of a light edge.
     """
-    reasons = frame.reindex(columns=["exclusion"])["exclusion"]
-    texts = frame["text"].where(reasons.isna(), frame["text"] + " (" + reasons.astype(str) + ")")
-    is_hollow = reasons.notna() | frame.get("hollow", default=False)
-    for hue, of_hue in _by_hue(frame.assign(text=texts, is_hollow=is_hollow)):
+    is_hollow = frame.reindex(columns=["exclusion"])["exclusion"].notna() | frame.get("hollow", default=False)
+    for hue, of_hue in _by_hue(frame.assign(is_hollow=is_hollow)):
         for hollow in (False, True):
             look = MarkStyle(marker(hue), colour(hue), hollow=hollow)
             drawn = of_hue[of_hue["is_hollow"] == hollow]
@@ -65,14 +63,14 @@ def points(axes: Axes, frame: pd.DataFrame, *, area: float = 13.0, rim: float = 
 def marks(
     axes: Axes, frame: pd.DataFrame, look: MarkStyle, *, area: float, rim: float = 0.0, opacity: float | None = None
 ) -> None:
-    """Draw marks of one look: x, y, text; `area` in square points for the usual size, `rim` as for points."""
+    """Draw marks of one look: x, y; `area` in square points, `rim` as for points."""
     if frame.empty:
         return
     edge = SURFACE.light if rim and not look.edge else look.colour
     drawn = axes.scatter(
         frame["x"],
         frame["y"],
-        s=look.size**2 * area,
+        s=area,
         marker=look.shape,
         color=look.fill,
         edgecolors=None if look.is_line else edge,
@@ -82,7 +80,6 @@ def marks(
         clip_on=False,  # no mark lies outside the axes; a clip path for each would triple the file
     )
     drawn.set_in_layout(False)
-    _hover(drawn, frame)
 
 
 @_layer
@@ -94,7 +91,7 @@ def averages(axes: Axes, frame: pd.DataFrame) -> None:
 
 @_layer
 def intervals(axes: Axes, frame: pd.DataFrame, *, along: Literal["x", "y"] = "x", width: float = 1.5) -> None:
-    """Draw intervals as lines: low, high, the place on the other axis (y or x), and if known hue and text."""
+    """Draw intervals as lines: low, high, the place on the other axis (y or x), and if known hue."""
     if frame.empty:
         return
     ends = frame[["y" if along == "x" else "x", "low", "high"]].to_numpy(dtype=float)
@@ -104,7 +101,6 @@ def intervals(axes: Axes, frame: pd.DataFrame, *, along: Literal["x", "y"] = "x"
         linewidths=width,
         zorder=_MARKS,
     )
-    _hover(drawn, frame)
     axes.add_collection(drawn)
 
 
@@ -128,7 +124,7 @@ def lines(axes: Axes, frame: pd.DataFrame) -> None:
 
 @_layer
 def bars(axes: Axes, frame: pd.DataFrame, *, height: float = BAR) -> None:
-    """Draw bars along rows: y, low, high, opacity, and if known hue and text; `height` in rows."""
+    """Draw bars along rows: y, low, high, opacity, and if known hue; `height` in rows."""
     if frame.empty:
         return
     half, ends = height / 2, frame[["y", "low", "high"]].to_numpy(dtype=float)
@@ -139,12 +135,11 @@ def bars(axes: Axes, frame: pd.DataFrame, *, height: float = BAR) -> None:
         edgecolors=SURFACE.light,
         linewidths=0.6,
     )
-    _hover(drawn, frame)
     axes.add_collection(drawn)
 
 
 def shares(frame: pd.DataFrame, hues: Mapping[str, int]) -> Layer:
-    """Draw rows of stacked shares that add up to 1 at most: y, part, share, text; `hues` has the parts in order."""
+    """Draw rows of stacked shares that add up to 1 at most: y, part, share; `hues` has the parts in order."""
     ends = frame.assign(place=frame["part"].map(list(hues).index)).sort_values(["y", "place"])
     highs = ends.groupby("y")["share"].cumsum()
     stacked = ends.assign(low=highs - ends["share"], high=highs, hue=ends["part"].map(hues), opacity=1.0)
@@ -202,8 +197,3 @@ def _colours(frame: pd.DataFrame) -> list[str]:
 
 def _hues(frame: pd.DataFrame) -> pd.Series[float]:
     return numbers(frame.reindex(columns=["hue"])["hue"])
-
-
-def _hover(drawn: Collection, frame: pd.DataFrame) -> None:
-    if "text" in frame:
-        hover(drawn, list(frame["text"]))

@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import matplotlib.style
-from matplotlib.collections import Collection
 from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
@@ -113,8 +111,6 @@ class MarkStyle:
 
     shape: str
     colour: str
-    size: float = 1.0
-    """Diameter relative to other marks."""
     hollow: bool = False
 
     @property
@@ -142,18 +138,3 @@ def drawable(text: str) -> str:
 def _glyphs() -> frozenset[int]:
     font = findfont(FontProperties(family="DejaVu Sans"), fallback_to_default=False)
     return frozenset(FT2Font(font).get_charmap())
-
-
-HOVER = "hover:"
-"""Scheme of the links that carry the hover text of a mark."""
-MAX_HOVERS = 400
-"""Marks of a collection up to which each has a hover text: more would be most of the file, and the table has them."""
-
-
-def hover(marks: Collection, texts: list[str]) -> None:
-    """Give each mark of a collection its hover text.
-
-    Matplotlib has links but no hover texts: `benchkit.report.figure` turns these links into titles.
-    """
-    if len(texts) <= MAX_HOVERS:
-        marks.set_urls([HOVER + quote(clean(text)) for text in texts])

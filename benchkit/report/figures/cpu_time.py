@@ -120,13 +120,12 @@ def _lengths(waterfall: Sequence[_Bar]) -> pd.DataFrame:
             end,
             each.is_whole,
             None if each.is_whole else _MORE if each.length > 0 else _LESS,
-            f"{each.name}: {each.length_text}",
         )
         for y, each in enumerate(waterfall)
         if each.start is not None
         for end in [each.start + each.length]
     ]
-    columns = ["y", "low", "high", "end", "is_whole", "hue", "text"]
+    columns = ["y", "low", "high", "end", "is_whole", "hue"]
     return pd.DataFrame(rows, columns=columns).assign(opacity=1.0)
 
 
@@ -144,7 +143,7 @@ def _shares_chart(run: StoredRun) -> Chart | None:
     for y, each in enumerate(profiles):
         of_parts = {WAITING_PART: each.waiting} | {str(name): each.categories[name] for name in largest}
         of_parts[OTHER_PART] = max(0.0, round(1 - sum(of_parts.values()), 6))
-        rows += [(y, part, share, f"{part}: {units.share(share)}") for part, share in of_parts.items()]
+        rows += [(y, part, share) for part, share in of_parts.items()]
     has_several = len({each.service for each in profiles}) > 1
     hues = dict(zip(parts, range(len(parts)), strict=True))
     return Chart(
@@ -153,7 +152,7 @@ def _shares_chart(run: StoredRun) -> Chart | None:
         + ".",
         panels=[
             Panel(
-                [shares(pd.DataFrame(rows, columns=["y", "part", "share", "text"]), hues)],
+                [shares(pd.DataFrame(rows, columns=["y", "part", "share"]), hues)],
                 Scale(units.share, "share of the CPU samples", low=0, high=1, ticks=4),
             )
         ],

@@ -28,7 +28,7 @@ def draw_series(history: History, series: HistorySeries) -> Drawing:
     metric = metric_named(history.metric)
     hues = {segment.number: hue for hue, segment in enumerate(series.segments)}
     scale = _scale(history, series)
-    used, unused = _used_points(history, series, hues), _unused_points(series, scale)
+    used, unused = _used_points(series, hues), _unused_points(series, scale)
     thinner = min(1.0, CLEAR_RUNS / len(series.points))
     layers = [
         *(reference(first - 0.5, along="x") for first in _steps(series)[1:-1]),
@@ -83,27 +83,21 @@ def _dates(series: HistorySeries) -> Scale:
     return Scale(lambda place: dates.get(round(place), ""), low=-0.8, high=count - 0.2, places=chosen)
 
 
-def _used_points(history: History, series: HistorySeries, hues: dict[int, int]) -> pd.DataFrame:
-    """Return the used runs: x, y, low, high, hue, text."""
-    shown = units.ratio if series.baseline is not None else metric_named(history.metric).format
-    rows = []
-    for x, point in enumerate(series.points):
-        if point.is_used:
-            about = " ".join(filter(None, (point.code or "", *(f"{k}={v}" for k, v in point.tags.items()))))
-            text = f"{point.run_id} {about}: {shown(point.value)} ({shown(point.low)} to {shown(point.high)})"
-            rows.append((x, point.value or None, point.low or None, point.high or None, hues.get(point.segment), text))
-    return pd.DataFrame(rows, columns=["x", "y", "low", "high", "hue", "text"])
+def _used_points(series: HistorySeries, hues: dict[int, int]) -> pd.DataFrame:
+    """Return the used runs: x, y, low, high, hue."""
+    rows = [
+        (x, point.value or None, point.low or None, point.high or None, hues.get(point.segment))
+        for x, point in enumerate(series.points)
+        if point.is_used
+    ]
+    return pd.DataFrame(rows, columns=["x", "y", "low", "high", "hue"])
 
 
 def _unused_points(series: HistorySeries, scale: Scale) -> pd.DataFrame:
-    """Return a mark at the lower edge for each run without a usable interval, whatever its value is: x, y, text."""
+    """Return a mark at the lower edge for each run without a usable interval, whatever its value is: x, y."""
     low, high = scale.low or 1.0, scale.high or 1.0
-    rows = [
-        (x, low * (high / low) ** 0.02, f"{point.run_id}: not used, {point.note}")
-        for x, point in enumerate(series.points)
-        if not point.is_used
-    ]
-    return pd.DataFrame(rows, columns=["x", "y", "text"])
+    unused = [x for x, point in enumerate(series.points) if not point.is_used]
+    return pd.DataFrame({"x": unused, "y": low * (high / low) ** 0.02})
 
 
 def _steps(series: HistorySeries) -> list[int]:

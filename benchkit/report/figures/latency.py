@@ -93,12 +93,7 @@ def _marks(run: StoredRun, cells: Sequence[CellView], percentiles: Sequence[Perc
     for view, percentile in itertools.product(cells, percentiles):
         trials = run.values(percentile.name).by_cell.get(view.cell_id)
         if trials is not None:
-            texts = [
-                f"{view.label}, block {block}: {percentile.label} {units.seconds(value)}"
-                for block, value in zip(trials["block"], trials["value"], strict=True)
-            ]
-            x = _nines(percentile)
-            parts.append(trials.assign(x=x, y=trials["value"], hue=view.hue, panel=view.panel, text=texts))
+            parts.append(trials.assign(x=_nines(percentile), y=trials["value"], hue=view.hue, panel=view.panel))
     marks = pd.concat(parts) if parts else pd.DataFrame(columns=["y"])
     return marks[marks["y"] > 0]
 

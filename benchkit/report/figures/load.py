@@ -125,18 +125,14 @@ def _lines(run: StoredRun) -> dict[str, dict[str, float]]:
 
 
 def _points(run: StoredRun, measure: _Measure, cells: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """Return each trial of the lines that has a value above 0: x, y, hue, text, exclusion."""
+    """Return each trial of the lines that has a value above 0: x, y, hue, exclusion."""
     trials = run.values(measure.metric).trials
     places = pd.DataFrame(
-        [(cell_id, x, hue, name) for hue, (name, xs) in enumerate(cells.items()) for cell_id, x in xs.items()],
-        columns=["cell_id", "x", "hue", "name"],
+        [(cell_id, x, hue) for hue, xs in enumerate(cells.values()) for cell_id, x in xs.items()],
+        columns=["cell_id", "x", "hue"],
     )
     frame = trials[trials["value"] > 0].merge(places, on="cell_id")
-    texts = [
-        f"{name}, {x:g}, block {block}: {measure.text(value)}"
-        for name, x, block, value in frame[["name", "x", "block", "value"]].itertuples(index=False)
-    ]
-    return frame.assign(y=frame["value"], text=pd.Series(texts, index=frame.index, dtype=object))
+    return frame.assign(y=frame["value"])
 
 
 def _averages(frame: pd.DataFrame) -> pd.DataFrame:

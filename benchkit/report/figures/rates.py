@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from benchkit import units
+from benchkit.comparison.ratios import value_alone
+from benchkit.models.metrics import RPS
 from benchkit.report.chart import MAX_ROWS, Chart, ChartRow, Panel, Scale, and_more, notes, text_size
 from benchkit.report.figure import ReportFigure
 from benchkit.report.layers import BAR, HOLLOW, bars, intervals, labels, points, spread_over_bar
 from benchkit.report.stored_run import StoredRun, cached_per_run, numbers
 from benchkit.report.summary import CellSummary, summarise
-from benchkit.stats.inference import MIN_BLOCKS, mean_interval
-from benchkit.stats.samples import take_samples
+from benchkit.stats.inference import MIN_BLOCKS
 
 _MAX_REACH = 1.5
 """Multiple of the highest rate that the axis shows at most, so that a wide interval does not dwarf the bars."""
-_LARGEST_LOG = 700.0
-"""Logarithm near the largest number that a double holds."""
 
 
 def _chart(run: StoredRun) -> Chart | None:
@@ -34,11 +31,12 @@ def _chart(run: StoredRun) -> Chart | None:
     reach = min(max([highest, *(high for _, high in ranges.values())]), _MAX_REACH * highest)
     means = _mean_bars(by_y)
     ends = means[means["is_usable"]]
+    lines = [(y, *ranges[cell.cell.cell_id]) for y, cell in by_y.items() if cell.cell.cell_id in ranges]
     layers = [
         bars(means),
         intervals(ends.assign(x=ends["high"], low=ends["y"] - BAR / 2, high=ends["y"] + BAR / 2), along="y", width=2),
         points(_trial_points(run, by_y), area=2 * size, rim=0.06 * size),
-        intervals(_interval_lines(by_y, ranges)),
+        intervals(pd.DataFrame(lines, columns=["y", "low", "high"])),
         labels(_results(by_y, ranges, reach), size=size),
     ]
     why_no_interval = (
@@ -69,19 +67,13 @@ RATES = ReportFigure("rps", "Requests per second by cell", _chart)
 def rate_intervals(run: StoredRun) -> dict[str, tuple[float, float]]:
     """Return the interval of the rate of each cell over its blocks; cells with too few blocks have none.
 
-    It is Student's t on the logarithms about their mean, as for ratios, at the level of the run. A sequential design
-    has none: its blocks do not sample the conditions of the host.
+    A sequential design has none: its blocks do not sample the conditions of the host.
     """
     if run.data.design == "sequential":
         return {}
-    samples, ranges = take_samples(run.trials, "rps", run.data.exclusions), {}
-    for view in run.cells:
-        logs = samples.of(view.cell_id)
-        logs = logs[~np.isnan(logs)]
-        if len(logs) >= MIN_BLOCKS:
-            mean, reach = mean_interval(logs, run.data.alpha)
-            ranges[view.cell_id] = math.exp(mean - reach), math.exp(min(mean + reach, _LARGEST_LOG))
-    return ranges
+    samples = run.data.samples(RPS)
+    values = [value_alone(samples, view.cell_id, run.data.alpha) for view in run.cells]
+    return {each.cell_id: (each.low, each.high) for each in values if each.low is not None and each.high is not None}
 
 
 def _rows(cells: Sequence[CellSummary]) -> Iterator[tuple[ChartRow, CellSummary | None]]:
@@ -99,11 +91,11 @@ def _rows(cells: Sequence[CellSummary]) -> Iterator[tuple[ChartRow, CellSummary 
 def _mean_bars(cells: Mapping[int, CellSummary]) -> pd.DataFrame:
     """Return the bars of the means, faint for a cell without any usable trial."""
     rows = [
-        (y, 0.0, rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable, f"{cell.cell.label}: mean {units.requests_per_s(rps)}")
+        (y, 0.0, cell.mean_rps, cell.cell.hue, 0.28 if cell.is_usable else 0.08, cell.is_usable)
         for y, cell in cells.items()
-        if (rps := cell.mean_rps) is not None
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["y", "low", "high", "hue", "opacity", "is_usable", "text"])
+        if cell.mean_rps is not None
+    ]
+    return pd.DataFrame(rows, columns=["y", "low", "high", "hue", "opacity", "is_usable"])
 
 
 def _trial_points(run: StoredRun, cells: Mapping[int, CellSummary]) -> pd.DataFrame:
@@ -111,27 +103,11 @@ def _trial_points(run: StoredRun, cells: Mapping[int, CellSummary]) -> pd.DataFr
     by_cell = run.values("rps").by_cell
     return pd.concat(
         [
-            spread_over_bar(trials, y).assign(
-                hue=cell.cell.hue,
-                text=[
-                    f"{cell.cell.label}, block {block}: {units.requests_per_s(rps)}"
-                    for block, rps in zip(trials["block"], trials["value"], strict=True)
-                ],
-            )
+            spread_over_bar(trials, y).assign(hue=cell.cell.hue)
             for y, cell in cells.items()
             if (trials := by_cell.get(cell.cell.cell_id)) is not None
         ]
     )
-
-
-def _interval_lines(cells: Mapping[int, CellSummary], ranges: Mapping[str, tuple[float, float]]) -> pd.DataFrame:
-    rows = [
-        (y, low, high, f"{cell.cell.label}: interval {units.rate(low)} to {units.requests_per_s(high)}")
-        for y, cell in cells.items()
-        if cell.cell.cell_id in ranges
-        for low, high in [ranges[cell.cell.cell_id]]
-    ]
-    return pd.DataFrame(rows, columns=["y", "low", "high", "text"])
 
 
 def _results(cells: Mapping[int, CellSummary], ranges: Mapping[str, tuple[float, float]], reach: float) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from benchkit import units
 from benchkit.comparison.ratios import Ratio
 from benchkit.models.base import cell_id
 from benchkit.models.metrics import metric_named
@@ -42,7 +41,8 @@ class _RatioRow:
 
 def _chart(run: StoredRun) -> Chart | None:
     rows = _ratio_rows(run)
-    ratios, published = _ratio_marks(rows), _published_marks(rows)
+    ratios = _ratio_marks(rows)
+    published = pd.DataFrame([(y, row.published) for y, row in enumerate(rows) if row.published], columns=["y", "x"])
     ranges = ratios.dropna(subset=["low", "high"])
     if ranges.empty:
         return None
@@ -121,26 +121,11 @@ def _relation(run: StoredRun) -> str:
 def _ratio_marks(rows: Sequence[_RatioRow]) -> pd.DataFrame:
     """Return the known ratios as points with intervals; hollow where no difference is shown and no claim is decided."""
     found = [
-        (
-            y,
-            row.ratio.ratio,
-            row.ratio.low,
-            row.ratio.high,
-            row.hue,
-            not row.is_settled,
-            f"{row.text}: {ratio_with_interval(row.ratio)}, {units.counted(row.ratio.blocks, 'block')}",
-        )
+        (y, row.ratio.ratio, row.ratio.low, row.ratio.high, row.hue, not row.is_settled)
         for y, row in enumerate(rows)
         if row.ratio is not None and row.ratio.ratio is not None
     ]
-    return pd.DataFrame(found, columns=["y", "x", "low", "high", "hue", "hollow", "text"])
-
-
-def _published_marks(rows: Sequence[_RatioRow]) -> pd.DataFrame:
-    found = [
-        (y, row.published, f"{row.text}: published {row.published:g}") for y, row in enumerate(rows) if row.published
-    ]
-    return pd.DataFrame(found, columns=["y", "x", "text"])
+    return pd.DataFrame(found, columns=["y", "x", "low", "high", "hue", "hollow"])
 
 
 def _expected_ranges(rows: Sequence[_RatioRow], scale: Scale) -> pd.DataFrame:

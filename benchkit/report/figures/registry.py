@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchkit.errors import InputError
 from benchkit.registry import Registry
 from benchkit.report.figure import ReportFigure
-from benchkit.report.figures import cpu_time, latency, load, over_time, rates, ratios, verdicts
+from benchkit.report.figures import cpu_time, latency, load, over_time, rates, ratios
 
 _ALL = (
     rates.RATES,
@@ -15,7 +15,6 @@ _ALL = (
     load.LOAD,
     cpu_time.PROFILE_SHARES,
     over_time.OVER_TIME,
-    verdicts.VERDICTS,
 )
 
 FIGURES: Registry[ReportFigure] = Registry(

@@ -100,7 +100,7 @@ def test_notebooks_run(notebook: Path, pages: Path) -> None:
     page = (pages / f"{notebook.stem}.html").read_text(encoding="utf-8")
     if "benchkit.figure(" in notebook.read_text(encoding="utf-8"):
         assert "<figcaption>" in page
-        assert re.search(r'<figure><svg [^>]*role="img".*?<title>', page, re.DOTALL)  # inline: texts at the pointer
+        assert re.search(r'<figure><svg [^>]*role="img".*?<title>', page, re.DOTALL)
         assert 'src="data:image/svg+xml' not in page
         assert page.count("No description has been provided for this image") <= 1  # the figure to copy
     if "!benchkit validate" in notebook.read_text(encoding="utf-8"):  # a command of the shell that fails, fails no cell

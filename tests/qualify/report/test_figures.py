@@ -21,18 +21,15 @@ from benchkit.report.figure import draw_figure
 from benchkit.report.figures.load import numeric_factor
 from benchkit.report.figures.over_time import counter_sums, rates
 from benchkit.report.figures.registry import FIGURES, get_figure
-from benchkit.report.figures.verdicts import MAX_BLOCKS, TrialOutcome, trial_matrix
 from benchkit.report.report_files import draw_figures
 from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.style import SERIES
-from benchkit.store.journal import read_progress
 from tests.support.report.fixtures import watched
 from tests.support.report.reading import chart, drawn, drawn_texts, headings, points, segments
-from tests.support.report.variants import ROUNDS, SECONDS, ids, judged, sliced, trial, with_profiles, with_series
+from tests.support.report.variants import ROUNDS, SECONDS, sliced, with_profiles, with_series
 from tests.unit.report.test_sections import CLAIM_LIST, STACKS, with_control
 
 MakeRun = Callable[..., StoredRun]
-GO, NGINX = "stack=go", "stack=nginx-go"
 DESIGNS = [
     {},
     {"stack": ["go", "nginx-go"]},
@@ -175,6 +172,15 @@ def test_a_percentile_that_a_trial_lacks_or_that_is_zero_ends_no_axis(run: Store
     assert drawn("latency", replace(run, trials=rounded)).axes[0].get_ylim()[0] > 0
 
 
+def test_a_large_figure_is_small_and_reproducible(make_run: MakeRun) -> None:
+    run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 9))}, blocks=10)
+    one, other = (draw_figure(get_figure("rps"), run) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert len(one.element) < 250_000
+    assert (one.svg, one.png) == (other.svg, other.png)
+
+
 def test_panels_are_limited_with_a_note_in_the_caption(make_run: MakeRun) -> None:
     found = chart("latency", make_run({"backend": ["a", "b"], "connections": list(range(100, 1600, 100))}, blocks=1))
     assert len(found.panels) == 12
@@ -260,75 +266,3 @@ def test_rates_are_increases_per_second_without_gaps_and_restarts() -> None:
     rate = rates(counted, ["host"])
     np.testing.assert_array_equal(rate["t_s"], [1, 2, 6, 7, 8])
     np.testing.assert_array_equal(rate["value"], [2, 2, np.nan, np.nan, 1])
-
-
-@pytest.fixture
-def doubted(run: StoredRun) -> StoredRun:
-    """Five blocks: Go is invalid, then twice suspect; nginx failed in block 2 and is missing in block 4."""
-    go, nginx = ids(run, GO), ids(run, NGINX)
-    progress = read_progress(
-        trial(event, nginx[1], 2, NGINX, **({"why": "it did not listen"} if event == "failed" else {}))
-        for event in ("started", "failed")
-    )
-    left = replace(run, trials=run.trials[~run.trials["trial_id"].isin([nginx[1], nginx[3]])], progress=progress)
-    return judged(
-        left,
-        (go[0], "link-saturated", "invalid", ("rps",)),
-        (go[0], "cold", "suspect", ("rps",)),
-        *((each, "shared-cpus", "suspect", ("rps",)) for each in go[1:3]),
-    )
-
-
-def states(run: StoredRun) -> dict[str, list[str]]:
-    matrix = trial_matrix(run)
-    return {cell: [each.state for each in matrix.of_cell(cell)] for cell in matrix.cells}
-
-
-def test_the_matrix_has_the_outcome_of_every_planned_trial(doubted: StoredRun) -> None:
-    assert states(doubted) == {
-        GO: ["invalid", "suspect", "suspect", "valid", "valid"],
-        NGINX: ["valid", "failed", "valid", "missing", "valid"],
-    }
-    outcomes = trial_matrix(doubted).outcomes
-    assert outcomes[GO, 1] == TrialOutcome("invalid", "invalid (link-saturated, cold)")
-    assert outcomes[NGINX, 2] == TrialOutcome("failed", "failed: it did not listen")
-    figure = drawn("verdict-matrix", doubted)
-    assert len(points(figure)) == 10
-    assert {"5 valid", "2 suspect, 1 invalid", "1 failed, 1 missing"} <= set(drawn_texts(figure))
-
-
-def test_the_worst_outcome_of_repeated_cells_is_shown(run: StoredRun) -> None:
-    go = ids(run, GO)
-    twice = replace(run, trials=run.trials.assign(block=[(block + 1) // 2 for block in run.trials["block"]]))
-    found = states(judged(twice, (go[1], "cold", "suspect", ("rps",)), (go[2], "errors", "invalid", ("rps",))))
-    assert found[GO] == ["suspect", "invalid", "valid"]
-
-
-def test_marks_have_hover_texts_with_checks(doubted: StoredRun) -> None:
-    drawing = draw_figure(get_figure("verdict-matrix"), doubted)
-    assert drawing is not None
-    for text in (drawing.svg.decode(), drawing.element):
-        assert "<title>go, block 1: invalid (link-saturated, cold)</title>" in text
-        assert "<title>nginx-go, block 2: failed: it did not listen</title>" in text
-
-
-def test_cells_with_the_worst_outcomes_and_the_first_blocks_are_drawn(make_run: MakeRun) -> None:
-    run = make_run({"stack": [f"s{i:03}" for i in range(MAX_ROWS + 10)]}, blocks=2)
-    last, other = ids(run, f"stack=s{MAX_ROWS + 9:03}"), ids(run, "stack=s045")
-    found = chart(
-        "verdict-matrix", judged(run, (other[0], "cold", "suspect", ("rps",)), (last[1], "errors", "invalid", ("rps",)))
-    )
-    assert [row.name for row in found.rows[:3]] == [f"s{MAX_ROWS + 9:03}", "s045", "s000"]
-    assert found.caption.endswith("; 10 more cells are not drawn.")
-    many = judged(make_run({"stack": ["go"]}, blocks=MAX_BLOCKS + 5))
-    assert len(points(drawn("verdict-matrix", many))) == MAX_BLOCKS
-
-
-def test_a_large_matrix_is_small_and_reproducible(make_run: MakeRun) -> None:
-    run = make_run({"stack": ["a", "b", "c", "d", "e"], "connections": list(range(1, 101))}, blocks=10)
-    some = [(str(trial_id), "cold", "suspect", ("rps",)) for trial_id in run.trials["trial_id"][::16]]
-    one, other = (draw_figure(get_figure("verdict-matrix"), judged(run, *some)) for _ in range(2))
-    assert one is not None
-    assert other is not None
-    assert len(one.element) < 250_000
-    assert (one.svg, one.png) == (other.svg, other.png)

@@ -45,7 +45,7 @@ def test_ticks_are_round_numbers(axes: Axes, scale: Scale, labels: list[str]) ->
 
 
 def test_points_are_hollow_if_excluded_or_said_to_be(axes: Axes) -> None:
-    frame = pd.DataFrame({"x": [1, 2, 3], "y": 0, "hue": [0, 0, None], "text": "trial"})
+    frame = pd.DataFrame({"x": [1, 2, 3], "y": 0, "hue": [0, 0, None]})
     reasons: list[str | None] = [None, "invalid: cold", None]
     exclusion = pd.Series(reasons, dtype=object)
     points(frame.assign(exclusion=exclusion, hollow=[False, False, True]))(axes)
@@ -53,16 +53,15 @@ def test_points_are_hollow_if_excluded_or_said_to_be(axes: Axes) -> None:
         float(np.asarray(each.get_offsets())[0, 0]): (
             to_hex(np.asarray(each.get_facecolor())[0]),
             to_hex(np.asarray(each.get_edgecolor())[0]),
-            (each.get_urls() or [None])[0],
         )
         for each in axes.collections
         if isinstance(each, PathCollection)
     }
     tone = SERIES[0].light
     assert found == {
-        1: (tone, tone, "hover:trial"),
-        2: (SURFACE.light, tone, "hover:trial%20%28invalid%3A%20cold%29"),
-        3: (SURFACE.light, INK.light, "hover:trial"),
+        1: (tone, tone),
+        2: (SURFACE.light, tone),
+        3: (SURFACE.light, INK.light),
     }
 
 
@@ -83,7 +82,7 @@ def test_averages_have_gaps_where_they_are_unknown(axes: Axes) -> None:
 
 
 def test_shares_follow_one_another_in_the_order_of_their_parts(axes: Axes) -> None:
-    frame = pd.DataFrame({"y": [0, 0, 0], "part": ["b", "a", "c"], "share": [0.5, 0.25, 0.0], "text": "part"})
+    frame = pd.DataFrame({"y": [0, 0, 0], "part": ["b", "a", "c"], "share": [0.5, 0.25, 0.0]})
     shares(frame, {"a": 1, "b": 0, "c": 2})(axes)
     bars(frame[:0])(axes)
     (drawn,) = [each for each in axes.collections if isinstance(each, PolyCollection)]

@@ -13,18 +13,17 @@ import pytest
 from matplotlib.figure import Figure
 
 from benchkit.report.figure import page_element, svg_file
-from benchkit.report.style import GRID, INK, MUTED, SERIES, SURFACE, TONES, Tone, hover, style
+from benchkit.report.style import GRID, INK, MUTED, SERIES, SURFACE, TONES, Tone, style
 
 NS = {"svg": "http://www.w3.org/2000/svg"}
 
 
 def raw_svg(salt: str = "x") -> str:
-    """Return a figure as matplotlib writes it, with hover texts on three points."""
+    """Return a figure as matplotlib writes it."""
     with style(), mpl.rc_context({"svg.hashsalt": salt}):
         figure = Figure(figsize=(2, 1))
         axes = figure.add_axes((0.2, 0.2, 0.7, 0.7))
-        points = axes.scatter([0.123456789, 0.5, 0.9], [1, 2, 3], color=SERIES[0].light, edgecolors=SURFACE.light)
-        hover(points, ["block 1: 5 & more", "block 2", "<b>block 3</b>"])
+        axes.scatter([0.123456789, 0.5, 0.9], [1, 2, 3], color=SERIES[0].light, edgecolors=SURFACE.light)
         axes.set_xlabel("a label of 0.123456", color=INK.light)
         raw = io.StringIO()
         figure.savefig(raw, format="svg", metadata={"Date": None, "Title": "Title <1>"})
@@ -55,14 +54,6 @@ def test_texts_stay_texts_in_a_font_with_a_fallback() -> None:
     for text in (FILE, ELEMENT):
         assert "a label of 0.123456" in [element.text for element in tree(text).iter()]
         assert "sans-serif" in text
-
-
-def test_hover_texts_are_titles_of_their_marks() -> None:
-    for text in (FILE, ELEMENT):
-        groups = [group for group in tree(text).iter() if group.tag.endswith("g") and len(group)]
-        titles = [group[0].text for group in groups if group[0].tag.endswith("title") and not group.tag.endswith("svg")]
-        assert titles == ["block 1: 5 & more", "block 2", "<b>block 3</b>"]
-        assert "hover:" not in text
 
 
 def test_an_element_has_the_colours_of_the_page() -> None:
