@@ -58,11 +58,8 @@ def common(
 
 
 def common_options_first(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with options of all commands first; what follows `--` stays where it is."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    before = arguments[:end]
-    common = [each for each in before if each in FLAGS]
-    return [*common, *(each for each in before if each not in FLAGS), *arguments[end:]]
+    """Return the arguments with options of all commands first."""
+    return sorted(arguments, key=lambda each: each not in FLAGS)
 
 
 def _report_usage(error: Any) -> int:  # noqa: ANN401 - of a class that Typer does not export

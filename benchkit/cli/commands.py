@@ -61,9 +61,6 @@ SECTIONS: Mapping[str, Mapping[str, Listed]] = MappingProxyType(
 
 COMMANDS: Mapping[str, Listed] = MappingProxyType({name: each for of in SECTIONS.values() for name, each in of.items()})
 
-PASSED_ON = frozenset({"notebook"})
-"""Commands that pass unknown arguments on to another program."""
-
 
 @functools.cache
 def plugin_commands(title: str) -> Registry[Any]:
@@ -107,5 +104,5 @@ def _build_command(name: str) -> Any:  # noqa: ANN401
             command.command(subcommand)(function)
         standalone.add_typer(command, name=name)
     else:
-        standalone.command(name, context_settings={"allow_extra_args": name in PASSED_ON})(command)
+        standalone.command(name)(command)
     return get_group(standalone).commands[name]

@@ -8,7 +8,7 @@ import typer
 
 from benchkit import units
 from benchkit.cli.console import print_json, print_table
-from benchkit.cli.options import Json, RunId, StoreToRead, complete_run
+from benchkit.cli.options import Json, RunId, StoreToRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,6 @@ def compare(
         str | None,
         typer.Argument(
             metavar="[RUN2]",
-            autocompletion=complete_run,
             help="Another run: its cells relative to the same cells of RUN.",
         ),
     ] = None,

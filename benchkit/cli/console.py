@@ -12,7 +12,6 @@ import os
 import signal
 import stat
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from benchkit.errors import InputError
 from benchkit.files import read_bounded
 from benchkit.safe_text import RedactingFormatter, legible, legible_json
 
-MOMENT_S = 1.5
-"""Time that a command may take in silence."""
 UNBROKEN = 1000
 """Width of a table that goes to a program or file, where no line may be broken."""
 STDIN = "-"
@@ -77,19 +74,6 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
 def say(text: str) -> None:
     """Print a line to stderr."""
     print(text, file=sys.stderr)
-
-
-@contextmanager
-def announced_if_slow(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Print the text to stderr if the block within the context takes longer than a moment."""
-    timer = threading.Timer(MOMENT_S, say, [text])
-    timer.daemon = True
-    if not quiet:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:

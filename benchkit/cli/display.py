@@ -1,4 +1,4 @@
-"""Display of a run on stderr: a live picture of its trials on a terminal, lines elsewhere."""
+"""Display of a run on stderr: a line for each trial, and on a terminal a last line that says what runs now."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from benchkit import units
-from benchkit.cli.console import announced_if_slow, shows_logs
+from benchkit.cli.console import shows_logs
 from benchkit.cli.terminal import Terminal
 from benchkit.run.events import (
     BlockRepeated,
@@ -35,21 +34,6 @@ if TYPE_CHECKING:
     from benchkit.scenario.trial_order import PlannedTrial
     from benchkit.store.run_folder import RunFolder
 
-MARKS = {
-    "valid": ("\N{CHECK MARK}", "green"),
-    "suspect": ("~", "yellow"),
-    "invalid": ("\N{MULTIPLICATION X}", "red"),
-    "failed": ("!", "bold red"),
-    "running": ("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}", "cyan"),
-    "pending": ("\N{MIDDLE DOT}", "dim"),
-}
-"""Mark and style of a trial by its state; a key below the rows names them, as not everybody sees colours."""
-
-OTHER_LINES = 6
-"""Lines of the picture beside its rows: heading, hidden cells, key, stage and last result."""
-AHEAD = 5
-"""Marks of trials still to run that stay in the picture where a row has not room for all."""
-
 Position = tuple[int, int]
 """Block of a trial, and its position in the block: the same when it is repeated."""
 
@@ -57,7 +41,6 @@ Position = tuple[int, int]
 class RunDisplay:
     """Display of one run, which shows its events; `quiet`: nothing.
 
-    On a terminal it draws a row for each cell with the marks of its trials. Elsewhere it prints a line for each trial.
     With `after_block`, it prints what that function returns after each block, in place of the lines of trials.
     """
 
@@ -68,10 +51,9 @@ class RunDisplay:
         self._open = ExitStack()
         self._console = Terminal("stderr")
         self._is_live = self._console.is_terminal and not shows_logs()
-        self._title, self._stage, self._last = "", "", ""
-        self._rows: dict[str, list[Position]] = {}
-        self._marks: dict[Position, str] = {}
-        self._running: PlannedTrial | None = None
+        self._title, self._now = "", ""
+        self._planned: frozenset[Position] = frozenset()
+        self._ended: set[Position] = set()
         self._began_s: float | None = None
         self._ended_here = 0
 
@@ -81,8 +63,8 @@ class RunDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last picture on the terminal."""
-        self._stage, self._running = "", None
+        """Leave the last line on the terminal."""
+        self._now = ""
         self._open.close()
 
     def show(self, event: Event) -> None:
@@ -93,17 +75,15 @@ class RunDisplay:
             return
         match event:
             case Planning(cells):
-                self._open.enter_context(announced_if_slow(f"planning {units.counted(cells, 'cell')}"))
+                self._print(f"planning {units.counted(cells, 'cell')}")
             case Opened(plan):
                 self._start(plan)
             case Notice(text):
-                self._stage = text
-                if not self._is_live or self.folder is None:
-                    self._print(text)
+                self._print(text)
             case Resumed(finished):
-                self._marks |= {position_of(trial): verdict for trial, verdict in finished.items()}
+                self._ended.update(map(position_of, finished))
             case BlockRepeated(block):
-                self._marks = {position: mark for position, mark in self._marks.items() if position[0] != block}
+                self._ended = {position for position in self._ended if position[0] != block}
                 self._print(f"block {block} was interrupted by a pause and is repeated")
             case _:
                 self._show_trial(event)
@@ -112,53 +92,50 @@ class RunDisplay:
         match event:
             case TrialBegun(trial):
                 self._began_s = time.monotonic() if self._began_s is None else self._began_s  # deploying happens once
-                self._running, self._stage = trial, ""
+                self._now = f"block {trial.block}  {trial.title}"
             case TrialJudged(trial, rps, verdict, checks):
                 result = units.requests_per_s(rps)
                 if verdict != "valid" and trial.kind not in {"profile", "trace"}:  # those are not judged
                     result += f" ({verdict}{': ' if checks else ''}{', '.join(checks)})"
-                self._end(trial, verdict, result)
+                self._end(trial, result)
             case TrialWithoutResult(trial, reason):
-                self._end(trial, "failed", "failed", reason)
+                self._end(trial, "failed", reason)
             case TrialRetried(trial, reason, pause_s):
                 retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
                 self._print(f"block {trial.block}  {trial.title}  {retrying}: {reason}")
 
     def _start(self, plan: RunPlan) -> None:
-        self._open.close()
         self._title = plan.experiment.scenario.name
-        self._rows = {cell.cell_id: [] for cell in plan.cells if cell.unsupported is None}
-        for trial in plan.planned_trials:
-            self._rows.setdefault(trial.cell_id, []).append(position_of(trial))
+        self._planned = frozenset(map(position_of, plan.planned_trials))
         for sentence in describe_connections(plan):
             self._print(sentence)
         if self._is_live:
-            self._open.enter_context(Live(console=self._console, get_renderable=self._draw, refresh_per_second=4))
+            self._open.enter_context(Live(console=self._console, get_renderable=self._line, refresh_per_second=4))
 
-    def _end(self, trial: PlannedTrial, mark: str, result: str, reason: str | None = None) -> None:
-        self._marks[position_of(trial)] = mark
+    def _end(self, trial: PlannedTrial, result: str, reason: str | None = None) -> None:
+        self._ended.add(position_of(trial))
         self._ended_here += 1
-        self._running, self._last = None, f"last: block {trial.block}, {trial.cell_id}: {result}"
-        if reason is not None and (self._is_live or self._after_block is not None):
-            self._print(f"block {trial.block}  {trial.title}  {result}: {reason}")
-        if self._after_block is not None:
-            left = Counter(block for row in self._rows.values() for block, _ in row)
-            left.subtract(block for block, _ in self._marks)
-            if not left[trial.block] and self.folder is not None:
-                self._print(f"block {trial.block}: {self._after_block(self.folder)}")
-        elif not self._is_live and (mark != "failed" or reason is not None):
+        self._now = ""
+        text = f"block {trial.block}  {trial.title}  {result}"
+        if self._after_block is None:
             why = "" if reason is None else f": {reason}"
-            self._print(f"[{self._done}] block {trial.block}  {trial.title}  {result}  ({self._times}){why}")
+            self._print(f"[{self._done}] {text}  ({self._times}){why}")
+            return
+        if reason is not None:
+            self._print(f"{text}: {reason}")
+        left = Counter(block for block, _ in self._planned - self._ended)
+        if not left[trial.block] and self.folder is not None:
+            self._print(f"block {trial.block}: {self._after_block(self.folder)}")
 
     def _print(self, text: str) -> None:
         if self._is_live:
-            self._console.print(text, markup=False, soft_wrap=True)  # above the picture
+            self._console.print(text, markup=False, soft_wrap=True)  # above the last line
         else:
             print(text, file=sys.stderr, flush=True)
 
     @property
     def _done(self) -> str:
-        return f"{len(self._marks)}/{sum(map(len, self._rows.values()))}"
+        return f"{len(self._ended)}/{len(self._planned)}"
 
     @property
     def _times(self) -> str:
@@ -166,42 +143,12 @@ class RunDisplay:
         text = f"{units.duration(elapsed_s)} elapsed"
         if not self._ended_here:
             return text
-        unfinished = sum(map(len, self._rows.values())) - len(self._marks)
+        unfinished = len(self._planned) - len(self._ended)
         return f"{text}, about {units.duration(elapsed_s / self._ended_here * unfinished)} remaining"
 
-    def _draw(self) -> Group:
-        width, most = self._console.width, max(3, self._console.height - OTHER_LINES)
-        cells, running = list(self._rows), self._running
-        at = cells.index(running.cell_id) if running is not None else 0
-        first = max(0, min(at - most // 2, len(cells) - most))
-        shown = cells[first : first + most]
-        if running is not None:
-            kind = "" if running.kind == "measure" else f" ({running.kind})"
-            self._stage = f"block {running.block}, {running.cell_id}{kind}"
-        key = Text("", "dim")
-        for name, (mark, style) in MARKS.items():
-            key.append(mark, style).append(f" {name}  ")
-        lines = [Text(f"{self._title}  {self._done} trials, {self._times}", "bold")]
-        lines += [self._row(cell, width) for cell in shown]
-        if hidden := len(cells) - len(shown):
-            lines.append(Text(f"and {units.counted(hidden, 'cell')} more", "dim"))
-        lines += [key, Text(self._stage), Text(self._last, "dim")]
-        for line in lines:
-            line.truncate(width, overflow="ellipsis")
-        return Group(*lines)
-
-    def _row(self, cell_id: str, width: int) -> Text:
-        """Return the name of a cell and the marks of its trials, the next ones at the end if they do not all fit."""
-        row = Text(cell_id)
-        row.truncate(min(max(map(len, self._rows)), width // 2), overflow="ellipsis", pad=True)
-        row.append("  ")
-        positions, columns = self._rows[cell_id], width - len(row)
-        ended = sum(position in self._marks for position in positions)
-        end = max(columns, min(ended + AHEAD, len(positions)))
-        for position in positions[end - columns : end]:
-            is_running = self._running is not None and position == position_of(self._running)
-            row.append(*MARKS.get("running" if is_running else self._marks.get(position, "pending"), MARKS["valid"]))
-        return row
+    def _line(self) -> Text:
+        text = f"{self._title}  {self._done} trials, {self._times}  {self._now}"
+        return Text(text, "bold", overflow="ellipsis", no_wrap=True)
 
 
 def position_of(trial: PlannedTrial) -> Position:

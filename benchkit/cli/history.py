@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchkit import units
-from benchkit.cli.console import announced_if_slow, print_json, print_table
+from benchkit.cli.console import print_json, print_table
 from benchkit.cli.options import Json, ScenarioName, StoreToRead
 from benchkit.units import counted
 
@@ -46,8 +46,7 @@ def history(
         from benchkit.scenario.read import read_experiment
 
         scenario = read_experiment(scenario).scenario.name
-    with announced_if_slow(f"reading the runs of {scenario}"):
-        found = read_history(scenario, metric=metric, cell=cell, since=since, values=values, store=store)
+    found = read_history(scenario, metric=metric, cell=cell, since=since, values=values, store=store)
     if json:
         print_json(found)
     else:

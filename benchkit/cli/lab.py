@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.console import print_json, print_table, say, signals_interrupt
-from benchkit.cli.options import Json, Quiet, complete_lab
+from benchkit.cli.options import Json, Quiet
 from benchkit.errors import HostError, InputError, suggestion
 from benchkit.units import bits_per_s
 
@@ -33,7 +33,6 @@ Name = Annotated[
         "--lab",
         help="Name of the lab. [default: $BENCHKIT_LAB, else the lab of this checkout and user, else lab]",
         show_default=False,
-        autocompletion=complete_lab,
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, their completion in a shell, and the parsing of their texts."""
+"""Options that several commands share, and the parsing of their texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from benchkit.errors import BenchkitError, InputError
+from benchkit.errors import InputError
 from benchkit.models import Scale
 
 MAX_TIMEOUT_S = 86400
@@ -18,40 +18,7 @@ MAX_TIMEOUT_S = 86400
 MAX_SEED = 2**63 - 1
 SCENARIO_HELP = "A shipped scenario's name, or a YAML file."
 SCALE_HELP = "paper: the published figures; lab: what a small lab does; smoke: seconds."
-SERVER_HELP = (
-    "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up. {controller} in a "
-    "URL is this machine, as hosts reach it."
-)
-
-
-def complete_scenario(incomplete: str) -> list[str]:
-    """Return the shipped scenarios and the YAML files here whose names begin with the incomplete word."""
-    from benchkit.files import shipped
-
-    names = sorted(file.stem for file in shipped("scenarios").glob("*.yaml"))
-    every = [*names, *sorted(str(file) for file in Path().glob("*.y*ml"))]
-    return [name for name in every if name.startswith(incomplete)]
-
-
-def complete_run(incomplete: str) -> list[str]:
-    """Return the runs of the default store whose ids begin with the incomplete word, newest first, and `latest`."""
-    from benchkit.store.store import Store, store_path
-
-    try:
-        runs = [run.run_id for run in Store(store_path()).runs()]
-    except (BenchkitError, OSError):  # completion has nowhere to report an unreadable store
-        return []
-    return [name for name in ("latest", *reversed(runs)) if name.startswith(incomplete)]
-
-
-def complete_lab(incomplete: str) -> list[str]:
-    """Return the labs on this machine whose names begin with the incomplete word."""
-    from benchkit.lab.lab import lab_names
-
-    try:
-        return [name for name in lab_names() if name.startswith(incomplete)]
-    except OSError:  # as above
-        return []
+SERVER_HELP = "Command line of each server, in quotes ({port} stands for its port), or the URL of one that is up."
 
 
 def parse_tags(texts: Sequence[str]) -> dict[str, str]:
@@ -123,7 +90,7 @@ Json = Annotated[bool, option("--json", text="Print one JSON document on stdout 
 Quiet = Annotated[bool, option("-q", "--quiet", text="Print errors only.")]
 
 # Scenarios
-ScenarioName = Annotated[str, _argument("SCENARIO", SCENARIO_HELP, autocompletion=complete_scenario)]
+ScenarioName = Annotated[str, _argument("SCENARIO", SCENARIO_HELP)]
 ScaleName = Annotated[Scale, option("--scale", text=SCALE_HELP, metavar="SCALE")]
 OwnScale = Annotated[
     Scale | None, option("--scale", text=SCALE_HELP, metavar="SCALE", default="lab, or the resumed run's")
@@ -155,12 +122,11 @@ LabName = Annotated[
         text="Use the hosts of this lab.",
         metavar="NAME",
         default="$BENCHKIT_LAB, else the lab of this checkout and user",
-        autocompletion=complete_lab,
     ),
 ]
 LabNameOrOwnLab = Annotated[
     str | None,
-    option("--lab", text="Use the hosts of this lab.", metavar="NAME", default=_OWN_LAB, autocompletion=complete_lab),
+    option("--lab", text="Use the hosts of this lab.", metavar="NAME", default=_OWN_LAB),
 ]
 WaitIdle = Annotated[
     float | None,
@@ -177,7 +143,7 @@ Reconnect = Annotated[
 ]
 
 # Runs
-RunId = Annotated[str, _argument("RUN", _RUN, autocompletion=complete_run)]
+RunId = Annotated[str, _argument("RUN", _RUN)]
 StoreFolder = Annotated[
     str | None, option("--store", text="Where results are stored.", metavar="FOLDER", default=_STORE)
 ]
@@ -200,7 +166,6 @@ Resume = Annotated[
         "--resume",
         text="Resume this interrupted run at its first unfinished trial.",
         metavar="RUN",
-        autocompletion=complete_run,
     ),
 ]
 AcceptChanges = Annotated[

@@ -48,7 +48,6 @@ def report(
 
 
 def notebook(
-    context: typer.Context,
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="Run that they show: its id, its beginning, or `latest`.")
     ] = None,
@@ -58,16 +57,10 @@ def notebook(
     ),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
 ) -> None:
-    """Open JupyterLab on your copies of the notebooks in DIR; missing ones are copied there first.
-
-    Arguments after `--` go to JupyterLab unchanged: `benchkit notebook latest -- --port=9000`.
-    """
+    """Open JupyterLab on your copies of the notebooks in DIR; missing ones are copied there first."""
     from benchkit.explore import RUN
     from benchkit.store.store import ENVIRONMENT, open_store
 
-    options = context.args
-    if run is not None and run.startswith("-"):  # no run was named: all arguments are JupyterLab's
-        options, run = [run, *options], None
     where = open_store(store)
     named = where.run(run).run_id if run is not None else None
     location = where.absolute_location
@@ -77,12 +70,13 @@ def notebook(
         raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
     folder = _copies(into)
     say(f"notebooks in {folder}, store {location}")
-    if os.geteuid() == 0:  # JupyterLab refuses root without this option
-        options = ["--allow-root", *options]
-    environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
+    options = [f"--notebook-dir={folder}"]
+    if os.geteuid() == 0:
+        options.append("--allow-root")  # JupyterLab refuses root without it
     if not browser:
-        options = ["--no-browser", *options]
-    os.execve(jupyter, [str(jupyter), f"--notebook-dir={folder}", *options], environment)  # noqa: S606 - no shell meant
+        options.append("--no-browser")
+    environment = {**os.environ, ENVIRONMENT: location, **({RUN: named} if named else {})}
+    os.execve(jupyter, [str(jupyter), *options], environment)  # noqa: S606 - no shell meant
 
 
 def _copies(into: Path) -> Path:

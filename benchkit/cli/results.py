@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from benchkit.cli.console import print_json, print_table, say
-from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead, complete_run
+from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead
 from benchkit.cli.transfer import pull, push
 from benchkit.errors import ExitCode
 from benchkit.units import ABSENT, count, counted, rate, seconds
@@ -169,7 +169,6 @@ def check(
             metavar="[RUN]",
             help="A run's id, its beginning, or `latest`.",
             show_default="all runs",
-            autocompletion=complete_run,
         ),
     ] = None,
     *,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP, autocompletion=options.complete_scenario),
+        typer.Argument(metavar="SCENARIO", help=options.SCENARIO_HELP),
     ] = None,
     *,
     inventory: options.InventoryFile = None,

@@ -7,14 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from benchkit import units
 from benchkit.cli.compare import show_claims
 from benchkit.cli.console import print_json, print_table, say
-from benchkit.cli.terminal import Terminal
 from benchkit.comparison.cell_labels import UNWATCHED, cell_views
 from benchkit.comparison.cell_results import capacity_findings, cell_capacities
 from benchkit.comparison.claims import judge_claims
@@ -33,9 +28,8 @@ from benchkit.store.journal import RunProgress, read_progress
 from benchkit.store.store import Store
 from benchkit.units import counted
 
-WIDTH = 80
-"""Width of the table of servers in characters."""
 _NAME_WIDTH = 16
+"""Characters of a server's name in the table, so that it fits 80 columns."""
 UNUSABLE = "In brackets: measured, but not usable."
 
 
@@ -166,13 +160,9 @@ def _cells(data: RunData, outcome: RunOutcome, progress: RunProgress) -> list[di
     return cells
 
 
-def results_table(results: Sequence[ServerResult]) -> Table:
-    """Return the results as a table of at most `WIDTH` columns."""
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1))
-    table.add_column("server", no_wrap=True, overflow="ellipsis", max_width=_NAME_WIDTH)
-    for title in ("RPS", "ratio [95 %]", "p99", "CPU/req"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True, overflow="ellipsis")
+def print_results(results: Sequence[ServerResult]) -> None:
+    """Print a row for each server; problems are shown in place of the number of valid trials."""
+    rows = []
     for result in results:
         texts = {
             RPS: units.rate(result.rps),
@@ -180,19 +170,13 @@ def results_table(results: Sequence[ServerResult]) -> Table:
             CPU: units.seconds(result.server_cpu_s_per_request),
         }
         rate, *costs = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
-        # Problems come first, as they decide if the row can be believed.
         verdict = result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
-        table.add_row(
-            Text(result.label.removesuffix(UNWATCHED)),
-            rate,
-            ratio_text(result.ratio) if result.ratio else "baseline",
-            *costs,
-            verdict,
-        )
+        name = result.label.removesuffix(UNWATCHED)
+        name = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
+        rows.append((name, rate, ratio_text(result.ratio) if result.ratio else "baseline", *costs, verdict))
+    print_table(("server", "RPS", "ratio [95 %]", "p99", "CPU/req", "verdict"), rows, right=(1, 2, 3, 4))
     if any({RPS, P99, CPU}.intersection(result.unusable) for result in results):
-        table.caption = UNUSABLE
-        table.caption_justify = "left"
-    return table
+        print(UNUSABLE)
 
 
 def print_comparison(
@@ -215,7 +199,10 @@ def print_comparison(
         print_json(document)
         return has_answer(results)
     if not quiet:
-        Terminal("stdout", WIDTH).print(results_table(results) if alone is None else _measured_table(alone))
+        if alone is None:
+            print_results(results)
+        else:
+            _print_measured(alone)
         print()
     sentences = answer.sentences if alone is None else (alone.sentence, alone.limit)
     print(*sentences, answer.trust_sentence, sep="\n")
@@ -267,16 +254,19 @@ def _print_places(outcome: RunOutcome, store: Store, save: Path | None, *, has_r
         print(f"scenario  {save}")
 
 
-def _measured_table(server: ServerResult) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_row("server", Text(server.label))
-    table.add_row("RPS", units.rate(server.rps))
-    for name, metric in PERCENTILES.items():
-        if (latency_s := server.latency.get(name)) is not None:
-            table.add_row(metric.title, units.seconds(latency_s))
-    table.add_row("CPU per request", units.seconds(server.server_cpu_s_per_request))
-    table.add_row("trials", server.verdicts.text)
-    return table
+def _print_measured(server: ServerResult) -> None:
+    latency = {
+        PERCENTILES[name].title: units.seconds(time_s) for name, time_s in server.latency.items() if time_s is not None
+    }
+    lines = {
+        "server": server.label,
+        "RPS": units.rate(server.rps),
+        **latency,
+        "CPU per request": units.seconds(server.server_cpu_s_per_request),
+        "trials": server.verdicts.text,
+    }
+    for name, text in lines.items():
+        print(f"{name:<17}{text}")
 
 
 def ratio_text(ratio: Ratio | None) -> str:

@@ -10,8 +10,8 @@ import typer
 
 from benchkit import units
 from benchkit.cli import options
-from benchkit.cli.console import announced_if_slow, print_json, print_table, say, signals_interrupt
-from benchkit.errors import BenchkitError, ExitCode, InputError, raise_first, suggestion
+from benchkit.cli.console import print_json, print_table, say, signals_interrupt
+from benchkit.errors import BenchkitError, ExitCode, InputError, raise_first
 
 if TYPE_CHECKING:
     from benchkit.comparison.power import PowerAnalysis
@@ -29,9 +29,7 @@ MAX_BLOCKS_SHOWN = 50
 def validate(
     scenarios: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SCENARIO…", help="Names of shipped scenarios, or files.", autocompletion=options.complete_scenario
-        ),
+        typer.Argument(metavar="SCENARIO…", help="Names of shipped scenarios, or files."),
     ],
     json: options.Json = False,
 ) -> None:
@@ -71,24 +69,17 @@ def fields(
     *,
     schema: Annotated[
         bool,
-        typer.Option(
-            "--schema",
-            help="Print a JSON Schema of scenario files, or of the PART inventory or tuning-file, for editors.",
-        ),
+        typer.Option("--schema", help="Print the JSON Schema of scenario files, for editors."),
     ] = False,
     json: options.Json = False,
 ) -> None:
     """Show the fields of a scenario or inventory with type, default, allowed values and an example."""
     from dataclasses import asdict
 
-    from benchkit.scenario.schema import SCHEMAS, find_part, parts
+    from benchkit.scenario.schema import find_part, parts, scenario_schema
 
     if schema:
-        if (part or "scenario") not in SCHEMAS:
-            raise InputError(
-                f"no file consists of {part!r} alone", where="--schema", why=suggestion(part or "", SCHEMAS)
-            )
-        print_json(SCHEMAS[part or "scenario"]())
+        print_json(scenario_schema())
         return
     shown = find_part(part or "scenario")
     if json:
@@ -145,8 +136,9 @@ def plan(
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
-        with announced_if_slow(f"planning {size}", quiet=quiet):
-            run_plan, errors = draft_plan(experiment, hosts, seed)
+        if not quiet:
+            say(f"planning {size}")
+        run_plan, errors = draft_plan(experiment, hosts, seed)
         power = _power(run_plan, hosts, where)
     if json:
         print_json({"lab": chosen.lab, **_document(run_plan, errors), "power": power})

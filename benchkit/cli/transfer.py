@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit.cli.console import print_json, say
-from benchkit.cli.options import Json, StoreFolder, complete_run
-from benchkit.errors import ExitCode, InputError
+from benchkit.cli.options import Json, StoreFolder
 from benchkit.units import counted, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from benchkit.store.transfer import Transfer
 
-All = Annotated[bool, typer.Option("--all", help="All runs that have ended.")]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids of runs, their beginnings, or `latest`.")]
 
 
 def push(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[RUN]… URL",
-            help="Ids of runs, their beginnings, or `latest`; then the store to publish to, as s3://bucket/folder.",
-            autocompletion=complete_run,
-        ),
-    ],
+    runs: Runs,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Store to publish to, as s3://bucket/folder.")],
     *,
-    every: All = False,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
@@ -42,34 +33,17 @@ def push(
     """
     from benchkit.store.remote_store import RemoteStore
     from benchkit.store.store import Store, existing_store
-    from benchkit.store.transfer import UNFINISHED
     from benchkit.store.transfer import push as publish
 
-    names, url = _split(arguments, every=every)
     where, remote = Store(existing_store(store)), RemoteStore(url)
-    if every:
-        found, unreadable = where.survey()
-        runs = [run for run, manifest in found if manifest.status not in UNFINISHED]
-        for run, manifest in found:
-            if run not in runs:
-                say(f"skipped: {run.run_id} is {manifest.status}")
-        for error in unreadable.values():
-            say(f"skipped: {error}")
-    else:
-        runs = list({run.run_id: run for run in map(where.run, names)}.values())
-    _transfer((partial(publish, where, run, remote) for run in runs), "published", every=every, json=json)
+    named = {run.run_id: run for run in map(where.run, runs)}
+    _show((publish(where, run, remote) for run in named.values()), "published", json=json)
 
 
 def pull(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[RUN]… URL",
-            help="Ids of runs, their beginnings, or `latest`; then the store that has them, as s3://bucket/folder.",
-        ),
-    ],
+    runs: Runs,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Store that has them, as s3://bucket/folder.")],
     *,
-    every: All = False,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
@@ -81,47 +55,19 @@ def pull(
     from benchkit.store.store import Store, store_path
     from benchkit.store.transfer import pull as fetch
 
-    names, url = _split(arguments, every=every)
     where, remote = Store(store_path(store)), RemoteStore(url)
-    source = Store(remote)
-    runs = source.runs() if every else [source.run(name) for name in names]
-    ids = dict.fromkeys(run.run_id for run in runs)
-    _transfer((partial(fetch, remote, run_id, where) for run_id in ids), "fetched", every=every, json=json)
+    ids = dict.fromkeys(Store(remote).run(name).run_id for name in runs)
+    _show((fetch(remote, run_id, where) for run_id in ids), "fetched", json=json)
 
 
-def _split(arguments: list[str], *, every: bool) -> tuple[list[str], str]:
-    """Return the names of runs and the URL. Raises InputError where either is missing."""
-    from benchkit.store.remote_store import is_url
-
-    *names, url = arguments
-    if not is_url(url):
-        raise InputError(
-            "the last argument is no URL of a store", where=url, hint="as s3://bucket/folder, or file:///folder"
-        )
-    if bool(names) == every:
-        why = "both runs and --all are given" if every else "no run is given"
-        raise InputError("name the runs, or give --all", why=why)
-    return names, url
-
-
-def _transfer(transfers: Iterable[Callable[[], Transfer]], done: str, *, every: bool, json: bool) -> None:
-    """Transfer runs one after the other; with `every`, a run that is refused is named, and the others go on."""
+def _show(transfers: Iterable[Transfer], done: str, *, json: bool) -> None:
+    """Print each transfer once it is done."""
     from dataclasses import asdict
 
-    results, refused = [], []
-    for transfer in transfers:
-        try:
-            result = transfer()
-        except InputError as error:
-            if not every:
-                raise
-            refused.append(str(error))
-            say(f"refused: {error}")
-            continue
+    results = []
+    for result in transfers:
         results.append(result)
         copied = f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}" if result.is_new else "already there"
         say(f"{result.run_id}: {copied}")
     if json:
-        print_json({"runs": [asdict(result) for result in results], "refused": refused})
-    if refused:
-        raise typer.Exit(ExitCode.FAILED)
+        print_json({"runs": [asdict(result) for result in results]})

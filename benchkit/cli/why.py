@@ -10,7 +10,7 @@ import typer
 
 from benchkit import units
 from benchkit.cli.console import print_json, print_table
-from benchkit.cli.options import Json, StoreToRead, complete_run
+from benchkit.cli.options import Json, StoreToRead
 
 if TYPE_CHECKING:
     from benchkit.comparison.components import CellPart, Component
@@ -32,7 +32,7 @@ TITLES = {
 def why(
     run: Annotated[
         str,
-        typer.Argument(metavar="[RUN]", help="A run's id, its beginning, or `latest`.", autocompletion=complete_run),
+        typer.Argument(metavar="[RUN]", help="A run's id, its beginning, or `latest`."),
     ] = "latest",
     *,
     store: StoreToRead = None,

@@ -25,7 +25,6 @@ from benchkit.plan.tuning_plan import nofile_limit
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
 from benchkit.services.builds import builds_of
-from benchkit.services.external import CONTROLLER
 from benchkit.services.images import Image
 from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement, is_address, is_loopback
 from benchkit.services.rendering import ServiceSpec, render_services
@@ -89,7 +88,6 @@ def plan_cell(
         return replace(place_on(host, folder, role, wanted.cpus, wanted.quota), port_shift=port_shift)
 
     try:
-        cell = _at_controller(cell, [capabilities[name] for names in roles.values() for name in names])
         services = render_services(cell.services, place, cell.external)
         for service in services:
             if service.name == cell.entry:
@@ -109,25 +107,6 @@ def plan_cell(
     except UnsupportedError as error:
         return PlannedCell(cell, (), cell.load, (), "", str(error))
     return replace(planned, unsupported=_connection_limit(planned, capabilities))
-
-
-def _at_controller(cell: Cell, hosts: Sequence[HostCapabilities]) -> Cell:
-    """Return the cell with the address at which hosts reach the machine that runs benchkit in URLs that name it.
-
-    Raises InputError where that address is unknown, or not the same for all hosts.
-    """
-    if not any(CONTROLLER in service.url for service in cell.external):
-        return cell
-    seen = {host.spec.name: host.facts.controller_address for host in hosts if host.spec.jump is None}
-    addresses = set(seen.values())
-    if len(addresses) != 1 or None in addresses or len(seen) < len({host.spec.name for host in hosts}):
-        shown = [f"{name} sees it at {address or 'no address'}" for name, address in seen.items()]
-        shown += [f"{host.spec.name} is behind a jump host" for host in hosts if host.spec.jump is not None]
-        raise InputError(
-            f"{CONTROLLER} is no single address", where=cell.cell_id, why="; ".join(shown), hint="write the address"
-        )
-    (address,) = addresses
-    return replace(cell, external=tuple(service.at_controller(str(address)) for service in cell.external))
 
 
 def _http_protocol(service: str, protocol: Protocol) -> HttpProtocol:

@@ -34,7 +34,7 @@ from benchkit.plan.design import (
     plan_design,
 )
 from benchkit.plan.model import PlannedCell, RunPlan, cell_record, tuning_required_error
-from benchkit.plan.tuning_plan import plan_cell_tuning, plan_reserved_ports, plan_tuning
+from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning
 from benchkit.scenario.cells import missing_secrets, validate_generators
 from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
@@ -79,7 +79,6 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
-    tuning = (*tuning, *plan_reserved_ports(tuning, cells, hosts))
     measured = order_trials(experiment, design, seed)
     needed_tuning = [each for each in tuning if each.host in required]
     needed_tuning += [

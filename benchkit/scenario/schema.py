@@ -1,8 +1,8 @@
-"""The fields of the files that people write, and their JSON Schemas, derived from their models.
+"""The fields of the files that people write, and the JSON Schema of scenarios, derived from their models.
 
-Editors complete and check files with the schemas, which accept what the models accept. The schema of a scenario also
-accepts `$name`, the level of a factor, for any value in services and load. Missing fields within a part, and what
-concerns several fields (a service that does not exist, a port used twice), only `benchkit validate` finds.
+Editors complete and check scenarios with the schema, which accepts what the models accept, and `$name`, the level of a
+factor, for any value in services and load. Missing fields within a part, and what concerns several fields (a service
+that does not exist, a port used twice), only `benchkit validate` finds.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -117,19 +116,6 @@ def model_schema(model: type[BaseModel]) -> tuple[Schema, dict[str, Schema]]:
 def resolved(schema: Schema, defs: Mapping[str, Schema]) -> Schema:
     """Return the definition that a schema refers to, or the schema itself."""
     return defs[_name(schema)] if "$ref" in schema else schema
-
-
-def _file_schema(model: type[BaseModel], title: str) -> Schema:
-    root, defs = model_schema(model)
-    return {"$schema": DRAFT, **root, "title": title, "$defs": _used(root, defs)}
-
-
-SCHEMAS: Mapping[str, Callable[[], Schema]] = {
-    "scenario": scenario_schema,
-    "inventory": partial(_file_schema, InventoryContent, "benchkit inventory"),
-    "tuning-file": partial(_file_schema, Tuning, "benchkit tuning file"),
-}
-"""Schemas by the kind of file that they describe."""
 
 
 def _schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], Schema], dict[str, Schema]]:

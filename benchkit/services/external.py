@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
@@ -17,12 +17,7 @@ from benchkit.services.placement import MAX_PORT, Endpoint
 EXTERNAL = "external"
 """The value of `backend` in scenarios."""
 
-CONTROLLER = "{controller}"
-"""Host of a URL that stands for the address at which the hosts of a run reach the machine that runs benchkit."""
-
-_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+|\{controller\})(?::(?P<port>[0-9]{1,5}))?/?"
-)
+_URL = re.compile(r"(?P<scheme>https?)://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(?P<port>[0-9]{1,5}))?/?")
 PORTS = {"http": 80, "https": 443}
 """Port of a URL that names none (RFC 9110, 4.2)."""
 
@@ -35,8 +30,7 @@ def _validate_url(url: str) -> str:
     match = _URL.fullmatch(url)
     if match is None or not 0 < int(match["port"] or PORTS[match["scheme"]]) <= MAX_PORT:
         raise ValueError(
-            f"found {url!r}; allowed: http[s]://HOST or http[s]://HOST:PORT; the load has the path (load.path); "
-            f"the HOST {CONTROLLER} is this machine"
+            f"found {url!r}; allowed: http[s]://HOST or http[s]://HOST:PORT; the load has the path (load.path)"
         )
     if match["host"].startswith("["):
         ipaddress.IPv6Address(match["host"].strip("[]"))
@@ -49,7 +43,7 @@ class ExternalOptions(BackendOptions):
     url: Annotated[
         str, AfterValidator(_validate_url), WithJsonSchema({"type": "string", "pattern": f"^{_URL.pattern}$"})
     ] = Field(
-        description="where it listens, without a path; the host {controller} is the machine that runs benchkit",
+        description="where it listens, without a path",
         examples=["http://192.0.2.10:8080"],
     )
     protocol: HttpProtocol | None = Field(
@@ -89,10 +83,6 @@ class ExternalService:
     """Options of its TLS, with the file that verifies it as `certificate`; None without TLS."""
     source: SourceMap = field(compare=False, repr=False)
     """Lines of its options in the scenario, for messages."""
-
-    def at_controller(self, address: str) -> ExternalService:
-        """Return the same server with the address of the machine that runs benchkit in its URL."""
-        return replace(self, url=self.url.replace(CONTROLLER, f"[{address}]" if ":" in address else address))
 
     @property
     def endpoint(self) -> Endpoint:

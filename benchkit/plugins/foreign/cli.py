@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from benchkit.cli.options import Json, StoreFolder, Tags, complete_run
+from benchkit.cli.options import Json, StoreFolder, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def import_outputs(
     ] = None,
     into: Annotated[
         str | None,
-        typer.Option("--into", metavar="RUN", help="Add a cell to this imported run.", autocompletion=complete_run),
+        typer.Option("--into", metavar="RUN", help="Add a cell to this imported run."),
     ] = None,
     interleaved: Annotated[
         bool,

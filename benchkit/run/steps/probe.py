@@ -17,7 +17,6 @@ from benchkit.models.trial import ProbeRecord, ProbeRound
 from benchkit.run.steps.state import Trial
 from benchkit.safe_text import clean
 from benchkit.services import deploy
-from benchkit.services.external import CONTROLLER
 from benchkit.services.http_probe import PROGRAM, HttpAnswer, ProbeRequest, send_requests
 from benchkit.services.placement import Endpoint
 
@@ -63,8 +62,7 @@ def _expected_responses(trial: Trial) -> tuple[ProbeRecord, ...]:
             error.what,
             where=error.where,
             why=error.why,
-            hint=f"start the server, or correct its URL: {CONTROLLER} in it is the machine that runs benchkit, and "
-            "localhost is each load host",
+            hint="start the server, or correct its URL: localhost in it is each load host",
         ) from error
     for request, response in zip(trial.cell.load.request_mix, responses, strict=True):
         _require_expected(trial, request, response)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
 from typer.testing import CliRunner
 
 from benchkit.cli.app import app
@@ -33,19 +32,3 @@ def test_every_command_has_its_help_in_the_order_of_the_list(cli: Cli) -> None:
     for name in COMMANDS:
         help_text = CliRunner().invoke(app, [name, "--help"]).output
         assert f" {name} [OPTIONS]" in help_text.partition("\n")[0]
-
-
-@pytest.mark.parametrize(
-    ("line", "values"),
-    [
-        ("benchkit run quick", ["quickstart"]),
-        ("benchkit run quickstart --scale s", ["smoke"]),
-        ("benchkit compare lat", ["latest"]),
-    ],
-)
-def test_the_shell_completes_values(
-    program: list[str], environment: dict[str, str], line: str, values: list[str]
-) -> None:
-    asked = {"_BENCHKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    completed = subprocess.run(program, env=environment | asked, capture_output=True, text=True, check=False)
-    assert completed.stdout.split() == values, completed.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import time
 import urllib.error
@@ -43,13 +42,6 @@ def started_server(
             server.communicate(timeout=120)
 
 
-def free_port() -> int:
-    """Return a free port; if it is taken meanwhile, Jupyter uses the next one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def ask(address: str, token: str, what: str) -> Any:  # noqa: ANN401 - any JSON value
     """Return an answer of the server, which prints its address just before it listens."""
     request = urllib.request.Request(f"{address}{what}", headers={"Authorization": f"token {token}"})  # noqa: S310 - http
@@ -69,7 +61,7 @@ def test_jupyter_opens_on_the_users_copies(program: list[str], environment: dict
     mine.mkdir()
     (mine / "explore.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     environment = environment | {name: str(tmp_path / name) for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR")}
-    command = [*program, "notebook", "--dir", "mine", "--no-browser", "--", f"--port={free_port()}"]
+    command = [*program, "notebook", "--dir", "mine", "--no-browser"]
     with started_server(command, environment, tmp_path) as (server, address, token):
         listed = ask(address, token, "api/contents")["content"]
         assert {entry["name"] for entry in listed} == SHIPPED.keys()

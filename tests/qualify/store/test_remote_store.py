@@ -91,9 +91,9 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     for recorded in local.runs():
         if recorded.manifest().scenario_name not in {"quickstart", "nginx-vs-go"}:
             local.remove(recorded)
-    pushed = benchkit_command("results", "push", "--all", url, "--store", str(local.path), "--json")
-    assert pushed.code == 0, pushed.err
     runs = [run.run_id for run in local.runs()]
+    pushed = benchkit_command("results", "push", *runs, url, "--store", str(local.path), "--json")
+    assert pushed.code == 0, pushed.err
     assert [each["run_id"] for each in json.loads(pushed.out)["runs"]] == runs
 
     for table in ("trials", "latency"):
@@ -109,7 +109,7 @@ def test_every_reader_finds_in_s3_what_it_finds_in_the_folder(
     pd.testing.assert_frame_equal(benchkit.figures(run, store=url), benchkit.figures(run, store=local.path))
     monkeypatch.chdir(tmp_path)
     assert open_store(url).run(run).report.resolve() == tmp_path / f"report-{run}", "it is not in the temporary copy"
-    fetched = benchkit_command("results", "pull", "--all", url, "--store", "fetched")
+    fetched = benchkit_command("results", "pull", *runs, url, "--store", "fetched")
     assert fetched.code == 0, fetched.err
     assert benchkit_command("results", "check", "--store", "fetched").out.count("intact") == len(runs)
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
@@ -122,8 +122,8 @@ def test_other_content_under_the_same_id_is_refused_and_named(s3: S3, url: str, 
     other = ended(tmp_path / "other", seed=8)
     push(store, store.run("r1"), RemoteStore(url))
     before = s3.objects(tmp_path.name)
-    refused = benchkit_command("results", "push", "--all", url, "--store", str(other.path))
-    assert refused.code == 1
+    refused = benchkit_command("results", "push", "r1", url, "--store", str(other.path))
+    assert refused.code == 2
     assert f"{url}/runs/r1/" in refused.err
     assert "the store has this run id with other content" in refused.err
     with pytest.raises(InputError, match="other content"):

@@ -1,17 +1,15 @@
-"""The display of a run: its picture on a terminal, its lines elsewhere, and the table of servers."""
+"""The display of a run: a line for each trial, and the table of servers."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
-from rich.console import Console
 
-from benchkit.cli.display import MARKS, RunDisplay
-from benchkit.cli.run_summary import results_table
+from benchkit.cli.display import RunDisplay
+from benchkit.cli.run_summary import print_results
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.server_results import ServerResult, has_answer
 from benchkit.errors import HostError
@@ -57,44 +55,15 @@ def lines_of(capfd: pytest.CaptureFixture[str], *events: Event, display: RunDisp
     return capfd.readouterr().err.splitlines()
 
 
-def picture(*events: Event, trials: tuple[PlannedTrial, ...] = TRIALS, width: int = 80, height: int = 24) -> list[str]:
-    """Return the lines of the picture after these events, on a terminal of that size."""
+def test_a_terminal_has_a_last_line_that_says_what_runs(capfd: pytest.CaptureFixture[str]) -> None:
     display = RunDisplay()
-    for event in (opened(trials), *events):
-        display.show(event)
-    display._console = console = Console(width=width, height=height, file=io.StringIO(), record=True)  # type: ignore[assignment]
-    console.print(display._draw())
-    return console.export_text().splitlines()
-
-
-def test_marks_are_in_the_row_of_their_cell() -> None:
-    heading, *rows = picture(TrialJudged(FIRST, 1000.0, "suspect", ("errors",)), TrialBegun(SECOND))
-    suspect, running, pending = (MARKS[name][0] for name in ("suspect", "running", "pending"))
-    assert "1/4 trials" in heading
-    assert rows[:2] == sorted([f"{FIRST.cell_id}  {suspect}{pending}", f"{SECOND.cell_id}  {running}{pending}"])
-    assert rows[3:] == [
-        f"block 1, {SECOND.cell_id}",
-        f"last: block 1, {FIRST.cell_id}: 1,000 requests/s (suspect: errors)",
-    ]
-
-
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (20, 5), (200, 50)])
-@pytest.mark.parametrize(("cells", "blocks"), [(1, 1), (500, 100)])
-def test_lines_fit_the_terminal_and_the_running_trial_is_visible(
-    cells: int, blocks: int, width: int, height: int
-) -> None:
-    names = tuple(f"stack=some-rather-long-name,connections={n}" for n in range(cells))
-    trials = planned_trials("sequential", names, blocks, seed=1)
-    finished = Resumed(dict.fromkeys(trials[:-1], "valid"))
-    lines = picture(finished, TrialBegun(trials[-1]), trials=trials, width=width, height=height)
-    assert max(map(len, lines)) <= width
-    assert any(line.endswith(MARKS["running"][0]) for line in lines[1:-3])
-    assert len(lines) <= max(height, 10)
+    lines_of(capfd, TrialJudged(FIRST, 1000.0, "valid"), TrialBegun(SECOND), display=display)
+    line = str(display._line())
+    assert "1/4 trials, " in line
+    assert line.endswith(f"remaining  block 1  {SECOND.cell_id}")
 
 
 def test_a_repeated_block_is_counted_once(capfd: pytest.CaptureFixture[str]) -> None:
-    assert "1/4 trials" in picture(*RESUMED_WITH_A_BLOCK_REPEATED)[0]
-    capfd.readouterr()
     rest = [TrialJudged(trial, 1.0, "valid") for trial in TRIALS[1:]]
     lines = lines_of(capfd, *RESUMED_WITH_A_BLOCK_REPEATED, *rest)
     assert [line.split()[0] for line in lines if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
@@ -120,14 +89,12 @@ def test_results_come_after_each_block_in_place_of_trials(capfd: pytest.CaptureF
     assert lines_of(capfd, Notice("building"), *ended, display=RunDisplay(quiet=True)) == []
 
 
-def test_numbers_that_cannot_be_used_are_in_brackets(snapshot: Snapshot) -> None:
+def test_numbers_that_cannot_be_used_are_in_brackets(capsys: pytest.CaptureFixture[str], snapshot: Snapshot) -> None:
     ratio = Ratio(metric="rps", cell_id="b", baseline="a", blocks=0, ratio=0.5, is_unusable=True)
     results = (
         ServerResult(cell_id="a", label="a", rps=1000.0, latency={P99: 0.004}),
         ServerResult(cell_id="b", label="b", rps=500.0, latency={P99: 0.008}, unusable=("rps",), ratio=ratio),
     )
-    console = Console(width=80)
-    with console.capture() as printed:
-        console.print(results_table(results))
-    snapshot(printed.get())
+    print_results(results)
+    snapshot(capsys.readouterr().out)
     assert not has_answer(results)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import HostError
 from benchkit.plan import cells
 from benchkit.plan.cells import plan_cell, skip_equal_cells
 from benchkit.plan.model import PlannedCell, describe_cell
@@ -40,29 +38,6 @@ def test_a_stack_that_is_written_twice_is_a_control() -> None:
         (None, "stack=one,connections=1"),
         (None, "stack=one,connections=2"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("jump", "seen", "message"),
-    [
-        (None, ("10.0.0.1", "10.0.0.1"), None),
-        (None, ("10.0.0.1", "192.0.2.1"), "box sees it at 10.0.0.1; other sees it at 192.0.2.1"),
-        (None, (None, None), "box sees it at no address"),
-        ("gate.example", ("10.0.0.1", "10.0.0.1"), "other is behind a jump host"),
-    ],
-)
-def test_the_address_of_the_controller_is_the_one_that_all_hosts_see(
-    jump: str | None, seen: tuple[str | None, str | None], message: str | None
-) -> None:
-    there = {"entry": "app", "services": {"app": {"backend": "external", "url": "http://{controller}:81"}}}
-    made = experiment(stacks={"one": there}, roles={"load": {}})
-    box, other = (capabilities(controller_address=address) for address in seen)
-    hosts = {"box": box, "other": replace(other, spec=other.spec.model_copy(update={"name": "other", "jump": jump}))}
-    if message is None:
-        assert plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts).target == "http://10.0.0.1:81/"
-        return
-    with pytest.raises(InputError, match=message):
-        plan_cell(made, made.cells[0], {"load": ("box", "other")}, hosts)
 
 
 @pytest.mark.parametrize(

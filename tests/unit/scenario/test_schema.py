@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchkit.document import parse_document, read_document
+from benchkit.document import read_document
 from benchkit.files import shipped
-from benchkit.hosts.inventory import parse_inventory
-from benchkit.scenario.schema import SCHEMAS, scenario_schema
+from benchkit.scenario.schema import scenario_schema
 from tests.support import json_schema
 from tests.support.builders import load, scenario, stack
 
@@ -27,9 +26,8 @@ def refused(validator: Any, data: object) -> list[str]:  # noqa: ANN401 - jsonsc
     return [".".join(map(str, error.absolute_path)) for error in validator.iter_errors(data)]
 
 
-@pytest.mark.parametrize("kind", SCHEMAS)
-def test_schemas_are_valid_and_refer_to_what_they_define(kind: str) -> None:
-    schema = SCHEMAS[kind]()
+def test_the_schema_is_valid_and_refers_to_what_it_defines() -> None:
+    schema = scenario_schema()
     json_schema.validator(schema)
     names = {reference.removeprefix("#/$defs/") for reference in references(schema)}
     assert names == set(schema["$defs"])
@@ -126,21 +124,3 @@ def test_what_the_schema_accepts_is_what_editors_should_accept(validator: Any, f
 def test_mistakes_are_found_where_they_are(validator: Any, fields: dict[str, Any], place: str) -> None:  # noqa: ANN401
     places = refused(validator, scenario(**fields))
     assert place in places, places
-
-
-def test_inventories_have_a_schema() -> None:
-    validator = json_schema.validator(SCHEMAS["inventory"]())
-    text = "hosts: {a: {address: 192.0.2.1, port: 2222, identity: key, roles: [sut], link_bps: 1e9}}"
-    document = parse_document(text, "inventory.yaml")
-    assert parse_inventory(document, Path()).hosts[0].port == 2222
-    assert refused(validator, document.data) == []
-    mistakes: tuple[object, ...] = ({"a": {"roles": []}}, {"a": {"address": "b", "roles": [], "prot": 1}}, {})
-    for mistake in mistakes:
-        assert refused(validator, {"hosts": mistake})
-
-
-def test_shipped_tuning_files_fit_their_schema() -> None:
-    validator = json_schema.validator(SCHEMAS["tuning-file"]())
-    for path in (shipped("configs") / "tuning").glob("*.yaml"):
-        assert refused(validator, read_document(path).data) == []
-    assert refused(validator, {"description": "x", "sysctl": {"net.core.somaxconn": [1]}})

@@ -30,13 +30,6 @@ def test_an_external_service_is_the_socket_of_its_url(tmp_path: Path, url: str, 
     assert [service.endpoint for service in cell.external] == [endpoint]
 
 
-def test_a_server_on_the_controller_has_the_address_at_which_hosts_reach_it(tmp_path: Path) -> None:
-    service = read_cell(tmp_path, app={"backend": "external", "url": "http://{controller}:81"}).external[0]
-    reached = service.at_controller("2001:db8::1")
-    assert reached.url == "http://[2001:db8::1]:81"
-    assert reached.endpoint == Endpoint("2001:db8::1", "http1", "2001:db8::1", 81)
-
-
 def test_an_external_service_over_tls_is_verified_by_the_file_that_it_names(tmp_path: Path) -> None:
     certificate = tmp_path / "authority.pem"
     certificate.write_bytes(RunAuthority().read())
