@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -90,7 +91,12 @@ def test_docker_publishes_a_port_and_the_quota_of_the_role_holds(tmp_path: Path)
     assert (service.endpoint.port, container.port) == (8081, 80)
 
 
-def test_http3_publishes_the_udp_port_and_has_the_server_of_that_module(tmp_path: Path) -> None:
+def test_http3_publishes_the_udp_port_and_has_the_server_of_that_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = tmp_path / "podman"  # looked up on this machine, and not started to render a service
+    engine.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     app = {"backend": "container", "server": "nethttp", "listen": 8081, "port": 80, "protocol": "h3"}
     (service,) = render(tmp_path, app=app)
     argv = " ".join(service.process.argv)
