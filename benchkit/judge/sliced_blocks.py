@@ -1,4 +1,4 @@
-"""Sliced blocks: the balance of a disturbance between their cells, and their slices in order.
+"""Sliced blocks: the balance of a disturbance between their cells.
 
 The cells of a block share all of its seconds. A disturbance that takes CPU time from all of them alike does not change
 their ratio. Otherwise the ratio can change by the CPU time left to one cell, divided by the CPU time left to the
@@ -16,16 +16,9 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.judge.check import ALL, Finding
-from benchkit.judge.evidence import RunEvidence
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import TrialRecord
 from benchkit.stats.samples import Reals, is_comparable, log_left
-
-SLICE_COLUMNS = ("block", "slice", "place", "trial_id", "cell_id", "requests", "started_s")
-
-EMPTY = 0.5
-"""Requests that an empty slice counts as, so that its logarithm is finite (Anscombe, The transformation of Poisson,
-binomial and negative-binomial data, 1948). The logarithm is far below any slice with answers."""
 
 
 class Balance(NamedTuple):
@@ -102,30 +95,3 @@ def neighbour_inequality(shares: Iterable[float]) -> float:
     """Return the largest difference of the logarithms of the CPU time that was left to the cells of a block."""
     left = log_left(np.fromiter(shares, dtype=np.float64))
     return float(np.ptp(left)) if len(left) else 0.0
-
-
-def ordered_slices(evidence: RunEvidence) -> pd.DataFrame:
-    """Return the slices of measured trials by block and time, with `log_rps` and the cell `before` each.
-
-    A slice without an answer counts as `EMPTY` requests; `log_rps` is NaN where the requests are unknown. `before` is
-    None for the first slice of a block, and after a slice of a trial that failed.
-    """
-    trials = sliced_trials(evidence.trials)[["trial_id", "cell_id", "block"]]
-    slices = evidence.slices.merge(trials, on="trial_id").sort_values(["block", "slice", "place"], ignore_index=True)
-    rps, requests = (
-        pd.to_numeric(slices[name]).to_numpy(dtype=np.float64, na_value=np.nan) for name in ("rps", "requests")
-    )
-    cells = slices["cell_id"].to_numpy(dtype=object)
-    before = np.full(len(slices), None, dtype=object)
-    if len(slices):
-        cells_in_block = slices.groupby("block")["place"].transform("max").to_numpy()
-        turn = slices["slice"].to_numpy() * cells_in_block + slices["place"].to_numpy()
-        block = slices["block"].to_numpy()
-        follows = (block[1:] == block[:-1]) & (turn[1:] == turn[:-1] + 1)
-        before[1:][follows] = cells[:-1][follows]
-    answered = (rps > 0) & (requests > 0)
-    log_rps = np.full(len(slices), np.nan)
-    log_rps[answered] = np.log(rps[answered])
-    if answered.any():
-        log_rps[requests == 0] = np.log(EMPTY * np.median(rps[answered] / requests[answered]))
-    return slices[list(SLICE_COLUMNS)].assign(log_rps=log_rps, before=before)

@@ -124,7 +124,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, manifest.scenario_name, run.run_id)
-    names = ("trials", "hosts", "slices", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
+    names = ("trials", "hosts", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
     stored = {table: tables.rows(table) for table in names}
     for table, rows in judge_together(manifest, stored, run).items():
         tables.replace(table, rows)
@@ -132,7 +132,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
 
 def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> ContentByTable:
     """Judge the trials of a run together; return `verdicts`, `unchecked`, `trials` as judged, and `components`."""
-    evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
+    evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts")))
     judgement = judge_run(evidence)
     rows_of_run: dict[str, Sequence[Row]] = {"verdicts": judgement.verdicts, "unchecked": judgement.unchecked}
     judged = {

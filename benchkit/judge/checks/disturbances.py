@@ -1,4 +1,4 @@
-"""Checks of disturbances from outside the run: throttled (CPU time withheld), noisy-host (other programs)."""
+"""Checks of disturbances: throttled (CPU time withheld), noisy-host (other programs), busy-neighbour (idle servers)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchkit import units
-from benchkit.judge.check import ALL, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.cpu_time import (
     INTERRUPTS,
     CpuUsage,
@@ -19,7 +19,7 @@ from benchkit.judge.cpu_time import (
     quota_withheld,
 )
 from benchkit.judge.evidence import Evidence, RunEvidence
-from benchkit.judge.sliced_blocks import balances
+from benchkit.judge.sliced_blocks import balances, neighbour_share, sliced_trials
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.samples import log_left
 
@@ -196,6 +196,47 @@ NOISY_HOST = Check(
     of_trial=_foreign_work,
     reads="hosts",
     of_run=_unequal_foreign_work,
+)
+
+
+def _neighbour_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
+    """Skip a trial of a sliced block without the evidence that `_neighbour_work` compares."""
+    if evidence.record.slices and neighbour_share(evidence.record) is None:
+        return SkippedCheck(why="the CPU time of the block's other servers is unknown")
+    return ()
+
+
+def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
+    """Compare the CPU time that servers without load used in the slices of each cell of a block.
+
+    Garbage collection, timers and threads in the background take CPU time from the server under load, which may in turn
+    leave its neighbours alone. Random order does not cancel that, so that the interval of a ratio includes it
+    (`benchkit.comparison.ratios`). What all cells take from each other alike does not change their ratio. A quota lets
+    every server finish its last requests in the next slice.
+    """
+    limit = thresholds.neighbour_cpu
+    trials = sliced_trials(evidence.trials)
+    results: dict[str, CheckResult] = {}
+    for trial_id, share in trials[["trial_id", "neighbour_share"]].dropna().itertuples(index=False):
+        if share > limit:
+            finding = Finding(
+                severity="suspect",
+                metrics=LOAD,
+                seen="servers of the block's other cells, which had no load, used "
+                f"{units.share(share)} of the CPU time of this cell's servers in its slices",
+                threshold=f"limit: {units.share(limit)}",
+                means="The cells of the block took CPU time from each other: the interval of a ratio includes what is unequal.",
+                advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
+            )
+            results[str(trial_id)] = [finding]
+    return results
+
+
+BUSY_NEIGHBOUR = Check(
+    "busy-neighbour",
+    "a server without load worked in the slices of another",
+    of_trial=_neighbour_evidence,
+    of_run=_neighbour_work,
 )
 
 
