@@ -20,7 +20,7 @@ from benchkit.report.figure import Drawing
 from benchkit.report.sections import comparisons, results, services, trials, validity
 from benchkit.report.sections.blocks import ReportInput, Section
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.style import SERIES, TONES
+from benchkit.report.style import TONES
 from benchkit.report.tables import Table
 from benchkit.safe_text import legible
 from benchkit.version import __version__
@@ -125,11 +125,10 @@ def _body(table: Table) -> Markup:
 
 
 def _theme() -> str:
-    """Return the tones as CSS variables, light and for dark screens (paper is light), and series colours as classes."""
+    """Return the tones as CSS variables, light and for dark screens (paper is light)."""
     light = "".join(f"--{tone.name}:{tone.light};" for tone in TONES)
     dark = "".join(f"--{tone.name}:{tone.dark};" for tone in TONES)
-    series = "".join(f".tone-{i}{{color:var(--{tone.name})}}" for i, tone in enumerate(SERIES))
-    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{series}\n"
+    return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
 def _asset(name: str) -> str:

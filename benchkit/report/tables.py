@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from benchkit.units import ABSENT
@@ -15,11 +16,10 @@ Kind = Literal["number", "name", "text", "prose"]
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column; `unit` is of the exact values behind the texts, `group` a heading over neighbouring columns."""
+    """A column; `unit` is of the exact values behind the texts."""
 
     title: str
     kind: Kind = "text"
-    group: str = ""
     unit: str = ""
 
 
@@ -42,14 +42,6 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnGroup:
-    """A heading over `span` columns; empty over columns without a group."""
-
-    title: str
-    span: int
-
-
-@dataclass(frozen=True)
 class Table:
     """A table with its caption; `name` is unique in a report."""
 
@@ -58,35 +50,16 @@ class Table:
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Entry, ...], ...]
 
-    @property
-    def groups(self) -> tuple[ColumnGroup, ...]:
-        """Headings over the columns; none if no column has one."""
-        groups: list[ColumnGroup] = []
-        for column in self.columns:
-            if groups and groups[-1].title == column.group:
-                groups[-1] = ColumnGroup(column.group, groups[-1].span + 1)
-            else:
-                groups.append(ColumnGroup(column.group, 1))
-        return tuple(groups) if any(group.title for group in groups) else ()
-
 
 def table(
-    name: str,
-    caption: str,
-    rows: Sequence[Mapping[str, Entry]],
-    *,
-    groups: Mapping[str, str] | None = None,
-    units: Mapping[str, str] | None = None,
+    name: str, caption: str, rows: Sequence[Mapping[str, Entry]], units: Mapping[str, str] = MappingProxyType({})
 ) -> Table:
     """Return a table of rows, which map the titles of the columns to entries; all rows have the same titles.
 
-    A column has the kind of its entries; `groups` and `units` map titles of columns to their group and unit.
+    A column has the kind of its entries; `units` maps titles of columns to their unit.
     """
-    groups, units = groups or {}, units or {}
     columns = tuple(
-        TableColumn(title, entry.kind, groups.get(title, ""), units.get(title, ""))
-        for row in rows[:1]
-        for title, entry in row.items()
+        TableColumn(title, entry.kind, units.get(title, "")) for row in rows[:1] for title, entry in row.items()
     )
     return Table(name, caption, columns, tuple(tuple(row[column.title] for column in columns) for row in rows))
 

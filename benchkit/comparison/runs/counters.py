@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from statistics import median
 from typing import Literal
 
 import pandas as pd
 
 from benchkit.models.base import Frozen
 from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour, is_of_load_tool
-from benchkit.stats.samples import usable_rows
 
 KEYS = ["trial_id", "host", "service", "metric", "instance"]
 
@@ -42,79 +41,43 @@ def increases_of(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 PROCESS_CPU = "process_cpu_s_total"
-_MIN_PROCESSES = 2
-"""Most processes of a service that has at most one worker and its parent."""
-IDLE = 0.1
-"""Share of the workers' mean CPU time below which a worker is idle."""
 
 
 class WorkerBalance(Frozen):
-    """The workers of a service of a cell, over usable trials; `only_invalid`: over invalid ones, for lack of others.
+    """The workers of a service of a cell.
 
     `busiest` is the CPU time of the busiest worker over the mean of all: 1 if all work alike, their number if one does
-    everything. `idle` counts those that used less than a tenth of the mean. Both are medians over trials, `highest` is
-    the largest `busiest` of any trial.
+    everything. It is the median over trials.
     """
 
-    cell_id: str
-    host: str
     service: str
     workers: int
     busiest: float
-    highest: float
-    idle: float
-    trials: int
-    only_invalid: bool = False
 
 
-def worker_balances(
-    trials: pd.DataFrame, telemetry: pd.DataFrame, excluded: Collection[str] = frozenset()
-) -> tuple[WorkerBalance, ...]:
-    """Return the services with several workers, cell by cell in the order of `trials`.
+def worker_balances(trials: pd.DataFrame, telemetry: pd.DataFrame) -> tuple[WorkerBalance, ...]:
+    """Return the services of a cell that have several workers; `trials` are rows of the cell, `telemetry` its table.
 
-    `trials` are the measured ones of a run, `telemetry` its table, `excluded` the excluded trials. The figure is the
-    CPU time of a worker, not the connections it accepted: kernels and servers count those by socket or in total.
+    The figure is the CPU time of a worker, not the connections it accepted: kernels and servers count those by socket
+    or in total. Services of one name on several hosts are several services: their processes may have the same pids.
     """
-    found = []
-    of_trials = _balance_by_trial(trials, telemetry)
-    for (cell_id, host, service), rows in of_trials.groupby(["cell_id", "host", "service"], sort=False):
-        used, only_invalid = usable_rows(rows, excluded)
-        found.append(
-            WorkerBalance(
-                cell_id=str(cell_id),
-                host=str(host),
-                service=str(service),
-                workers=int(used["workers"].max()),
-                busiest=float(used["busiest"].median()),
-                highest=float(used["busiest"].max()),
-                idle=float(used["idle"].median()),
-                trials=len(used),
-                only_invalid=only_invalid,
-            )
-        )
-    return tuple(found)
-
-
-def _balance_by_trial(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return trial_id, cell_id, host, service, workers, busiest, idle; one row per service with several workers.
-
-    Services of one name on several hosts are several services: their processes may even have the same pids.
-    """
-    columns = ["trial_id", "cell_id", "host", "service", "workers", "busiest", "idle"]
     rows = telemetry[telemetry["metric"] == PROCESS_CPU]
     rows = rows[~rows["service"].astype(str).map(is_of_load_tool).astype(bool)]
-    processes = rows.groupby(["trial_id", "host", "service"])["instance"].transform("nunique")
-    rows = rows[processes > _MIN_PROCESSES]
-    rows = trials[["trial_id", "cell_id", "duration_s"]].merge(rows, on="trial_id")
-    made = []
-    for (trial_id, host, service), samples in rows.groupby(["trial_id", "host", "service"], sort=False):
+    rows = trials[["trial_id", "duration_s"]].merge(rows, on="trial_id")
+    by_service: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for (_, host, service), samples in rows.groupby(["trial_id", "host", "service"], sort=False):
         taken = _worker_cpu_times(samples)
         if len(taken) > 1 and taken.mean() > 0:
-            mean = float(taken.mean())
-            idle = int((taken < IDLE * mean).sum())
-            cell_id = samples["cell_id"].iloc[0]
-            made.append((trial_id, cell_id, host, service, len(taken), float(taken.max()) / mean, idle))
-    return pd.DataFrame(made, columns=columns)
+            balance = len(taken), float(taken.max() / taken.mean())
+            by_service.setdefault((str(host), str(service)), []).append(balance)
+    return tuple(
+        WorkerBalance(
+            service=service,
+            workers=max(workers for workers, _ in of_trials),
+            busiest=median(busiest for _, busiest in of_trials),
+        )
+        for (_, service), of_trials in by_service.items()
+    )
 
 
 def _worker_cpu_times(samples: pd.DataFrame) -> pd.Series[float]:

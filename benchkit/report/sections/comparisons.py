@@ -114,7 +114,6 @@ def _ratio_table(comparison: RunComparison, names: Mapping[str, str], notes: Seq
         f"ratios-{name}",
         f"{metric.title}: cells relative to their baseline",
         [_ratio_row(ratio, names, notes) for ratio in comparison.ratios],
-        groups={"From": "Interval", "To": "Interval"},
         units={"Baseline value": metric.unit, "Value": metric.unit},
     )
 
@@ -132,8 +131,8 @@ def _ratio_row(ratio: Ratio, names: Mapping[str, str], notes: Sequence[str]) -> 
         "Baseline value": number(ratio.baseline_value, shown),
         "Value": number(ratio.value, shown),
         "Ratio": number(ratio.ratio, "{:.3f}".format),
-        "From": number(ratio.low, "{:.3f}".format),
-        "To": number(ratio.high, "{:.3f}".format),
+        "Interval from": number(ratio.low, "{:.3f}".format),
+        "Interval to": number(ratio.high, "{:.3f}".format),
         "p": Entry(p_value(ratio), ratio.p_holm, "number"),
         "Blocks": number(ratio.blocks, units.count),
         "Difference": Entry(outcome(ratio, brief=True)),

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 
 from benchkit import units
+from benchkit.comparison.answer import times_with_interval
 from benchkit.comparison.cell_labels import factors
 from benchkit.comparison.cell_results import ClassResult, class_results
 from benchkit.comparison.texts import interval, outcome
-from benchkit.models.metrics import P50, P99, metric_named
-from benchkit.report.sections.blocks import Block, Details, Part, ReportInput, Section, TableBlock, Text, heading, note
+from benchkit.models.metrics import P50, P99, RPS, metric_named
+from benchkit.report.sections.blocks import Block, Part, ReportInput, Section, TableBlock, Text, heading, note
 from benchkit.report.stored_run import StoredRun, known
-from benchkit.report.style import SERIES
-from benchkit.report.summary import CellSummary, describe_cell, summarise
-from benchkit.report.tables import Entry, named, number, table
+from benchkit.report.summary import CellSummary, summarise
+from benchkit.report.tables import Entry, named, number, prose, table
 from benchkit.safe_text import clean
+from benchkit.stats.samples import geometric_mean
 from benchkit.units import ABSENT
 
 ANSWER_FIGURE = "ratios"
 """Name of the figure that stands in the answer, at the start of the report."""
-_MAX_LISTED = 12
-"""Cells up to which all are listed; more are folded, as the figure of rates shows them."""
 
 
 def _answer(report: ReportInput) -> Iterator[Block]:
@@ -37,18 +36,12 @@ def _figures(report: ReportInput) -> Iterator[Block]:
 
 
 def _results(report: ReportInput) -> Iterator[Block]:
-    run, cells = report.run, summarise(report.run)
+    run = report.run
     yield Text(_design(run))
-    cards = _cards(cells, run)
-    yield cards if len(cells) <= _MAX_LISTED else Details(f"All {len(cells)} cells", [cards])
-    level = next((f"{cell.ratio.confidence:.0%}" for cell in cells if cell.ratio is not None), None)
+    yield TableBlock(table("cells", "Every cell with its result", [_cell_row(cell, run) for cell in summarise(run)]))
     yield note(
-        "A rate is the geometric mean of a cell's valid trials, with their range."
-        + (
-            f" A ratio is to the cell that differs in the baseline's levels alone, with its {level} interval."
-            if level
-            else ""
-        )
+        "A result is the geometric mean of a cell's valid trials, with their range. A ratio is to the cell that differs in "
+        "the baseline's levels alone."
     )
     classes = class_results(run.data, run.class_ratios)
     if classes:
@@ -84,13 +77,43 @@ def _load(trials: pd.DataFrame) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _cards(cells: Sequence[CellSummary], run: StoredRun) -> Part:
-    cards = []
-    for cell in cells:
-        figure, detail = describe_cell(cell, run.labels, run.manifest.blocks)
-        tone = cell.cell.hue % len(SERIES)
-        cards.append({"label": cell.cell.label, "tone": tone, "figure": figure, "detail": detail})
-    return Part("results", {"results": cards})
+def _cell_row(cell: CellSummary, run: StoredRun) -> dict[str, Entry]:
+    metric = metric_named(run.data.primary_metric)
+    values = run.values(metric.name).included_or_all(cell.cell.cell_id)
+    result = number(geometric_mean(values) if values else None, metric.format, "" if cell.is_usable else ", not usable")
+    interval = f"{metric.format(min(values))} to {metric.format(max(values))}" if len(values) > 1 else ABSENT
+    if cell.capacity is not None:
+        result = Entry(cell.capacity.figure, cell.capacity.rps, "number")
+        interval = cell.capacity.interval.removeprefix(", ") or ABSENT
+    ratio = cell.ratio
+    return {
+        "Cell": named(cell.cell.label),
+        metric.title: result,
+        "Range": Entry(interval),
+        **({} if metric.name == RPS else {"RPS": number(cell.mean_rps, units.rate)}),
+        "Trials": number(
+            cell.trials, units.count, f" of {blocks}" if cell.trials < (blocks := run.manifest.blocks) else ""
+        ),
+        "Ratio": Entry(ABSENT if ratio is None else f"{times_with_interval(ratio)} of {run.labels[ratio.baseline]}"),
+        "Notes": prose("; ".join(_notes(cell)) or ABSENT),
+    }
+
+
+def _notes(cell: CellSummary) -> Iterator[str]:
+    """Yield why a cell has no result, and the failures without which its rate would mislead."""
+    if cell.cell.unsupported is not None:
+        yield f"not supported on these hosts: {cell.cell.unsupported}"
+    elif cell.mean_rps is None:
+        yield "no trial of it ended with a rate"
+    if cell.capacity is not None and cell.capacity.objective:
+        yield f"highest rate with {cell.capacity.objective}"
+    if cell.exclusions:
+        number_of = units.counted(len(cell.exclusions), "trial") if cell.is_usable else "all trials"
+        yield f"{number_of} excluded from comparisons ({', '.join(dict.fromkeys(cell.exclusions))})"
+    if cell.errors > 0:
+        yield units.counted(int(cell.errors), "failed request")
+    if cell.non_2xx > 0:
+        yield f"{units.counted(int(cell.non_2xx), 'response')} with another status than 2xx"
 
 
 def _class_row(result: ClassResult) -> dict[str, Entry]:

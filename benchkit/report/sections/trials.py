@@ -32,8 +32,6 @@ from benchkit.report.summary import errors
 from benchkit.report.tables import Entry, Table, TableColumn, named, number, prose, table
 from benchkit.units import ABSENT
 
-_LATENCY = "latency"
-
 
 @dataclass(frozen=True)
 class _TrialColumn:
@@ -43,7 +41,6 @@ class _TrialColumn:
     source: str | Callable[[pd.DataFrame], pd.Series[float]]
     text: Callable[[float | None], str]
     unit: str = ""
-    group: str = ""
     always: bool = False
 
     def values(self, trials: pd.DataFrame) -> pd.Series[float]:
@@ -54,12 +51,9 @@ _TRIAL_COLUMNS = (
     _TrialColumn("RPS", "rps", units.rate, "requests/s", always=True),
     _TrialColumn("Errors", errors, units.count, always=True),
     _TrialColumn("Non-2xx", "non_2xx", units.count, always=True),
-    _TrialColumn("mean", "latency_mean_s", units.seconds, "s", _LATENCY),
-    *(
-        _TrialColumn(p.label, p.name, units.seconds, "s", _LATENCY, always=p.name in {P50, P99})
-        for p in PERCENTILES.values()
-    ),
-    _TrialColumn("max", "latency_max_s", units.seconds, "s", _LATENCY, always=True),
+    _TrialColumn("Mean latency", "latency_mean_s", units.seconds, "s"),
+    *(_TrialColumn(p.label, p.name, units.seconds, "s", always=p.name in {P50, P99}) for p in PERCENTILES.values()),
+    _TrialColumn("Longest latency", "latency_max_s", units.seconds, "s", always=True),
     _TrialColumn("Requests", "requests", units.count, always=True),
     _TrialColumn("Received", "bytes_per_s", units.bytes_per_s, "bytes/s"),
     _TrialColumn("Target rate", "rate_requested", units.rate, "requests/s"),
@@ -96,12 +90,10 @@ def _trial_table(run: StoredRun) -> Table:
         *((TableColumn(title), _texts(trials[name])) for title, name in _word_columns(trials)),
         *([(TableColumn("Verdict", "prose"), _verdicts(run, trials))] if trials["verdict"].notna().any() else []),
     ]
-    latency = f"Latency ({latency_note(trials)})"
     for each in _TRIAL_COLUMNS:
         values = each.values(trials)
         if each.always or values.notna().any():
-            group = latency if each.group else ""
-            column = TableColumn(each.title, "number", group, each.unit)
+            column = TableColumn(each.title, "number", each.unit)
             columns.append((column, [number(value, each.text) for value in values]))
     columns += [(TableColumn("Started (UTC)"), _texts(started)), (TableColumn("Trial"), _texts(names))]
     return Table(

@@ -20,15 +20,12 @@ from benchkit.report.sections.services import SERVICES
 from benchkit.report.sections.trials import TRIALS
 from benchkit.report.sections.validity import NOT_JUDGED, NOTES, UNKNOWN, VALIDITY, noise_notes
 from benchkit.report.stored_run import StoredRun
-from benchkit.report.summary import describe_cell, summarise
-from benchkit.report.tables import ColumnGroup, Entry, Table, TableColumn, number
+from benchkit.report.tables import Entry, number
 from benchkit.store.journal import BlockInterrupted, JournalEvent, read_progress
-from benchkit.store.parquet_files import empty_frame
 from benchkit.store.profile_tables import NO_PROFILE
 from benchkit.units import ABSENT
 from tests.support.report.reading import blocks, cells, records, sentences, tables
 from tests.support.report.variants import ids, judged, sliced, trial, with_profiles
-from tests.unit.comparison.test_worker_balance import watched
 
 MakeRun = Callable[..., StoredRun]
 STACKS = {"stack": ["go", "nginx", "node"]}
@@ -58,12 +55,10 @@ def test_results_name_the_design(run: StoredRun, *, is_sliced: bool) -> None:
 
 def test_a_cell_whose_trials_are_all_invalid_is_shown_and_not_ranked(run: StoredRun) -> None:
     everything = [(trial, "link-saturated", "invalid", ("rps",)) for trial in ids(run, "stack=nginx-go")]
-    cell = summarise(judged(run, *everything))[1]
-    figure, detail = describe_cell(cell, run.labels, 5)
-    assert figure != "no result"
-    assert "all of them excluded from comparisons (invalid: link-saturated)" in detail
-    assert cell.ratio is None
-    assert not cell.is_usable
+    row = records(tables(RESULTS, judged(run, *everything))["cells"])[1]
+    assert row["RPS"] == "39,639, not usable"
+    assert row["Notes"] == "all trials excluded from comparisons (invalid: link-saturated)"
+    assert row["Ratio"] == ABSENT
 
 
 def test_a_run_without_verdicts_and_comparisons_has_no_validity(make_run: MakeRun) -> None:
@@ -120,7 +115,7 @@ def test_every_ratio_has_its_interval_difference_and_notes(make_run: MakeRun) ->
     ]
     for row, ratio in zip(shown, found.ratios, strict=True):
         wanted = [f"{value:.3f}" for value in (ratio.ratio, ratio.low, ratio.high)]
-        assert [row["Ratio"], row["From"], row["To"]] == wanted
+        assert [row["Ratio"], row["Interval from"], row["Interval to"]] == wanted
         assert row["Difference"].startswith("lower (worse)")
     assert shown[1]["Notes"]
     assert any("1 trial excluded: invalid: generator-saturated" in text for text in sentences(RATIOS, run))
@@ -287,21 +282,6 @@ def test_failed_profiles_are_noted_with_the_services_only(run: StoredRun) -> Non
     assert blocks(NOTES, blind) == []
 
 
-def test_workers_and_folders_of_services_have_tables(make_run: MakeRun) -> None:
-    run = make_run(blocks=2)
-    windows = dict(zip(run.trials["trial_id"], run.trials["duration_s"], strict=True))
-    nginx = ids(run, "stack=nginx-go")
-    workers = [watched(each, {"<front>": {9: 0.0, 10: 1.0, 11: 3.0}}, windows[each]) for each in nginx]
-    folder = {"host": "sut", "service": "<proxy>", "instance": "cache", "metric": "folder_bytes", "t_s": 2.0}
-    folders = [{**folder, "trial_id": each, "value": 2.0**20 * size} for each, size in zip(nginx, (2, 4), strict=True)]
-    telemetry = pd.concat([*workers, pd.DataFrame(folders)])
-    run = replace(run, table=lambda name: telemetry if name == "telemetry" else empty_frame(name))
-    found = tables(SERVICES, run)
-    assert cells(found["workers"]) == [["nginx-go", "<front>", "sut", "2", "1.50", "1.50", "0", "2"]]
-    assert cells(found["disk-usage"]) == [["nginx-go", "<proxy>", "sut", "cache", "3.00 MiB", "4.00 MiB", "2"]]
-    assert "&lt;front&gt;" in page(run)
-
-
 @pytest.mark.parametrize(
     ("value", "exact"),
     [(12.0, None), (285080.0, None), (231.92, "231.92"), (72645.34123456789, "72645.34"), (0.4, "0.4")],
@@ -312,9 +292,3 @@ def test_a_rounded_number_has_its_exact_value(value: float, exact: str | None) -
 
 def test_an_absent_number_has_no_value() -> None:
     assert number(math.nan, units.count) == Entry(units.ABSENT, None, "number")
-
-
-def test_neighbours_share_their_heading() -> None:
-    columns = tuple(TableColumn(title, group=group) for title, group in (("a", ""), ("b", "x"), ("c", "x"), ("d", "")))
-    assert Table("t", "T", columns, ()).groups == (ColumnGroup("", 1), ColumnGroup("x", 2), ColumnGroup("", 1))
-    assert Table("t", "T", columns[:1], ()).groups == ()
