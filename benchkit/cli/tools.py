@@ -24,9 +24,6 @@ def parse(
         ),
     ],
     file: Annotated[str, typer.Argument(help="Its output, or - for stdin.")],
-    run: Annotated[
-        int | None, typer.Option("--run", metavar="N", help="Read this one of several runs in the text, from 1.")
-    ] = None,
     json: Json = False,
 ) -> None:
     """Read one output of a load tool, and print what it states and what contradicts it."""
@@ -35,7 +32,7 @@ def parse(
     from benchkit.loadtools.text import decode
 
     text, command = decode(read_input(file)), f"benchkit parse {{tool}} {file}"
-    result, load = read_run(tool, text, where=input_name(file), command=command, run=run)
+    result, load = read_run(tool, text, where=input_name(file), command=command)
     findings = find(result, load)
     if json:
         print_json({**result.model_dump(mode="json"), "findings": [each.model_dump(mode="json") for each in findings]})

@@ -170,7 +170,7 @@ class _Examination:
     def completeness(self) -> Iterator[OutputFinding]:
         result = self.result
         if not result.complete:
-            text = "The output breaks off, or is of a run that did not finish."
+            text = "The text breaks off, lacks a part of the output, or is of a run that did not finish."
             yield OutputFinding(code="incomplete", severity="invalid", text=text)
         for note in result.notes:
             if note.code in NOTES:

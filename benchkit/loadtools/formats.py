@@ -5,15 +5,13 @@ The marks in a text decide which parser reads it.
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
 from typing import NamedTuple
 
 from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.findings import StatedLoad, stated_load
 from benchkit.loadtools.reader import OutputFormat
 from benchkit.loadtools.registry import TOOLS
-from benchkit.loadtools.text import excerpt, line_with, prepare
+from benchkit.loadtools.text import excerpt, prepare
 from benchkit.loadtools.tools import ab, bombardier, h2load, hey, k6, oha, openloop, siege, vegeta, wrk
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
@@ -44,15 +42,8 @@ FORMATS: Registry[OutputFormat] = Registry(
 )
 """Every output format, also of plugins, by the name of its tool."""
 
-PARSE = "benchkit parse"
-"""The command that reads one run of several."""
 MAX_SAMPLE = 1 << 20
 """Characters at the beginning and at the end of a text in which marks are looked for."""
-BROKEN = frozenset({"unread", "aborted", "interrupted", "part-of-run", "no-total"})
-"""Codes of notes that say why a text, or its run, is incomplete."""
-_OMISSION = line_with(r"[\[(]?(?:\.{3,}|\u2026)[^0-9\n]{0,20}$")
-"""Line by which an author marks what is left out."""
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 class RunOutput(NamedTuple):
@@ -76,28 +67,19 @@ def read_output(tool: str, text: str, *, where: str, command: str) -> LoadResult
     return read_run(tool, text, where=where, command=command).result
 
 
-def read_run(tool: str, text: str, *, where: str, command: str, run: int | None = None) -> RunOutput:
-    """Return what an output of a tool states; `tool` may be `AUTO`, and `run` the number of one of several runs.
+def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
+    """Return what an output of a tool states; `tool` may be `AUTO`.
 
     Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs. It
     names `where`; for the output of another tool also the `command` with `{tool}` that reads it.
     """
     prepared = prepare(text)
     chosen = _choose(tool, prepared.text, where=where, command=command)
-    runs = split_runs(chosen, prepared.text)
-    if run is None and len(runs) > 1:
-        raise _several(chosen, runs, where=where, command=command)
-    if run is not None and not 1 <= run <= len(runs):
-        raise InputError(f"the text has no run {run}", where=where, why=f"it has {_runs(len(runs))} of {chosen.tool}")
-    one = runs[(run or 1) - 1]
     try:
-        result = chosen.parse(one)
+        result = chosen.parse(prepared.text)
     except ParseError as error:
         raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
-    load, notes = stated_load(result.tool, one if run else prepared.text), (*result.notes, *prepared.notes)
-    if not result.complete and _is_excerpt(chosen, one, result):
-        message = f"the text is an excerpt of {chosen.tool}'s output: it does not show if the run ended normally"
-        result, notes = result.model_copy(update={"complete": True}), (*notes, Note(code="excerpt", message=message))
+    load, notes = stated_load(result.tool, prepared.text), (*result.notes, *prepared.notes)
     if result.connections is None and load.connections is not None:
         result = result.model_copy(update={"connections": load.connections})
         message = "the number of connections is that of the command line above the output"
@@ -108,33 +90,6 @@ def read_run(tool: str, text: str, *, where: str, command: str, run: int | None 
 def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
     """Return the name of the tool that reads a text, also where `tool` is `AUTO`. Raises as `read_run` does."""
     return _choose(tool, prepare(text).text, where=where, command=command).tool
-
-
-def split_runs(chosen: OutputFormat, text: str) -> list[str]:
-    """Return the runs of a prepared text, each as text: the whole text unless two runs begin in it."""
-    starts = _starts(chosen, text)
-    parts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
-    runs = [part for part in parts if len(parts) > 1 and _is_read(chosen, part)]
-    return runs if len(runs) > 1 else [text]
-
-
-def _starts(chosen: OutputFormat, text: str) -> list[int]:
-    every = ([match.start() for match in pattern.finditer(text)] for pattern in chosen.starts)
-    return next((starts for starts in every if starts), [0])
-
-
-def _is_read(chosen: OutputFormat, text: str) -> bool:
-    try:
-        chosen.parse(text)
-    except ParseError:
-        return False
-    return True
-
-
-def _is_excerpt(chosen: OutputFormat, text: str, result: LoadResult) -> bool:
-    is_begun = not chosen.starts or chosen.starts[0].search(text) is not None
-    is_cut = not is_begun or _OMISSION.search(text) is not None
-    return is_cut and not BROKEN & {note.code for note in result.notes}
 
 
 def _marked(text: str) -> list[OutputFormat]:
@@ -169,19 +124,3 @@ def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
 
 def _is_dialect(one: OutputFormat, other: OutputFormat) -> bool:
     return other.dialect_of == one.tool or one.dialect_of == other.tool
-
-
-def _several(chosen: OutputFormat, runs: list[str], *, where: str, command: str) -> ParseError:
-    first_lines = (re.sub(r"\n.*", "", run[_starts(chosen, run)[0] :].strip(), flags=re.DOTALL) for run in runs)
-    one = f"read one: {command.format(tool=chosen.tool)} --run 1"
-    return ParseError(
-        f"{_runs(len(runs))} of {chosen.tool} in one text",
-        where=where,
-        why="; ".join(f"{number}: {excerpt(line)}" for number, line in enumerate(first_lines, 1)),
-        hint=f"{one if PARSE in command else 'give each in a file of its own'}; figures of two runs are never mixed",
-    )
-
-
-def _runs(number: int) -> str:
-    word = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
-    return f"{word} {'run' if number == 1 else 'runs'}"

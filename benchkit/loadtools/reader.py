@@ -7,31 +7,42 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.text import (
     MAX_LINE,
+    SECONDS,
+    TIMES,
+    Figure,
+    all_of_unit,
     is_not_a_number,
+    latency_by_name,
     not_output_of,
     parse_count,
     parse_number,
+    parse_scaled,
     several_runs,
     split_lines,
     unread_notes,
+    without_times,
 )
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Covers, Errors, Latency, LoadResult, Note
 from benchkit.validation import first_fault
 
 Action = Callable[[re.Match[str]], None]
 Figures = Mapping[str, Callable[[str], object]]
 """Parsers of figures, by their names."""
 
+Document = TypeVar("Document", bound=BaseModel)
+
+_COUNTS = ("requests", "connections", "threads", "users", "failed", "failed_length", "dropped", "non_2xx")
+_ERRORS = tuple(f"errors_{kind}" for kind in Errors.model_fields)
 _FIGURES: Figures = {
-    **dict.fromkeys(("requests", "connections", "threads", "users", "failed", "dropped", "non_2xx"), parse_count),
-    **dict.fromkeys(("duration_s", "rps", "bytes_total", "bytes_per_s", "answered_rps"), parse_number),
+    **dict.fromkeys((*_COUNTS, *_ERRORS), parse_count),
+    **dict.fromkeys(("duration_s", "rps", "bytes_total", "bytes_per_s"), parse_number),
 }
 _CUT = re.compile(r"[0-9]m?$")
 _WHOLE = re.compile(r"\.[0-9]{2,}$")
@@ -50,8 +61,6 @@ class OutputFormat:
     """True for a text with marks that only this tool writes, be the text whole or not."""
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
-    starts: tuple[re.Pattern[str], ...] = field(default=(), repr=False)
-    """Patterns of lines that a run has once. The first one found in a text divides it into runs."""
     dialect_of: str | None = None
     """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""
 
@@ -59,12 +68,16 @@ class OutputFormat:
 class Reader(ABC):
     """Reader of a tool's output, line by line; the figures are its attributes.
 
-    Attributes of this class are figures of `LoadResult`, by its names; None where the text does not state them.
+    Attributes of this class are figures of `LoadResult`, of its latency and of its errors; None where the text does
+    not state them. A document of JSON may set them as well.
     """
 
     tool: ClassVar[str]
+    covers: ClassVar[Covers] = "connect+request"
     figures: ClassVar[Figures] = {}
     """Parsers of the tool's own figures, or of those that it states in units of its own. Others are text."""
+    units: ClassVar[Mapping[str, float]] = SECONDS
+    """Seconds in the units of its latencies."""
     own: ClassVar[re.Pattern[str]] = re.compile("")
     """Text that each output of the tool has somewhere."""
 
@@ -79,13 +92,24 @@ class Reader(ABC):
     bytes_total: float | None = None
     bytes_per_s: float | None = None
     failed: int | None = None
+    failed_length: int | None = None
     non_2xx: int | None = None
     dropped: int | None = None
-    answered_rps: float | None = None
+    availability: float | None = None
+    step_s: float | None = None
+    """Largest step in which the latencies are stated."""
+    corrected: bool | None = False
+    errors_connect: int | None = None
+    errors_read: int | None = None
+    errors_write: int | None = None
+    errors_timeout: int | None = None
+    errors_other: int | None = None
 
     def __init__(self) -> None:
         self.tokens: dict[str, str] = {}
         """Tokens of the figures that the text states, whether or not they could be read."""
+        self.times: dict[str, float | None] = {}
+        """Latencies in seconds by the tool's names, as `latency_by_name` knows them."""
         self.percentiles: dict[str, float] = {}
         self.statuses: dict[str, int] = {}
         self.messages: Counter[str] = Counter()
@@ -126,12 +150,19 @@ class Reader(ABC):
         """Read one line, stripped of blanks, by the first rule that matches it."""
         for pattern, action in self.rules.items():
             if line and (match := pattern.fullmatch(line)):
-                action(match)
+                if self.is_last and _CUT.search(line) and not _WHOLE.search(line):
+                    self.unread.append(line)
+                else:
+                    action(match)
                 return
 
-    def is_cut(self, line: str) -> bool:
-        """Return whether the figure at the end of `line` may lack digits: the text ends with it."""
-        return self.is_last and _CUT.search(line) is not None and _WHOLE.search(line) is None
+    def time(self, token: str) -> float | None:
+        """Return the seconds of a latency, and keep its step; None for another token."""
+        scaled = parse_scaled(token, self.units)
+        if scaled is None:
+            return None
+        self.step_s = max(self.step_s or 0.0, scaled[1])
+        return scaled[0]
 
     def set_figures(self, match: re.Match[str]) -> None:
         """Set the figures in the named groups of a line that a run prints once.
@@ -142,13 +173,12 @@ class Reader(ABC):
         if any(self.tokens.get(name, token) != token for name, token in named.items()):
             raise several_runs(self.tool, match[0])
         self.tokens |= named
-        is_cut = self.is_cut(match[0])
         for name, token in named.items():
-            parse = self.figures.get(name) or _FIGURES.get(name, str)
-            value = None if is_cut and match.end(name) == match.end() else parse(token)
-            if value is None and not is_not_a_number(token):
+            parse = self.time if name in TIMES else self.figures.get(name) or _FIGURES.get(name, str)
+            figures: dict[str, Any] = self.times if name in TIMES else vars(self)
+            figures[name] = parse(token)
+            if figures[name] is None and not is_not_a_number(token):
                 self.unread.append(match[0])
-            setattr(self, name, value)
 
     def add(self, figures: dict[str, Any], name: str, figure: float | None, line: str) -> None:
         """Add a figure to others of its kind; `None` is one that could not be read.
@@ -157,10 +187,15 @@ class Reader(ABC):
         """
         if figures.get(name, figure) != figure:
             raise several_runs(self.tool, line)
-        if figure is None or self.is_cut(line):
+        if figure is None:
             self.unread.append(line)
         else:
             figures[name] = figure
+
+    def add_percentile(self, match: re.Match[str]) -> None:
+        """Add a percentile: a line with its rank and its time."""
+        if not is_not_a_number(match[2]):
+            self.add(self.percentiles, f"{float(match[1]):g}", self.time(match[2]), match[0])
 
     def add_status(self, match: re.Match[str]) -> None:
         """Add the number of answers of a status: a line with the status and their number."""
@@ -172,10 +207,46 @@ class Reader(ABC):
             self.unread.append(match[0])  # its kind may be in the missing end
         self.messages[match[2]] += int(match[1])
 
-    def load_result(self, *, notes: Iterable[Note] = (), **others: object) -> LoadResult:
-        """Return the figures that this class has, overridden by `others`, with a note for each unread line."""
+    def set_document(self, text: str, model: type[Document], unit_s: float, step_s: float | None = None) -> Document:
+        """Set the figures of a document whose fields have the names of attributes, and return it.
+
+        Its `times` are in a unit.
+
+        Raises ParseError where it is no document of the tool, is truncated, or is several of them.
+        """
+        document = read_document(text, model, self.tool)
+        vars(self).update(document)
+        self.times = dict(all_of_unit(self.times, unit_s))
+        self.step_s = step_s or unit_s
+        return document
+
+    def latency(self) -> Latency:
+        """Return the latencies that were read."""
+        times = self.times | self.percentiles
+        return latency_by_name(times, self.covers, step_s=self.step_s, corrected=self.corrected)
+
+    def load_result(
+        self,
+        *,
+        is_measured: bool = True,
+        latency: Latency | None = None,
+        notes: Iterable[Note] = (),
+        **others: object,
+    ) -> LoadResult:
+        """Return the figures that this class has, overridden by `others`, with a note for each unread line.
+
+        `is_measured` is False where no request was answered: zeros that the tool prints then are no times.
+        """
         stated = {name: getattr(self, name) for name in Reader.__annotations__ if name in LoadResult.model_fields}
-        return LoadResult.model_validate(stated | others | {"notes": (*notes, *unread_notes(self.unread))})
+        errors = {kind: getattr(self, f"errors_{kind}") for kind in Errors.model_fields}
+        latency = latency or self.latency()
+        notes = [*notes, *unread_notes(self.unread)]
+        if not is_measured:
+            latency = without_times(latency)
+            message = f"no request was answered: the zeros that {self.tool} prints are no measured times"
+            notes.append(Note(code="no-samples", message=message))
+        of_lines = {"latency": latency, "errors": errors, "status": self.statuses, "notes": notes}
+        return LoadResult.model_validate(stated | of_lines | others)
 
 
 class SectionReader(Reader):
@@ -183,10 +254,6 @@ class SectionReader(Reader):
 
     heading: ClassVar[re.Pattern[str]]
     """Pattern of a section's heading; its first group is the section's name."""
-
-    slowest: float | None = None
-    fastest: float | None = None
-    average: float | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,9 +271,10 @@ class SectionReader(Reader):
         else:
             super().read_line(line)
 
-    def within(self, action: Action, *sections: str) -> Action:
-        """Return the action for lines of these sections alone."""
-        return lambda match: action(match) if self.section in sections else None
+    def add_message(self, match: re.Match[str]) -> None:
+        """Add an error, in the section of errors."""
+        if self.section == "Error distribution":
+            super().add_message(match)
 
     @property
     def counted(self) -> int:
@@ -225,9 +293,24 @@ def within(*path: str, default: Any = ...) -> Any:  # noqa: ANN401 - of any fiel
     return Field(default, validation_alias=AliasPath(*path))
 
 
+def _flat(times: object) -> object:
+    """Return times by their names, with those of a part, as of percentiles."""
+    if not isinstance(times, Mapping):
+        return times
+    parts = [part for part in times.values() if isinstance(part, Mapping)]
+    return {
+        name: time
+        for each in (times, *parts)
+        for name, time in each.items()
+        if time is None or isinstance(time, int | float)
+    }
+
+
+Times = Annotated[dict[str, Figure | None], BeforeValidator(_flat)]
+"""Times by the names of a tool, in a document."""
+
 _DOCUMENT = re.compile(r"^[^\n{\"]{0,120}\{", re.MULTILINE)
 """Beginning of a document of JSON, also behind the prefix of a log."""
-Document = TypeVar("Document", bound=BaseModel)
 
 
 def read_document(text: str, model: type[Document], tool: str) -> Document:

@@ -24,14 +24,14 @@ MAX_NOTES = 5
 """Number of unread lines that get a note each."""
 MAX_EXCERPT = 100
 """Longest excerpt of a tool's output in a message, in characters."""
-_NOT_A_NUMBER = re.compile(r"[+-]?(?:nan|inf)[a-z]{0,2}", re.IGNORECASE)
+_NOT_A_NUMBER = re.compile(r"[+-]?(?:nan|inf)\s?[a-z%]{0,4}", re.IGNORECASE)
 """Text that C and Go print for a value that is not a number; wrk2 adds a unit."""
 
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0-9]{1,18})?(?:e[+-][0-9]{2})?")
 _COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
-_PERCENTILE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,18})?")
+_PERCENTILE = re.compile(r"p?\(?([0-9]{1,3}(?:[._][0-9]{1,18})?)(?:th|%|\))?")
 _SCALED = re.compile(r"([0-9]{1,18}(?:\.([0-9]{1,18}))?)\s?([^0-9\s.,]{0,9})")
 
 SECONDS: Mapping[str, float] = {
@@ -207,7 +207,7 @@ def of_unit(value: float, unit: float) -> float: ...
 def of_unit(value: float | None, unit: float) -> float | None: ...
 def of_unit(value: float | None, unit: float) -> float | None:
     """Return `value` times `unit`, without the noise of binary fractions; None stays None."""
-    return None if value is None else float(f"{value * unit:.15g}")
+    return value if value is None or unit == 1 else float(f"{value * unit:.15g}")
 
 
 def all_of_unit(values: Mapping[str, float | None], unit: float) -> dict[str, float]:
@@ -215,22 +215,27 @@ def all_of_unit(values: Mapping[str, float | None], unit: float) -> dict[str, fl
     return {name: of_unit(value, unit) for name, value in values.items() if value is not None}
 
 
+TIMES: Mapping[str, str] = {
+    **dict.fromkeys(("min", "fastest", "shortest"), "min_s"),
+    **dict.fromkeys(("mean", "average", "avg"), "mean_s"),
+    **dict.fromkeys(("stdev", "stddev"), "stdev_s"),
+    **dict.fromkeys(("max", "slowest", "longest"), "max_s"),
+}
+"""Fields of `Latency` by the names that tools print."""
+
+
 def latency_by_name(
     times: Mapping[str, float | None], covers: Covers, *, step_s: float | None = None, corrected: bool | None = False
 ) -> Latency:
-    """Return times in seconds by their names: `min`, `mean`, `stdev`, `max`, and percentiles as `99.9`."""
-    return Latency(
-        min_s=times.get("min"),
-        mean_s=times.get("mean"),
-        stdev_s=times.get("stdev"),
-        max_s=times.get("max"),
-        percentiles={
-            f"{float(name):g}": time for name, time in times.items() if _PERCENTILE.fullmatch(name) and time is not None
-        },
-        resolution_s=step_s,
-        covers=covers,
-        corrected=corrected,
-    )
+    """Return times in seconds by their names: those of `TIMES`, `med`, and percentiles as `99.9`, `p99` or `p(95)`."""
+    stated = {name.lower(): time for name, time in times.items() if time is not None}
+    ranks = {"50": stated["med"]} if "med" in stated else {}
+    for name, time in stated.items():
+        if match := _PERCENTILE.fullmatch(name):
+            ranks[f"{float(match[1].replace('_', '.')):g}"] = time
+    fields = {TIMES[name]: time for name, time in stated.items() if name in TIMES}
+    of_run = {"percentiles": ranks, "resolution_s": step_s, "covers": covers, "corrected": corrected}
+    return Latency.model_validate(fields | of_run)
 
 
 def without_times(latency: Latency) -> Latency:
@@ -283,9 +288,9 @@ def not_output_of(tool: str, lines: Iterable[str]) -> ParseError:
 def several_runs(tool: str, line: str) -> ParseError:
     """Return the error for text with a second copy of a line that a run prints once."""
     return ParseError(
-        f"more than one run of {tool} in one text",
-        why=f"this line occurs more than once: {excerpt(line)!r}",
-        hint="parse each run separately; figures of two runs are never mixed",
+        f"at least two runs of {tool} in one text",
+        why=f"a second one has the line {excerpt(line)!r}",
+        hint="give each in a file of its own; figures of two runs are never mixed",
     )
 
 

@@ -14,14 +14,12 @@ Its output:
 - "Waiting" runs from sending the request to the first byte of the answer.
 - "Complete requests" includes failed ones. "Length" failures are answers whose length differed from the first one's.
   Lines for a count of zero are missing.
-- Versions 2.0 and 2.2.0 print seconds and microseconds without padding: 3.073261 s reads "3.73261 seconds".
 - Without `-r` an error ends the run, and ab prints only "Total of N requests completed". An interrupted run prints its
   summary, but no "Finished".
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
@@ -30,7 +28,6 @@ from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     has_line,
     latency_by_name,
-    line_with,
     of_unit,
     parse_count,
     parse_number,
@@ -47,11 +44,10 @@ from benchkit.loadtools.tool import (
     with_zero_length,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated
 from benchkit.models.request import has_header
 
-_MICROSECONDS = 6
 _TLS = re.compile(r"TLSv([0-9.]{1,3}),(\S{1,100}),([0-9]{1,5}),[0-9]{1,5}")
 _LABELS: Mapping[str, str] = {
     "Server Hostname": "host",
@@ -61,27 +57,24 @@ _LABELS: Mapping[str, str] = {
     "Concurrency Level": "connections",
     "Complete requests": "requests",
     "Failed requests": "failed",
-    "Write errors": "write_errors",
+    "Write errors": "errors_write",
     "Non-2xx responses": "non_2xx",
 }
-PERCENTAGES = frozenset({"50", "66", "75", "80", "90", "95", "98", "99", "100"})
+PERCENTAGES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 """Rows of "Percentage of the requests served" (`percs` in ab.c)."""
 MIN_RSA_BITS = 1024
 """Least bits of the key of an RSA certificate; curves have at most 521."""
-
-
-def _ms(token: str) -> float | None:
-    return of_unit(parse_number(token), 1e-3)
 
 
 class _AbReader(Reader):
     """Figures of ab's summary; "Kbytes" are 1024."""
 
     tool = "ab"
+    units: ClassVar[Mapping[str, float]] = {"": 1e-3}
     figures: ClassVar[Figures] = {
         "bytes_per_s": lambda token: of_unit(parse_number(token), 1024),
-        **dict.fromkeys(("time_per_request", "time_per_request_all"), _ms),
-        **dict.fromkeys(("connect", "receive", "length", "exceptions", "write_errors", "completed"), parse_count),
+        "time_per_request": lambda token: of_unit(parse_number(token), 1e-3),
+        "completed": parse_count,
     }
 
     host: str | None = None
@@ -89,18 +82,13 @@ class _AbReader(Reader):
     path: str | None = None
     tls: str | None = None
     time_per_request: float | None = None
-    connect: int | None = None
-    receive: int | None = None
-    length: int | None = None
-    exceptions: int | None = None
-    write_errors: int | None = None
     completed: int | None = None
     """Requests before the error that ended the run."""
     columns: str | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: dict[str, Latency | None] = {}
+        self.rows: dict[str, Latency] = {}
         """Rows of "Connection Times" by their label."""
         self.progress, self.finished, self.interrupt = False, False, False
         self.aborted: str | None = None
@@ -108,18 +96,17 @@ class _AbReader(Reader):
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
-            r"([0-9]{1,3})%\s+(\S+)(?:\s+\((?:longest|last) request\)?)?": self.read_percentile,
+            rf"({'|'.join(PERCENTAGES)})%\s+(\S+)(?:\s+\((?:longest|last) request\)?)?": self.add_percentile,
             **{rf"{label}:\s*(?P<{name}>\S+)": None for label, name in _LABELS.items()},
             r"Time taken for tests:\s*(?P<duration_s>\S+) seconds": None,
             r"Total transferred:\s*(?P<bytes_total>\S+) bytes": None,
             r"Requests per second:\s*(?P<rps>\S+)(?: \[#/sec\](?:\s*\(mean\))?)?": None,
             r"Time per request:\s*(?P<time_per_request>\S+) (?:\[ms\]|ms)(?:\s*\(mean\))?": None,
-            r"Time per request:\s*(?P<time_per_request_all>\S+) (?:\[ms\]|ms)\s*\(mean, across all.*": None,
             r"Transfer rate:\s*(?P<bytes_per_s>\S+) (?:\[Kbytes/sec\]|kb/s) received": None,
             r"min\s+(?P<columns>mean\[\+/-sd\]\s+median|avg)\s+max": None,
             r"(Total|Connect|Waiting):((?:\s+[0-9.]{1,20}){3,5})": self.read_times,
-            r"\(Connect: (?P<connect>\S+), (?:Receive: (?P<receive>\S+), )?Length: (?P<length>\S+), "
-            r"Exceptions: (?P<exceptions>\S+)\)": None,
+            r"\(Connect: (?P<errors_connect>\S+), (?:Receive: (?P<errors_read>\S+), )?Length: (?P<failed_length>\S+), "
+            r"Exceptions: (?P<errors_other>\S+)\)": None,
             r"Total of (?P<completed>\S+) requests completed": None,
             r"Completed [0-9]+ requests": lambda _match: setattr(self, "progress", True),
             r"Finished [0-9]+ requests": lambda _match: setattr(self, "finished", True),
@@ -135,89 +122,48 @@ class _AbReader(Reader):
     def read_times(self, match: re.Match[str]) -> None:
         # Without a deviation and a median with -S.
         names = ("min", "mean", "max") if self.columns == "avg" else ("min", "mean", "stdev", "median", "max")
-        times = [_ms(token) for token in match[2].split()]
-        is_whole = len(times) == len(names) and None not in times and not self.is_cut(match[0])
-        row = (
-            latency_by_name(dict(zip(names, times, strict=True)), "connect+request", step_s=1e-3) if is_whole else None
-        )
-        if not is_whole:
+        times = [of_unit(parse_number(token), 1e-3) for token in match[2].split()]
+        if len(times) != len(names) or None in times:
             self.unread.append(match[0])
+            return
+        row = latency_by_name(dict(zip(names, times, strict=True)), "connect+request", step_s=1e-3)
         self.rows.setdefault(match[1], row)
-
-    def read_percentile(self, match: re.Match[str]) -> None:
-        self.add(self.percentiles, match[1], _ms(match[2]) if match[1] in PERCENTAGES else None, match[0])
 
     def read_aborted(self, match: re.Match[str]) -> None:
         self.aborted = self.aborted or match[1]
 
     def result(self) -> LoadResult:
-        duration_s, total = self._padded_duration_s(), self.rows.get("Total")
+        whole, _, micros = self.tokens.get("duration_s", "").partition(".")
+        if len(micros) in (4, 5):  # ab 2.0 does not pad microseconds: 3.073261 s reads "3.73261 seconds"
+            self.duration_s = int(whole) + int(micros) / 1e6
+        total, connect, waiting = (self.rows.get(name) for name in ("Total", "Connect", "Waiting"))
         is_whole = self.bytes_per_s is not None and not self.unread
-        zero = 0 if is_whole and self.failed is not None else None  # ab prints no line for a count of zero
-        none_failed = 0 if self.failed == 0 else None
-        connect, waiting = self.rows.get("Connect"), self.rows.get("Waiting")
+        if is_whole and self.failed is not None:  # ab prints no line for a count of zero
+            self.errors_write, self.non_2xx = self.errors_write or 0, self.non_2xx or 0
+        if self.failed == 0:
+            self.errors_connect = self.errors_read = self.errors_other = self.failed_length = 0
+        is_interrupted = self.interrupt or (self.progress and not self.finished)
+        self.times = {"mean": self.time_per_request, "max": self.percentiles.get("100")}
+        has_target = self.host and self.port and self.path
+        required = (self.connections, self.duration_s, self.requests, self.failed, self.rps, self.bytes_total, total)
+        has_percentages = "100" in self.percentiles or self.requests in (0, 1)  # none with -d either
         return self.load_result(
-            target=self._target(),
-            duration_s=duration_s,
+            target=f"{'https' if self.tls else 'http'}://{self.host}:{self.port}{self.path}" if has_target else None,
             requests=self.completed if self.requests is None else self.requests,
-            latency=self._latency(total),
+            latency=total.model_copy(update={"percentiles": self.percentiles}) if total else self.latency(),
             connect_mean_s=connect and connect.mean_s,
             first_byte_mean_s=waiting and waiting.mean_s,
-            errors=Errors(
-                connect=none_failed if self.connect is None else self.connect,
-                read=none_failed if self.connect is None else self.receive,
-                write=zero if self.write_errors is None else self.write_errors,
-                other=none_failed if self.connect is None else self.exceptions,
-            ),
-            non_2xx=zero if self.non_2xx is None else self.non_2xx,
-            failed_length=none_failed if self.length is None else self.length,
-            complete=self._complete(total),
+            complete=is_whole and None not in required and has_percentages and not (self.aborted or is_interrupted),
             negotiated=_negotiated(self.tls),
-            notes=self._notes(duration_s, total),
+            notes=self._notes(total, is_interrupted=is_interrupted),
         )
 
-    def _target(self) -> str | None:
-        if not self.host or not self.path or not self.port:
-            return None
-        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}{self.path}"
-
-    def _padded_duration_s(self) -> float | None:
-        """Return the time taken, with its microseconds padded where requests ÷ rate shows that ab did not pad them."""
-        stated, rate, done = self.duration_s, self.rps, self.requests
-        decimals = self.tokens.get("duration_s", "").partition(".")[2]
-        if stated is None or not rate or not done or not 0 < len(decimals) < _MICROSECONDS:
-            return stated
-        padded = float(f"{int(stated)}.{decimals.zfill(_MICROSECONDS)}")
-        tolerance = 0.005 / rate + 1e-6  # the rate has two decimals
-        fits = math.isclose(done / rate, padded, rel_tol=tolerance, abs_tol=1e-6)
-        stated_fits = math.isclose(done / rate, stated, rel_tol=tolerance, abs_tol=5e-4)  # 2.3 rounds to milliseconds
-        return padded if fits and not stated_fits else stated
-
-    def _latency(self, total: Latency | None) -> Latency:
-        times = {"mean": self.time_per_request, "max": self.percentiles.get("100")}
-        latency = total or latency_by_name(times, "connect+request", step_s=1e-3 if self.percentiles else None)
-        return latency.model_copy(update={"percentiles": self.percentiles})
-
-    def _complete(self, total: Latency | None) -> bool:
-        required = (self.connections, self.duration_s, self.requests, self.failed, self.rps, self.bytes_per_s, total)
-        has_percentages = "100" in self.percentiles or self.requests in (0, 1)  # none with -d either
-        is_whole = None not in (*required, self.bytes_total) and has_percentages and not self.unread
-        return is_whole and not self.aborted and not self._interrupted()
-
-    def _interrupted(self) -> bool:
-        return self.interrupt or (self.progress and not self.finished)
-
-    def _notes(self, duration_s: float | None, total: Latency | None) -> Iterator[Note]:
+    def _notes(self, total: Latency | None, *, is_interrupted: bool) -> Iterator[Note]:
         if self.aborted:
             yield Note(code="aborted", message=f"the run ended early: {self.aborted[:120]}")
-        elif self.requests is not None and self._interrupted():
+        elif self.requests is not None and is_interrupted:
             yield Note(code="interrupted", message='ab was interrupted: the text has no "Finished"')
-        if duration_s != self.duration_s:
-            message = (
-                f"ab 2.0 does not pad microseconds: it printed {self.duration_s} s; by its rate it took {duration_s} s"
-            )
-            yield Note(code="ab-unpadded-time", message=message)
-        if self.length:
+        if self.failed_length:
             message = (
                 'answers that differ in length from the first one are counted as failed ("Length"); -l accepts them'
             )
@@ -260,7 +206,6 @@ FORMAT = OutputFormat(
         r"Total of [0-9]+ requests completed",
     ),
     parse,
-    (line_with("This is ApacheBench, Version "), line_with("Server Software:", "Concurrency Level:")),
 )
 
 

@@ -23,22 +23,17 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from benchkit.files import BACKENDS
-from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, Times, within
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    SECONDS,
     Count,
     Figure,
-    all_of_unit,
     errors_of,
     has_any,
-    latency_by_name,
     line_with,
     parse_count,
     parse_duration,
     parse_quantity,
-    parse_scaled,
-    parse_time,
 )
 from benchkit.loadtools.tool import (
     GoProgram,
@@ -57,7 +52,7 @@ from benchkit.loadtools.tool import (
     header_lines,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult
 from benchkit.models.request import Request
 
 _START = r"Bombarding \S+ (?:for|with) "
@@ -78,13 +73,9 @@ class _BombardierReader(Reader):
     figures: ClassVar[Figures] = {
         "duration_s": parse_duration,
         "bytes_per_s": lambda token: parse_quantity(token, {"": 1, **BINARY_SIZES}),
-        **dict.fromkeys(("mean", "stdev", "longest"), parse_time),
         **dict.fromkeys(("of_1xx", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
     }
 
-    mean: float | None = None
-    stdev: float | None = None
-    longest: float | None = None
     has_few: bool = False
     of_1xx: int | None = None
     of_2xx: int | None = None
@@ -97,8 +88,8 @@ class _BombardierReader(Reader):
             r"(?:Bombarding .*)?Bombarding (?P<target>\S+) (?:for (?P<duration_s>\S+)|with \S+ request(?:s|\(s\))) "
             r"using (?P<connections>[0-9]+) connection(?:s|\(s\))": None,
             r"Reqs/sec\s+(?P<rps>\S+)\s+\S+\s+\S+": None,
-            r"Latency\s+(?P<mean>\S+)\s+(?P<stdev>\S+)\s+(?P<longest>\S+)": None,
-            r"([0-9]{1,2})%\s+(\S+)": self.read_percentile,
+            r"Latency\s+(?P<mean>\S+)\s+(?P<stdev>\S+)\s+(?P<max>\S+)": None,
+            r"([0-9]{1,2})%\s+(\S+)": self.add_percentile,
             r"1xx - (?P<of_1xx>[0-9]+), 2xx - (?P<of_2xx>[0-9]+), 3xx - (?P<of_3xx>[0-9]+), 4xx - (?P<of_4xx>[0-9]+), "
             r"5xx - (?P<of_5xx>[0-9]+)": None,
             r"others - (?P<failed>[0-9]+)": None,
@@ -110,11 +101,8 @@ class _BombardierReader(Reader):
     def read_few(self, _match: re.Match[str]) -> None:
         self.has_few = True
 
-    def read_percentile(self, match: re.Match[str]) -> None:
-        self.add(self.percentiles, match[1], parse_time(match[2]), match[0])
-
     def read_error(self, match: re.Match[str]) -> None:
-        if "failed" in self.tokens and not self.is_cut(match[0]):
+        if "failed" in self.tokens:
             self.messages[match[1]] += int(match[2])
 
     def result(self) -> LoadResult:
@@ -122,30 +110,15 @@ class _BombardierReader(Reader):
         known = [each for each in codes if each is not None]
         is_counted = len(known) == len(codes) and self.failed is not None
         is_whole = self.bytes_per_s is not None and not self.unread
-        is_measured = self.has_few or None not in (self.rps, self.mean)
-        scaled = [parse_scaled(self.tokens.get(name), SECONDS) for name in ("mean", "stdev", "longest")]
-        step = max((each[1] for each in scaled if each), default=None)
-        times = {"mean": self.mean, "stdev": self.stdev, "max": self.longest}
+        is_measured = self.has_few or None not in (self.rps, self.times.get("mean"))
         # The list of errors stands between their number and the throughput: without that, it may lack some.
         has_errors = is_counted and (is_whole or self.messages.total() == self.failed)
         return self.load_result(
             requests=sum(known) + (self.failed or 0) if is_counted else None,
-            latency=latency_by_name(times | self.percentiles, "connect+request", step_s=step),
             errors=errors_of(self.messages) if has_errors or self.messages else Errors(),
             non_2xx=sum(known) - (self.of_2xx or 0) if len(known) == len(codes) else None,
             complete=is_whole and is_measured and is_counted,
-            notes=_notes(has_throughput=self.bytes_per_s is not None),
         )
-
-
-def _notes(*, has_throughput: bool) -> list[Note]:
-    notes = {
-        "bombardier-rate": "bombardier's rate is the mean over short intervals, which in short runs differs from requests ÷ time",
-        "bombardier-stdev": "bombardier's deviation gives each different time the same weight, however often it occurred",
-    }
-    if has_throughput:
-        notes["bombardier-throughput"] = "bombardier's throughput counts the bytes sent too"
-    return [Note(code=code, message=message) for code, message in notes.items()]
 
 
 class _Failure(JsonOutput):
@@ -157,59 +130,31 @@ class _Document(JsonOutput):
     """JSON of `--format=json`; times are microseconds."""
 
     connections: Count = within("spec", "numberOfConnections")
-    url: str | None = within("spec", "url", default=None)
-    bytes_read: Count = within("result", "bytesRead")
-    taken_s: Figure = within("result", "timeTakenSeconds")
+    target: str | None = within("spec", "url", default=None)
+    bytes_total: Count = within("result", "bytesRead")
+    duration_s: Figure = within("result", "timeTakenSeconds")
     of_1xx: Count = within("result", "req1xx")
     of_2xx: Count = within("result", "req2xx")
     of_3xx: Count = within("result", "req3xx")
     of_4xx: Count = within("result", "req4xx")
     of_5xx: Count = within("result", "req5xx")
-    others: Count = within("result", "others")
-    errors: tuple[_Failure, ...] = within("result", "errors", default=())
-    mean: Figure | None = within("result", "latency", "mean", default=None)
-    stddev: Figure | None = within("result", "latency", "stddev", default=None)
-    longest: Figure | None = within("result", "latency", "max", default=None)
-    percentiles: dict[str, Figure] = within("result", "latency", "percentiles", default={})
+    failed: Count = within("result", "others")
+    failures: tuple[_Failure, ...] = within("result", "errors", default=())
+    times: Times = within("result", "latency", default={})
     rps: Figure | None = within("result", "rps", "mean", default=None)
-
-
-def _read_json(text: str) -> LoadResult:
-    document = read_document(text, _Document, "bombardier")
-    not_2xx = document.of_1xx + document.of_3xx + document.of_4xx + document.of_5xx
-    times = {"mean": document.mean, "stdev": document.stddev, "max": document.longest, **document.percentiles}
-    return LoadResult(
-        tool="bombardier",
-        target=document.url,
-        duration_s=document.taken_s,
-        requests=not_2xx + document.of_2xx + document.others,
-        rps=document.rps,
-        connections=document.connections,
-        bytes_total=document.bytes_read,
-        latency=latency_by_name(all_of_unit(times, 1e-6), "connect+request", step_s=1e-6),
-        errors=errors_of({each.description: each.count for each in document.errors}),
-        non_2xx=not_2xx,
-        failed=document.others,
-        notes=tuple(_notes(has_throughput=False)),
-    )
 
 
 def parse(text: str) -> LoadResult:
     """Return the result that bombardier printed. Raises ParseError for other text, and for several runs."""
-    return _read_json(text) if _JSON.search(text) else _BombardierReader().read(text)
+    reader = _BombardierReader()
+    if not _JSON.search(text):
+        return reader.read(text)
+    document = reader.set_document(text, _Document, 1e-6)
+    reader.messages.update({each.description: each.count for each in document.failures})
+    return reader.result().model_copy(update={"complete": True})
 
 
-FORMAT = OutputFormat(
-    "bombardier",
-    has_any(_OWN, _JSON),
-    parse,
-    (
-        line_with("Bombarding "),
-        line_with(r"Statistics\s+Avg\s+Stdev\s+Max"),
-        line_with(r"Reqs/sec\s+[0-9.]+\s+[0-9.]+\s+[0-9.]+$"),
-        line_with(r'\{\s*"spec":'),
-    ),
-)
+FORMAT = OutputFormat("bombardier", has_any(_OWN, _JSON), parse)
 
 
 def measure(output: ToolOutput) -> ParsedOutput:

@@ -24,7 +24,7 @@ Its output:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
@@ -39,7 +39,6 @@ from benchkit.loadtools.text import (
     parse_quantity,
     parse_scaled,
     parse_time,
-    without_times,
 )
 from benchkit.loadtools.tool import (
     LoadLimits,
@@ -57,7 +56,7 @@ from benchkit.loadtools.tool import (
     with_zero_length,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult
 from benchkit.models.protocol import HttpProtocol, Negotiated, has_streams
 from benchkit.models.request import Request
 
@@ -72,25 +71,22 @@ def _size(token: str) -> float | None:
 class _H2loadReader(Reader):
     tool = "h2load"
     figures: ClassVar[Figures] = {
-        **dict.fromkeys(("done", "errored", "timeout", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
+        **dict.fromkeys(("done", "errored", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
         "bytes_per_s": _size,
         "bytes_total": _size,
         "finished_in": parse_time,
     }
 
     finished_in: float | None = None
-    main_duration: float | None = None
-    """Measured time of a run with a warm-up, which `finished_in` includes."""
     done: int | None = None
     errored: int | None = None
-    timeout: int | None = None
     of_2xx: int | None = None
     of_3xx: int | None = None
     of_4xx: int | None = None
     of_5xx: int | None = None
     protocol: str | None = None
     """Name in the handshake of TLS (ALPN), or h2c."""
-    tls_protocol: str | None = None
+    tls_version: str | None = None
     cipher: str | None = None
 
     def __init__(self) -> None:
@@ -108,14 +104,15 @@ class _H2loadReader(Reader):
             r"starting benchmark\.\.\.": lambda _match: setattr(self, "has_beginning", True),
             r"finished in (?P<finished_in>[^,]+), (?P<rps>\S+) req/s, (?P<bytes_per_s>\S+/s)": None,
             r"requests: (?P<requests>\S+) total, \S+ started, (?P<done>\S+) done, \S+ succeeded"
-            r"(?:, (?P<failed>\S+) failed)?(?:, (?P<errored>\S+) errored)?(?:, (?P<timeout>\S+) timeout)?": None,
+            r"(?:, (?P<failed>\S+) failed)?(?:, (?P<errored>\S+) errored)?(?:, (?P<errors_timeout>\S+) timeout)?": None,
             r"status codes: (?P<of_2xx>\S+) 2xx, (?P<of_3xx>\S+) 3xx, (?P<of_4xx>\S+) 4xx, (?P<of_5xx>\S+) 5xx": None,
             r"traffic: (?:\S+ \()?(?P<bytes_total>\w+)\) total,.*": None,
             r"traffic: (?P<bytes_total>\S+)(?: bytes)? total,.*": None,
             r"min\s+max\s+(median\s+p95\s+p99\s+)?mean\s+sd(?:\s+\+/- sd)?": self.read_columns,
             r"(?:time (?:for|to) )?(request|connect|1st byte|TTFB)\s*:\s*(\S.*)": self.read_times,
-            r"Application protocol: (\S+)(?:\s+[^\w\s].*)?": self.read_protocol,
-            r"(?:TLS )?(Protocol|Cipher): (\S+)": self.read_tls,
+            r"Application protocol: (?P<protocol>\S+)(?:\s+[^\w\s].*)?": None,
+            r"(?:TLS )?Protocol: (?:TLSv)?(?P<tls_version>\S+)": None,
+            r"Cipher: (?P<cipher>\S+)": None,
         }
 
     def has_figures(self) -> bool:
@@ -123,7 +120,7 @@ class _H2loadReader(Reader):
 
     def read_spawning(self, match: re.Match[str]) -> None:
         if (times := _WARM_UP.search(match[0])) and parse_number(times[1]):
-            self.main_duration = parse_number(times[2])
+            self.duration_s = parse_number(times[2])
         self.add(self.clients_of, match[1], parse_count(match[2]), match[0])
 
     def read_columns(self, match: re.Match[str]) -> None:
@@ -139,13 +136,6 @@ class _H2loadReader(Reader):
         row = latency_by_name(times, "request", step_s=max(figure[1] for figure in scaled))
         self.rows.setdefault(_ROWS.get(match[1], match[1]), row)
 
-    def read_protocol(self, match: re.Match[str]) -> None:
-        self.protocol = self.protocol or match[1]
-
-    def read_tls(self, match: re.Match[str]) -> None:
-        name = "cipher" if match[1] == "Cipher" else "tls_protocol"
-        setattr(self, name, getattr(self, name) or match[2])
-
     def result(self) -> LoadResult:
         not_2xx = [n for n in (self.of_3xx, self.of_4xx, self.of_5xx) if n is not None]
         # A text without its end, or with a gap in the numbers of threads, may lack some.
@@ -153,43 +143,29 @@ class _H2loadReader(Reader):
             self.threads, self.connections = len(self.clients_of), sum(self.clients_of.values())
         row = self.rows.get("request", Latency(covers="request", corrected=False))
         totals = (self.finished_in, self.rps, self.requests, self.bytes_total, self.of_2xx)
+        has_rows = {"request", "connect", "first_byte"} <= self.rows.keys()
+        if self.errored is not None:  # they include time-outs
+            self.errors_other = max(0, self.errored - (self.errors_timeout or 0))
         return self.load_result(
-            duration_s=self.finished_in if self.main_duration is None else self.main_duration,
-            latency=without_times(row) if self.done == 0 or row.max_s == 0 else row,
+            is_measured=self.done != 0 and row.max_s != 0,
+            duration_s=self.finished_in if self.duration_s is None else self.duration_s,
+            latency=row,
             connect_mean_s=_mean(self.rows.get("connect")),
             first_byte_mean_s=_mean(self.rows.get("first_byte")),
-            errors=Errors(  # "errored" includes both
-                timeout=self.timeout,
-                other=None if self.errored is None else max(0, self.errored - (self.timeout or 0)),
-            ),
             non_2xx=sum(not_2xx) if not_2xx else None,
-            complete=None not in totals
-            and {"request", "connect", "first_byte"} <= self.rows.keys()
-            and not self.unread,
+            complete=None not in totals and has_rows and not self.unread,
             negotiated=self._negotiated(),
-            notes=self._notes(),
         )
 
     def _negotiated(self) -> Negotiated | None:
         if self.protocol is None:
             return None
         names: Mapping[str, HttpProtocol] = {"h2": "h2", "h2c": "h2c", "h3": "h3"}
-        if self.tls_protocol or self.cipher:
+        if self.tls_version or self.cipher:
             names = {"h2": "h2", "http/1.1": "https1", "h3": "h3"}
         elif self.connections is not None:  # the text has its beginning, where the lines on TLS would be
             names = {"h2c": "h2c", "http/1.1": "http1"}
-        return Negotiated(
-            protocol=names.get(self.protocol),
-            tls_version=self.tls_protocol and self.tls_protocol.removeprefix("TLSv"),
-            cipher=self.cipher,
-        )
-
-    def _notes(self) -> Iterator[Note]:
-        if self.done == 0:
-            yield Note(code="no-samples", message="no request was done: h2load's times of 0us are not measured")
-        if self.errored:
-            message = "requests that a lost connection never sent are counted as failed too"
-            yield Note(code="h2load-errored", message=message)
+        return Negotiated(protocol=names.get(self.protocol), tls_version=self.tls_version, cipher=self.cipher)
 
 
 def _mean(row: Latency | None) -> float | None:
@@ -211,12 +187,7 @@ _OWN = line_with(
     r"time (?:for request|for connect|to 1st byte)\s*:",
     r"(?:request|connect|TTFB)\s*:\s+[0-9.]+[mun]?s\s+[0-9.]+[mun]?s\s",
 )
-FORMAT = OutputFormat(
-    "h2load",
-    has_any(_OWN),
-    parse,
-    (line_with("starting benchmark"), line_with("finished in ")),
-)
+FORMAT = OutputFormat("h2load", has_any(_OWN), parse)
 
 
 URIS = "h2load.uris"

@@ -27,17 +27,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from pydantic_core import from_json
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.reader import Action, Figures, OutputFormat, SectionReader
+from benchkit.loadtools.reader import Action, OutputFormat, SectionReader
 from benchkit.loadtools.text import (
     count_non_2xx,
     errors_of,
     excerpt,
     has_line,
-    latency_by_name,
-    line_with,
     not_output_of,
     parse_number,
-    without_times,
 )
 from benchkit.loadtools.tool import (
     LoadLimits,
@@ -55,7 +52,7 @@ from benchkit.loadtools.tool import (
     header_lines,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.units import counted
 
 if TYPE_CHECKING:
@@ -74,29 +71,23 @@ _is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:
 
 class _HeyReader(SectionReader):
     tool = "hey"
-    figures: ClassVar[Figures] = dict.fromkeys(("slowest", "fastest", "average"), parse_number)
+    units: ClassVar[Mapping[str, float]] = {"": 1.0}
     heading = re.compile(
         r"(Summary|Response time histogram|Latency distribution|Details \(.*\)|Detailed Report|HTTP Trace|HttpTrace"
         r"|Status code distr[iu]bution|Error distribution):"
     )
 
     def lines(self) -> Mapping[str, Action | None]:
-        summary = {
+        return {
             rf"Total:\s*(?P<duration_s>\S+) {_SECS}": None,
             rf"Slowest:\s*(?P<slowest>\S+) {_SECS}": None,
             rf"Fastest:\s*(?P<fastest>\S+) {_SECS}": None,
             rf"Average:\s*(?P<average>\S+) {_SECS}": None,
             r"Requests/sec:\s*(?P<rps>\S+)": None,
-            r"Total data:\s*(?P<bytes_total>\S+) bytes\.?": None,
-            r"Total Data (?:Rece?ie?ved|Transferred):\s*(?P<bytes_total>\S+) bytes\.?": None,
-        }
-        return {
-            **{pattern: self.within(self.set_figures, "Summary") for pattern in summary},
-            rf"([0-9]{{1,3}})%{{1,2}}(?: in)?\s+(\S+) {_SECS}": self.within(
-                self.read_percentile, "Latency distribution"
-            ),
-            r"\[([0-9]{1,3})\]\s+(\S+) responses": self.within(self.add_status, "Status code distribution"),
-            r"\[([0-9]{1,18})\]\s+(\S.*)": self.within(self.add_message, "Error distribution"),
+            r"Total [Dd]ata(?: Rece?ie?ved| Transferred)?:\s*(?P<bytes_total>\S+) bytes\.?": None,
+            rf"([0-9]{{1,3}})%{{1,2}}(?: in)?\s+(\S+) {_SECS}": self.add_percentile,
+            r"\[([0-9]{1,3})\]\s+(\S+) responses": self.add_status,
+            r"\[([0-9]{1,18})\]\s+(\S.*)": self.add_message,
         }
 
     def has_figures(self) -> bool:
@@ -104,65 +95,41 @@ class _HeyReader(SectionReader):
             self.tokens.keys() & {"duration_s", "average"} or self.percentiles or self.statuses or self.messages
         )
 
-    def read_percentile(self, match: re.Match[str]) -> None:
-        time = parse_number(match[2])
-        if match[1] != "0" or time != 0:  # printed for percentiles that need more requests
-            self.add(self.percentiles, match[1], time, match[0])
+    def add_percentile(self, match: re.Match[str]) -> None:
+        if match[1] != "0" or parse_number(match[2]) != 0:  # printed for percentiles that need more requests
+            super().add_percentile(match)
 
     def result(self) -> LoadResult:
-        is_counted, is_capped = self._is_counted(), self._is_capped()
+        answered = sum(self.statuses.values())
+        by_rate = math.nan if self.rps is None or self.duration_s is None else self.rps * self.duration_s
+        rounding = 5e-5 * ((self.rps or 0) + (self.duration_s or 0)) + 1e-3
+        totals = (self.counted, answered if self.messages else math.nan)  # early versions rated answers alone
+        has_statuses = "Status code distribution" in self.sections
+        is_counted = has_statuses and any(abs(total - by_rate) <= rounding for total in totals)
+        is_capped = answered == MAX_RESULTS and not by_rate - self.counted <= rounding
         # Before 2016 a run without an answer printed its errors alone.
         is_known = is_counted or is_capped or (self.duration_s is None and "Error distribution" in self.sections)
-        has_times = None not in (self.average, self.slowest, self.fastest) or not self.statuses
+        has_times = len(self.times) == 3 or not self.statuses  # noqa: PLR2004 - slowest, fastest, average
+        mean_s = self.times.get("average")
         return self.load_result(
+            is_measured=mean_s is not None or 0 not in (self.times.get("slowest"), self.times.get("fastest")),
             requests=self.counted if is_counted else None,
-            latency=self._latency(is_capped=is_capped),
+            latency=self.latency().model_copy(update={"mean_s": None}) if is_capped else self.latency(),
             errors=errors_of(self.messages) if is_known and not self.unread else Errors(),
-            status=self.statuses,
             non_2xx=count_non_2xx(self.statuses) if is_counted else None,
             failed=self.messages.total() if is_known else None,
             complete=has_times and not self.unread and (is_counted or is_capped),
-            notes=self._notes(is_capped=is_capped),
+            notes=self._notes(mean_s, is_capped=is_capped),
         )
 
-    def _by_rate(self) -> tuple[float, float] | None:
-        """Return (rate x time, its largest rounding error); None where one of them is missing."""
-        if self.rps is None or self.duration_s is None:
-            return None
-        return self.rps * self.duration_s, 5e-5 * (self.rps + self.duration_s) + 1e-3
-
-    def _is_counted(self) -> bool:
-        expected = self._by_rate()
-        if "Status code distribution" not in self.sections or expected is None:
-            return False
-        answered = sum(self.statuses.values())
-        totals = (self.counted, answered if self.messages else math.nan)  # early versions rated answers alone
-        return any(abs(total - expected[0]) <= expected[1] for total in totals)
-
-    def _is_capped(self) -> bool:
-        expected = self._by_rate()
-        is_more = expected is None or expected[0] - self.counted > expected[1]
-        return sum(self.statuses.values()) == MAX_RESULTS and is_more
-
-    def _is_unmeasured(self) -> bool:
-        return self.average is None and 0 in (self.slowest, self.fastest)
-
-    def _latency(self, *, is_capped: bool) -> Latency:
-        times = {"min": self.fastest, "mean": None if is_capped else self.average, "max": self.slowest}
-        latency = latency_by_name(times | self.percentiles, "connect+request", step_s=1e-4)
-        return without_times(latency) if self._is_unmeasured() else latency
-
-    def _notes(self, *, is_capped: bool) -> Iterator[Note]:
+    def _notes(self, mean_s: float | None, *, is_capped: bool) -> Iterator[Note]:
         if is_capped:
             message = (
                 f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts "
                 "are of the first million; the average it prints is wrong and is not stated"
             )
             yield Note(code="hey-cap", message=message)
-        if self._is_unmeasured():
-            message = "no request was answered: hey's times of 0.0000 secs are not measured"
-            yield Note(code="no-samples", message=message)
-        if self.average is not None and self.average < 1e-3:  # noqa: PLR2004 - a step of 0.1 ms is more than a tenth
+        if mean_s is not None and mean_s < 1e-3:  # noqa: PLR2004 - a step of 0.1 ms is more than a tenth
             yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
 
 
@@ -179,12 +146,7 @@ _has_own = has_line(
     r"\[[0-9]+\][ \t]+(?:Get|Head|Post|Put|Patch|Delete) \"?https?://",
 )
 _begins = has_line(r"Summary:\n(?:[ \t]*\n)*[ \t]*Total:[ \t]")
-FORMAT = OutputFormat(
-    "hey",
-    lambda text: _has_own(text) or (_begins(text) and not _is_of_oha(text)),
-    parse,
-    (line_with("Summary:"),),
-)
+FORMAT = OutputFormat("hey", lambda text: _has_own(text) or (_begins(text) and not _is_of_oha(text)), parse)
 
 
 _BLOCK = re.compile(

@@ -35,12 +35,12 @@ from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, 
 from benchkit.loadtools.text import (
     DECIMAL_SIZES,
     Figure,
+    all_of_unit,
     errors_of,
     excerpt,
     has_any,
     has_line,
     implied_duration,
-    latency_by_name,
     line_with,
     of_unit,
     parse_duration,
@@ -48,7 +48,6 @@ from benchkit.loadtools.text import (
     parse_quantity,
     parse_time,
     several_runs,
-    without_times,
 )
 from benchkit.loadtools.tool import (
     GoProgram,
@@ -67,22 +66,25 @@ from benchkit.loadtools.tool import (
     repeated_requests,
 )
 from benchkit.models.load import NS_PER_S, Load
-from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.units import counted
 
 ROWS = RequestRows("k6", covers="request")
 """Every request that got an answer, in nanoseconds from sending it; the others are errors."""
 
 _MARK = r"(?:\S{1,6}\s+)?"
-_CELL = re.compile(r"(avg|min|med|max|p\(([0-9]{1,2}(?:\.[0-9]{1,5})?)\))=(\S+)")
-_COUNTER = re.compile(r"([0-9]{1,18})\s+\(?([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s\)?")
+_CELL = re.compile(r"(avg|min|med|max|p\([0-9]{1,2}(?:\.[0-9]{1,5})?\))=(\S+)")
+_COUNTER = re.compile(r"(?P<count>[0-9]{1,18})\s+\(?(?P<rate>[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?)/s\)?")
+_ROWS: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("http_reqs", "iterations", "dropped_iterations"), _COUNTER),
+    "data_received": re.compile(r"(?P<count>[0-9.]+ ?[kMGTP]?B)\s+(?P<rate>[0-9.]+ ?[kMGTP]?B)/s"),
+    "vus": re.compile(r"[0-9]+\s+min=[0-9]+\s+max=(?P<max>[0-9]+)"),
+}
 _FAILED = re.compile(r"([0-9.]{1,12})%\s+\D{0,8}?([0-9]{1,18})\s+(out of\s+|\D{0,8}?\s*)([0-9]{1,18})")
 _SHARE = re.compile(r"[0-9.]+%.*")
 """A share of failures without their counts, as in excerpts."""
 SHARE_STEP = 0.01
 """Percent by which a share may differ from its counts: k6 cuts off behind two decimals."""
-_GAUGE = re.compile(r"[0-9]+\s+min=[0-9]+\s+max=([0-9]+)")
-_DATA = re.compile(r"([0-9.]+ ?[kMGTP]?B)\s+([0-9.]+ ?[kMGTP]?B)/s")
 _OWN = line_with(
     rf"{_MARK}(?:http_req_\w+|http_reqs|iteration_duration|vus_max)\.{{2,}}:",
     r"running \([0-9hm.]+s\), [0-9]+/[0-9]+ VUs, ",
@@ -91,29 +93,32 @@ _OWN = line_with(
 _has_row = has_line(rf"{_MARK}http_reqs\.{{2,}}:")
 """True for a text with the summary in rows, which a document of JSON may follow."""
 _JSON = re.compile(r'"http_req(?:s|_\w+)(?:\{[^"\n]{0,200}\})?"\s*[:,]|"k6_version"\s*:')
-_TRENDS = frozenset({"http_req_duration", "http_req_waiting", "grpc_req_duration", "expected"})
+_TIMES = ("http_req_duration", "expected", "grpc_req_duration")
+_TRENDS = frozenset({*_TIMES, "http_req_waiting"})
 
 
 class _K6Reader(Reader):
+    """The metrics of one run, from its text or from a document: values by the metric's name, and by their own."""
+
     tool = "k6"
+    covers = "request"
     own = _OWN
+
+    metric = ""
+    is_open = False
+    """True where iterations are due at a rate."""
+    is_aborted = False
+    is_part = False
+    """True behind the totals, in the rows of a group or scenario."""
+    has_beginning = False
+    has_end = False
+    """True after the line of progress with no user at work, or the last row of a summary."""
+    interrupted: int | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.times: dict[str, Latency] = {}
-        """Trends of times: of requests, of those that did not fail (`expected`), until the first byte, and of gRPC."""
-        self.iterations: int | None = None
-        self.iteration_rate: float | None = None
-        self.interrupted: int | None = None
-        self.is_open = False
-        """True where iterations are due at a rate."""
-        self.is_aborted = False
-        self.is_part = False
-        """True behind the totals, in the rows of a group or scenario."""
-        self.has_beginning = False
-        self.has_end = False
-        """True after the line of progress with no user at work, or the last row of a summary."""
-        self.metric = ""
+        self.metrics: dict[str, Mapping[str, float]] = {}
+        """Times are in seconds; `expected` has those of requests that did not fail."""
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
@@ -123,7 +128,7 @@ class _K6Reader(Reader):
             rf"{_MARK}([a-z][\w ]*)\.{{2,}}:\s*(\S.*)": self.read_row,
             rf"{_MARK}\{{\s*expected_response:\s*true\s*\}}\.{{2,}}:\s*(\S.*)": self.read_expected,
             r"(?:\S{1,3}\s+)?(?:GROUP|SCENARIO): .*": lambda _match: setattr(self, "is_part", True),
-            r"execution: (?P<execution>local|cloud).*": self.read_beginning,
+            r"execution: (?:local|cloud).*": self.read_beginning,
             r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*": lambda _match: setattr(self, "is_open", True),
             r".*(?:test run was aborted|stopping test prematurely).*": lambda _match: setattr(self, "is_aborted", True),
         }
@@ -139,10 +144,9 @@ class _K6Reader(Reader):
     def read_running(self, match: re.Match[str]) -> None:
         """Read a line of progress: the last one has no user at work."""
         self.has_beginning = True
-        if int(match[1]) == 0 and not self.is_cut(match[0]):  # padded: `000/200 VUs`
+        if int(match[1]) == 0:  # padded: `000/200 VUs`
             self.has_end = True
-            self.interrupted = int(match[3])
-            self.users = int(match[2]) if self.users is None else self.users
+            self.users, self.interrupted = int(match[2]), int(match[3])
 
     def read_row(self, match: re.Match[str]) -> None:
         self.metric, cells = match[1], match[2].strip()
@@ -152,66 +156,48 @@ class _K6Reader(Reader):
             raise several_runs("k6", match[0])
         self.tokens[self.metric] = cells
         self.has_end = self.has_end or self.metric in {"data_sent", "vus_max"}
-        if (self.is_last and not cells.endswith("/s")) or not self.read_cells(self.metric, cells):
+        values = None if self.is_last and not cells.endswith("/s") else _values_of(self.metric, cells)
+        if values is None:
             self.unread.append(match[0])
+        self.metrics[self.metric] = values or {}
 
     def read_expected(self, match: re.Match[str]) -> None:
-        if self.metric == "http_req_duration" and not self.is_part and (row := _trend(match[1])):
-            self.times["expected"] = row
+        if self.metric == "http_req_duration" and not self.is_part:
+            self.metrics["expected"] = _trend(match[1]) or {}
 
-    def read_cells(self, metric: str, cells: str) -> bool:
-        """Read the figures of one metric; False where they are damaged."""
-        if metric in _TRENDS:
-            if row := _trend(cells):
-                self.times[metric] = row
-            return row is not None
-        if metric == "http_req_failed":
-            failed = _FAILED.match(cells)
-            self.failed = _failed(failed) if failed else None
-            return failed is not None or _SHARE.fullmatch(cells) is not None
-        if metric == "data_received":
-            data = _DATA.match(cells)
-            self.bytes_total, self.bytes_per_s = (
-                parse_quantity(cell, DECIMAL_SIZES) for cell in (data.groups() if data else ("", ""))
-            )
-            return data is not None
-        if metric == "vus":
-            gauge = _GAUGE.match(cells)
-            self.users = int(gauge[1]) if gauge else self.users
-            return gauge is not None
-        if metric not in {"http_reqs", "iterations", "dropped_iterations"}:
-            return True
-        counter = _COUNTER.match(cells)
-        number, rate = (int(counter[1]), float(counter[2])) if counter else (None, None)
-        if metric == "http_reqs":
-            self.requests, self.rps = number, rate
-        elif metric == "iterations":
-            self.iterations, self.iteration_rate = number, rate
-        else:
-            self.dropped = number
-        return counter is not None
+    def count(self, metric: str, name: str = "count") -> int | None:
+        value = self.metrics.get(metric, {}).get(name)
+        return None if value is None else int(value)
+
+    def rate(self, metric: str) -> float | None:
+        return self.metrics.get(metric, {}).get("rate")
 
     def result(self) -> LoadResult:
-        is_http = self.requests is not None and bool(self.times.keys() & {"http_req_duration", "expected"})
-        is_grpc = self.requests is None and "grpc_req_duration" in self.times
-        is_whole = (is_http or is_grpc) and not self.unread and (self.has_end or not self.has_beginning)
-        return self.result_of_summary(complete=is_whole)
-
-    def result_of_summary(self, *, complete: bool) -> LoadResult:
-        names = ("http_req_duration", "expected", "grpc_req_duration")
-        empty = Latency(covers="request", corrected=False)
-        latency = next((self.times[name] for name in names if name in self.times), empty)
-        waiting = self.times.get("http_req_waiting")
-        implied_s = implied_duration(self.requests, self.rps) or implied_duration(self.iterations, self.iteration_rate)
+        times = next((name for name in _TIMES if self.metrics.get(name)), None)
+        self.requests, self.rps = self.count("http_reqs"), self.rate("http_reqs")
+        self.dropped = self.count("dropped_iterations")
+        if self.rps is None and self.requests is not None and self.duration_s:
+            self.rps = self.requests / self.duration_s
+        self.times = dict(self.metrics[times]) if times else {}
+        users = self.count("vus", "max")
+        self.users = self.users if users is None else users
+        is_grpc = self.requests is None and times == "grpc_req_duration"
+        is_whole = (is_grpc or (self.requests is not None and times in _TIMES[:2])) and not self.unread
+        implied_s = implied_duration(self.requests, self.rps)
+        implied_s = implied_s or implied_duration(self.count("iterations"), self.rate("iterations"))
+        failed = self.metrics.get("http_req_failed", {})
         return self.load_result(
+            is_measured=self.times.get("max") != 0,
             duration_s=implied_s if self.duration_s is None else self.duration_s,
-            latency=without_times(latency) if latency.max_s == 0 else latency,  # no request was answered
-            first_byte_mean_s=waiting and waiting.mean_s,
-            complete=complete and not self.is_aborted,
-            notes=self._notes(),
+            bytes_total=self.metrics.get("data_received", {}).get("count"),
+            bytes_per_s=self.rate("data_received"),
+            failed=self.count("http_req_failed", "passes" if "passes" in failed else "matches"),
+            first_byte_mean_s=self.metrics.get("http_req_waiting", {}).get("avg"),
+            complete=is_whole and (self.has_end or not self.has_beginning) and not self.is_aborted,
+            notes=self._notes(is_grpc=is_grpc),
         )
 
-    def _notes(self) -> Iterator[Note]:
+    def _notes(self, *, is_grpc: bool) -> Iterator[Note]:
         if self.users is not None:
             message = f"{self.users} virtual users are no connections: each may wait between its requests"
             yield Note(code="k6-users", message=message)
@@ -223,16 +209,29 @@ class _K6Reader(Reader):
                 f"the end of the run interrupted {self.interrupted} iterations; requests that it aborted may be counted"
             )
             yield Note(code="k6-interrupted", message=message)
-        if "expected" in self.times and "http_req_duration" not in self.times:
-            message = "the times are of requests that did not fail: others are not stated"
-            yield Note(code="k6-expected-only", message=message)
-        if self.requests is None and "grpc_req_duration" in self.times:
-            message = (
-                f"no HTTP requests: times are of gRPC calls, in {self.iterations or 'an unknown number of'} iterations"
-            )
-            yield Note(code="k6-grpc", message=message)
+        if is_grpc:
+            yield Note(code="k6-grpc", message="no HTTP requests: times are of gRPC calls")
         if self.is_aborted:
             yield Note(code="aborted", message="the run was aborted before its end")
+
+
+def _values_of(metric: str, cells: str) -> Mapping[str, float] | None:
+    """Return the values in the row of a metric; None where it is damaged, and none of metrics that are not read."""
+    if metric in _TRENDS:
+        return _trend(cells)
+    if metric == "http_req_failed":
+        match = _FAILED.match(cells)
+        if match is None:
+            return {} if _SHARE.fullmatch(cells) else None
+        failed = _failed(match)
+        return {} if failed is None else {"passes": failed}
+    if metric not in _ROWS:
+        return {}
+    row = _ROWS[metric].match(cells)
+    if row is None:
+        return None
+    values = {name: parse_quantity(token, {"": 1, **DECIMAL_SIZES}) for name, token in row.groupdict().items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _failed(match: re.Match[str]) -> int | None:
@@ -243,18 +242,17 @@ def _failed(match: re.Match[str]) -> int | None:
     return next((n for n in named if share is not None and abs(100 * n - share * total) <= SHARE_STEP * total), None)
 
 
-def _trend(cells: str) -> Latency | None:
+def _trend(cells: str) -> Mapping[str, float] | None:
     """Return the times of a row, `avg=26.54ms  min=2.67ms …`; None where one of them is damaged."""
-    times: dict[str, float | None] = {}
-    for name, percentile, token in _CELL.findall(cells):
+    times: dict[str, float] = {}
+    for name, token in _CELL.findall(cells):
         time = parse_duration(token)
-        times[percentile or name] = parse_time(token) if time is None and not token.endswith(("m", "h")) else time
-    return _latency(times) if times and None not in times.values() else None
-
-
-def _latency(times: Mapping[str, float | None], step_s: float | None = None) -> Latency:
-    named = {"mean": times.get("avg"), "50": times.get("med")}
-    return latency_by_name({**times, **named}, "request", step_s=step_s)
+        if time is None and not token.endswith(("m", "h")):
+            time = parse_time(token)
+        if time is None:
+            return None
+        times[name] = time
+    return times or None
 
 
 class _Named(JsonOutput):
@@ -269,51 +267,26 @@ class _Document(JsonOutput):
     run_ms: Figure | None = within("state", "testRunDurationMs", default=None)
     duration_s: Figure | None = within("config", "duration", default=None)
     version: str | None = within("metadata", "k6_version", default=None)
-    named_metrics: tuple[_Named, ...] | None = within("results", "metrics", default=None)
+    named_metrics: tuple[_Named, ...] = within("results", "metrics", default=())
 
 
 def _read_json(text: str) -> LoadResult:
-    document = read_document(text, _Document, "k6")
-    metrics: Mapping[str, Mapping[str, JsonValue]] = document.metrics
-    if document.named_metrics is not None:
-        metrics = {each.name: each.values for each in document.named_metrics}
-    reader = _K6Reader()
-    reader.tool_version = document.version
+    document, reader = read_document(text, _Document, "k6"), _K6Reader()
+    reader.tool_version, reader.step_s = document.version, 1e-9
     reader.duration_s = document.duration_s if document.run_ms is None else of_unit(document.run_ms, 1e-3)
-    for name in (*_TRENDS, "http_req_duration{expected_response:true}"):
-        if values := _values(metrics, name):
-            ranks = {key: (match[1] if (match := _RANK.fullmatch(key)) else key) for key in values}
-            times = {ranks[key]: of_unit(value, 1e-3) for key, value in values.items()}
-            reader.times["expected" if "{" in name else name] = _latency(times, 1e-9)
-    requests, failed = _values(metrics, "http_reqs"), _values(metrics, "http_req_failed")
-    reader.requests, reader.rps = _count(requests, "count"), requests.get("rate")
-    if reader.rps is None and reader.requests is not None and reader.duration_s:
-        reader.rps = reader.requests / reader.duration_s
-    reader.failed = _count(failed, "passes" if "passes" in failed else "matches")
-    reader.users = _count(_values(metrics, "vus"), "max")
-    reader.dropped = _count(_values(metrics, "dropped_iterations"), "count")
-    iterations, data = _values(metrics, "iterations"), _values(metrics, "data_received")
-    reader.iterations, reader.iteration_rate = _count(iterations, "count"), iterations.get("rate")
-    reader.bytes_total, reader.bytes_per_s = data.get("count"), data.get("rate")
-    if reader.requests is None and not reader.times:
+    metrics = document.metrics | {each.name: each.values for each in document.named_metrics}
+    for name, metric in metrics.items():
+        nested = metric.get("values")
+        values = nested if isinstance(nested, dict) else metric
+        figures = {key: float(each) for key, each in values.items() if isinstance(each, int | float) and each >= 0}
+        unit = 1e-3 if name.partition("{")[0] in _TRENDS else 1
+        key = "expected" if name == "http_req_duration{expected_response:true}" else name
+        reader.metrics[key] = all_of_unit(figures, unit)
+    result = reader.result()
+    if result.requests is None and not reader.times:
         names = ", ".join(list(metrics)[:5]) or "none"
         raise ParseError("this JSON of k6 has no requests of HTTP", why=f"its metrics: {names}")
-    return reader.result_of_summary(complete=True)
-
-
-_RANK = re.compile(r"p\(?([0-9]{1,2}(?:\.[0-9]{1,5})?)\)?")
-
-
-def _values(metrics: Mapping[str, Mapping[str, JsonValue]], name: str) -> dict[str, float]:
-    metric = metrics.get(name, {})
-    values = metric.get("values", metric)
-    if not isinstance(values, Mapping):
-        return {}
-    return {key: float(value) for key, value in values.items() if isinstance(value, int | float) and value >= 0}
-
-
-def _count(values: Mapping[str, float], name: str) -> int | None:
-    return int(values[name]) if name in values else None
+    return result.model_copy(update={"complete": True})
 
 
 def parse(text: str) -> LoadResult:
@@ -321,17 +294,7 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) and not _has_row(text) else _K6Reader().read(text)
 
 
-FORMAT = OutputFormat(
-    "k6",
-    has_any(_OWN, _JSON),
-    parse,
-    (
-        line_with("execution: (?:local|cloud)"),
-        line_with(r"(?:\S{1,3}\s+)?TOTAL RESULTS"),
-        line_with(rf"{_MARK}data_received\.{{2,}}:"),
-        line_with(r'\{\s*"(?:root_group|metrics|options|config|state|setup_data)"'),
-    ),
-)
+FORMAT = OutputFormat("k6", has_any(_OWN, _JSON), parse)
 
 
 _ERROR = re.compile(r"level=error msg=(.*)")

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, SectionReader, read_document, within
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, SectionReader, Times, within
 from benchkit.loadtools.text import (
     BINARY_SIZES,
     Count,
@@ -34,12 +34,10 @@ from benchkit.loadtools.text import (
     count_non_2xx,
     errors_of,
     has_any,
-    latency_by_name,
     line_with,
     of_unit,
     parse_number,
     parse_quantity,
-    parse_scaled,
 )
 from benchkit.loadtools.tool import (
     ParsedOutput,
@@ -62,6 +60,7 @@ from benchkit.models.protocol import has_streams
 DEADLINE = "aborted due to deadline"
 """Error of the requests in flight at the end of a run by time (`ClientError::Deadline`)."""
 
+RESOLUTION_S = 1e-9
 _UNITS: Mapping[str, float] = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -71,19 +70,8 @@ _UNITS: Mapping[str, float] = {
     "min": 60,
     "hr": 3600,
 }
-_TENS = re.compile(r"(\S+) 10 (\w+)")
 _OWN = line_with("Success rate:", "Size/sec:", "Response time distribution:", r"[0-9]+\.[0-9]+% in ")
 _JSON = re.compile(r'"(?:latencyPercentiles|responseTimeHistogram|statusCodeDistribution|successRate)"\s*:')
-
-
-def _time(token: str) -> float | None:
-    """Return a time in seconds; large ones are in units of `10 sec` or `10 min`."""
-    tens = _TENS.fullmatch(token)
-    return of_unit(parse_quantity(f"{tens[1]} {tens[2]}", _UNITS), 10) if tens else parse_quantity(token, _UNITS)
-
-
-def _size(token: str) -> float | None:
-    return parse_quantity(token, BINARY_SIZES)
 
 
 def _share(token: str) -> float | None:
@@ -96,10 +84,11 @@ def _share(token: str) -> float | None:
 class _OhaReader(SectionReader):
     tool = "oha"
     own = _OWN
+    units = _UNITS
+    corrected = None
     figures: ClassVar[Figures] = {
-        **dict.fromkeys(("duration_s", "slowest", "fastest", "average"), _time),
-        "bytes_total": _size,
-        "bytes_per_s": _size,
+        "duration_s": lambda token: parse_quantity(token, _UNITS),
+        **dict.fromkeys(("bytes_total", "bytes_per_s"), lambda token: parse_quantity(token, BINARY_SIZES)),
         "availability": _share,
     }
     heading = re.compile(
@@ -107,140 +96,84 @@ class _OhaReader(SectionReader):
         r"|Response time distribution \(.*\)|Details \(.*\)|Status code distribution|Error distribution):"
     )
 
-    availability: float | None = None
-    step: float | None = None
-
     def lines(self) -> Mapping[str, Action | None]:
-        time = r"\S+ (?:10 )?[a-z]{1,4}"
-        summary = (
-            rf"Total:\s*(?P<duration_s>{time})",
-            rf"Slowest:\s*(?P<slowest>{time})",
-            rf"Fastest:\s*(?P<fastest>{time})",
-            rf"Average:\s*(?P<average>{time})",
-            r"Requests/sec:\s*(?P<rps>\S+)",
-            r"Success rate:\s*(?P<availability>\S+)",
-            r"Total data:\s*(?P<bytes_total>\S+ ?\w+)",
-            r"Size/sec:\s*(?P<bytes_per_s>\S+ ?\w+)",
-        )
+        time = r"\S+ [a-z]{1,4}"
         return {
-            **{pattern: self.within(self.read_figure, "Summary") for pattern in summary},
-            rf"([0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)% in ({time})": self.within(
-                self.read_percentile, "Response time distribution", "Latency distribution"
-            ),
-            r"\[([0-9]{3})\] (\S+) responses": self.within(self.add_status, "Status code distribution"),
-            r"\[([0-9]{1,18})\] (\S.*)": self.within(self.add_message, "Error distribution"),
+            rf"Total:\s*(?P<duration_s>{time})": None,
+            rf"Slowest:\s*(?P<slowest>{time})": None,
+            rf"Fastest:\s*(?P<fastest>{time})": None,
+            rf"Average:\s*(?P<average>{time})": None,
+            r"Requests/sec:\s*(?P<rps>\S+)": None,
+            r"Success rate:\s*(?P<availability>\S+)": None,
+            r"Total data:\s*(?P<bytes_total>\S+ ?\w+)": None,
+            r"Size/sec:\s*(?P<bytes_per_s>\S+ ?\w+)": None,
+            rf"([0-9]{{1,2}}(?:\.[0-9]{{1,2}})?)% in ({time})": self.read_percentile,
+            r"\[([0-9]{3})\] (\S+) responses": self.add_status,
+            r"\[([0-9]{1,18})\] (\S.*)": self.add_message,
         }
-
-    def read_figure(self, match: re.Match[str]) -> None:
-        if not re.search(r"NaN|inf\b", match[0]):  # no request was answered
-            self.set_figures(match)
-
-    def has_figures(self) -> bool:
-        return bool(self.tokens or self.percentiles)
 
     def read_percentile(self, match: re.Match[str]) -> None:
-        if not match[2].startswith("NaN"):
-            self.add(self.percentiles, f"{float(match[1]):g}", _time(match[2]), match[0])
-            scaled = parse_scaled(match[2], _UNITS)
-            self.step = max(self.step or 0.0, scaled[1]) if scaled else self.step
+        if self.section in {"Response time distribution", "Latency distribution"}:  # others are of a class of answers
+            self.add_percentile(match)
 
     def result(self) -> LoadResult:
-        is_counted = self._is_counted()
-        scaled = parse_scaled(self.tokens.get("slowest"), _UNITS)
-        step = self.step if scaled is None else max(self.step or 0.0, scaled[1])
-        times = {"min": self.fastest, "mean": self.average, "max": self.slowest}
-        stated = self.load_result(
-            requests=self.counted if is_counted else None,
-            latency=latency_by_name(times | self.percentiles, "connect+request", step_s=step, corrected=None),
-            status=self.statuses,
-            availability=self.availability,
-            complete=not self.unread,
+        rounding = (self.step_s or 1e-4) / 2 * (self.rps or 0) + 5e-5 * (self.duration_s or 0) + 1e-6
+        by_rate = (self.rps or 0) * (self.duration_s or 0)
+        is_counted = bool(by_rate and self.counted and not self.unread) and abs(by_rate - self.counted) <= rounding
+        return self.counted_result(
+            is_counted=is_counted, complete=not self.unread and bool(self.percentiles or not self.statuses)
         )
-        return _with_counts(stated, self.messages if is_counted else None)
 
-    def _is_counted(self) -> bool:
-        if self.rps is None or self.duration_s is None or self.unread or not (self.statuses or self.messages):
-            return False
-        rounding = (self.step or 1e-4) / 2 * self.rps + 5e-5 * self.duration_s + 1e-6
-        return abs(self.rps * self.duration_s - self.counted) <= rounding
-
-
-def _with_counts(stated: LoadResult, errors: Mapping[str, int] | None) -> LoadResult:
-    """Return a result without the aborted requests, which its `requests` and `rps` count, and with its failures.
-
-    `errors` are counts by message; None where their number is unknown.
-    """
-    if errors is None:
-        message = "oha's rate counts aborted requests too, whose number is missing here"
-        unknown = Note(code="oha-aborted-unknown", message=message)
-        return stated.model_copy(update={"complete": False, "notes": (unknown, *stated.notes)})
-    aborted, rate, duration_s = errors.get(DEADLINE, 0), stated.rps, stated.duration_s
-    failures = {message: number for message, number in errors.items() if message != DEADLINE}
-    answered = None if stated.requests is None else stated.requests - aborted
-    notes = stated.notes
-    if aborted and rate is not None and duration_s:
-        message = (
-            f"the end of the run aborted {aborted} requests, which oha's rate of {rate:.6g}/s counts: left out here"
+    def counted_result(self, *, is_counted: bool, complete: bool) -> LoadResult:
+        """Return the result without the aborted requests, which oha's count and rate have."""
+        if not is_counted:
+            message = "oha's rate counts aborted requests too, whose number is missing here"
+            return self.load_result(complete=False, notes=[Note(code="oha-aborted-unknown", message=message)])
+        aborted = self.messages.pop(DEADLINE, 0)
+        notes = []
+        if aborted and self.rps is not None and self.duration_s:
+            message = f"the end of the run aborted {aborted} requests, which oha's rate counts: left out here"
+            notes.append(Note(code="oha-aborted", message=message))
+            self.rps = self.counted / self.duration_s
+        return self.load_result(
+            requests=self.counted,
+            errors=errors_of(self.messages),
+            non_2xx=count_non_2xx(self.statuses),
+            failed=self.messages.total(),
+            aborted=aborted,
+            complete=complete,
+            notes=notes,
         )
-        notes = (Note(code="oha-aborted", message=message), *notes)
-    return stated.model_copy(
-        update={
-            "requests": answered,
-            "rps": answered / duration_s if answered is not None and aborted and duration_s else rate,
-            "errors": errors_of(failures),
-            "non_2xx": count_non_2xx(stated.status),
-            "failed": sum(failures.values()),
-            "aborted": aborted,
-            "complete": stated.complete and bool(stated.latency.percentiles or not stated.status),
-            "notes": notes,
-        }
-    )
-
-
-class _Summary(JsonOutput):
-    success_rate: Figure | None = Field(default=None, alias="successRate")
-    total: Figure | None = None
-    slowest: Figure | None = None
-    fastest: Figure | None = None
-    average: Figure | None = None
-    requests_per_s: Figure | None = Field(default=None, alias="requestsPerSec")
-    total_data: Figure | None = Field(default=None, alias="totalData")
-    size_per_s: Figure | None = Field(default=None, alias="sizePerSec")
 
 
 class _Document(JsonOutput):
     """JSON of `--output-format json`; times are seconds. What was not measured is null, and excerpts lack parts."""
 
-    summary: _Summary
-    percentiles: dict[str, Figure | None] = Field(default={}, alias="latencyPercentiles")
+    duration_s: Figure | None = within("summary", "total", default=None)
+    rps: Figure | None = within("summary", "requestsPerSec", default=None)
+    bytes_total: Figure | None = within("summary", "totalData", default=None)
+    bytes_per_s: Figure | None = within("summary", "sizePerSec", default=None)
+    availability: Figure | None = within("summary", "successRate", default=None)
+    times: Times = Field(default={}, alias="latencyPercentiles")
+    summary: Times
     connect_mean_s: Figure | None = within("details", "DNSDialup", "average", default=None)
     first_byte_mean_s: Figure | None = within("details", "firstByte", "average", default=None)
-    statuses: dict[str, Count] | None = Field(default=None, alias="statusCodeDistribution")
+    statuses: dict[str, Count] = Field(default={}, alias="statusCodeDistribution")
     errors: dict[str, Count] | None = Field(default=None, alias="errorDistribution")
 
 
 def _read_json(text: str) -> LoadResult:
-    document = read_document(text, _Document, "oha")
-    summary, statuses, errors = document.summary, document.statuses, document.errors
-    is_counted = statuses is not None and errors is not None
-    times = {"min": summary.fastest, "mean": summary.average, "max": summary.slowest}
-    times |= {name.removeprefix("p"): time for name, time in document.percentiles.items()}
-    step = None if summary.average is None else 1e-9
-    stated = LoadResult(
-        tool="oha",
-        duration_s=summary.total,
-        requests=sum((statuses or {}).values()) + sum((errors or {}).values()) if is_counted else None,
-        rps=summary.requests_per_s,
-        bytes_total=summary.total_data,
-        bytes_per_s=summary.size_per_s,
-        latency=latency_by_name(times, "connect+request", step_s=step, corrected=None),
-        connect_mean_s=document.connect_mean_s,
-        first_byte_mean_s=document.first_byte_mean_s,
-        status=statuses or {},
-        availability=summary.success_rate if (summary.success_rate or 0) <= 1 else None,
-    )
+    reader = _OhaReader()
+    document = reader.set_document(text, _Document, 1, RESOLUTION_S)
+    reader.times |= document.summary
+    reader.step_s = reader.step_s if document.summary.get("average") else None
+    reader.availability = None if (document.availability or 0) > 1 else document.availability
+    reader.messages.update(document.errors or {})
+    means = {"connect_mean_s": document.connect_mean_s, "first_byte_mean_s": document.first_byte_mean_s}
+    is_counted = document.errors is not None and "statuses" in document.model_fields_set
     # A document ends with its last brace: what an excerpt of one lacks was left out, and not cut off.
-    return _with_counts(stated, errors if is_counted else None).model_copy(update={"complete": True})
+    result = reader.counted_result(is_counted=is_counted, complete=True)
+    return result.model_copy(update={**means, "complete": True})
 
 
 def parse(text: str) -> LoadResult:
@@ -248,10 +181,9 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) else _OhaReader().read(text)
 
 
-FORMAT = OutputFormat("oha", has_any(_OWN, _JSON), parse, (line_with("Summary:", r'\{\s*"summary"'),))
+FORMAT = OutputFormat("oha", has_any(_OWN, _JSON), parse)
 
 
-RESOLUTION_S = 1e-9
 URLS = "oha.urls"
 """File with the URLs of several requests."""
 

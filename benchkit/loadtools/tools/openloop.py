@@ -36,7 +36,6 @@ from benchkit.loadtools.text import (
     Figure,
     errors_of,
     has_line,
-    line_with,
     not_output_of,
     several_runs,
     split_lines,
@@ -131,7 +130,7 @@ def _notes(output: _Summary) -> Iterator[Note]:
         )
 
 
-FORMAT = OutputFormat("openloop", has_line(re.escape(_START)), parse, (line_with(re.escape(_START)),))
+FORMAT = OutputFormat("openloop", has_line(re.escape(_START)), parse)
 
 
 REQUESTS, ORDER, DUE = "openloop.requests", "openloop.order", "openloop.due"

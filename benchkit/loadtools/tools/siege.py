@@ -25,16 +25,14 @@ from typing import ClassVar
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
+    TIMES,
     has_line,
     is_not_a_number,
-    latency_by_name,
-    line_with,
     of_unit,
     parse_count,
     parse_number,
     parse_quantity,
     several_runs,
-    without_times,
 )
 from benchkit.loadtools.tool import (
     LoadLimits,
@@ -51,14 +49,12 @@ from benchkit.loadtools.tool import (
     repeated_requests,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Latency, LoadResult, Note
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.models.request import Request
 
 TICK_S = 0.01
 """One tick of `times()` (sysconf _SC_CLK_TCK is 100 on Linux)."""
 _MEGA = 1024.0**2
-
-_TIMES: Mapping[str, float] = {"secs": 1.0, "ms": 1e-3}
 
 
 def _size(token: str) -> float | None:
@@ -70,25 +66,27 @@ def _percent(token: str) -> float | None:
     return share if share is None or share <= 1 else None
 
 
-def _time(token: str) -> float | None:
-    return parse_quantity(token, _TIMES)
+_JSON: Mapping[str, str] = {
+    "transactions": "requests",
+    "elapsed_time": "duration_s",
+    "data_transferred": "bytes_total",
+    "response_time": "mean",
+    "transaction_rate": "rps",
+    "throughput": "bytes_per_s",
+    "failed_transactions": "failed",
+    "longest_transaction": "longest",
+    "shortest_transaction": "shortest",
+    "availability": "availability",
+}
+"""Figures by their names in JSON, which is in seconds and MB."""
 
 
 class _SiegeReader(Reader):
     """Figures of one run; "MB" are 1024²."""
 
     tool = "siege"
-    figures: ClassVar[Figures] = {
-        "availability": _percent,
-        "bytes_total": _size,
-        "bytes_per_s": _size,
-        **dict.fromkeys(("mean", "longest", "shortest"), _time),
-    }
-
-    availability: float | None = None
-    mean: float | None = None
-    longest: float | None = None
-    shortest: float | None = None
+    units: ClassVar[Mapping[str, float]] = {"secs": 1.0, "ms": 1e-3}
+    figures: ClassVar[Figures] = {"availability": _percent, "bytes_total": _size, "bytes_per_s": _size}
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,8 +106,7 @@ class _SiegeReader(Reader):
             r"Failed transactions:\s*(?P<failed>\S+)": None,
             r"(Longest|Shortest) transaction:\s*([0-9.]+)\s*(secs|ms|)": self.read_extreme,
             r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": self.unread_line,
-            r"\{?\s*\"?(transactions|availability|elapsed_time|data_transferred|response_time|transaction_rate|throughput"
-            r"|failed_transactions|longest_transaction|shortest_transaction)\"\s*:\s*([^\s,}]+)\s*[,}]?": self.read_json,
+            rf"\{{?\s*\"?({'|'.join(_JSON)})\"\s*:\s*([^\s,}}]+)\s*[,}}]?": self.read_json,
             r"(?:\*\* )?Preparing (?P<connections>[0-9]+) concurrent users for battle\.": None,
             r"(?:\*\* )?(?:SIEGE|Siege) (?P<tool_version>[0-9]\S*).*": None,
             r".*\baborted due to excessive socket failure.*": lambda _match: setattr(self, "is_aborted", True),
@@ -127,68 +124,48 @@ class _SiegeReader(Reader):
             self.set_figures(match)
 
     def read_extreme(self, match: re.Match[str]) -> None:
-        name, token = match[1].lower(), f"{match[2]}{match[3] or self.unit}"
-        if self.tokens.get(name, token) != token:
-            raise several_runs("siege", match[0])
-        self.tokens[name] = token
-        is_cut = self.is_cut(match[0]) or (self.unit == "ms" and not match[3])  # its unit may be in the missing end
-        setattr(self, name, None if is_cut else _time(token))
-        if is_cut:
+        if self.is_last and self.unit == "ms" and not match[3]:  # its unit may be in the missing end
             self.unread.append(match[0])
+            return
+        name, token = match[1].lower(), f"{match[2]}{match[3] or self.unit}"
+        if self.tokens.setdefault(name, token) != token:
+            raise several_runs("siege", match[0])
+        self.times[name] = self.time(token)
 
     def read_json(self, match: re.Match[str]) -> None:
-        """Read a figure of the JSON, which is in seconds and MB. A summary in the text is finer, and must agree."""
-        names = {
-            "transactions": "requests",
-            "elapsed_time": "duration_s",
-            "data_transferred": "bytes_total",
-            "response_time": "mean",
-            "transaction_rate": "rps",
-            "throughput": "bytes_per_s",
-            "failed_transactions": "failed",
-            "longest_transaction": "longest",
-            "shortest_transaction": "shortest",
-        }
-        name, token = names.get(match[1], match[1]), match[2]
+        """Read a figure of the JSON. A summary in the text is finer, and must agree."""
+        name, token = _JSON[match[1]], match[2]
         if name in self.tokens:
             if name == "requests" and self.tokens[name] != token:
                 raise several_runs("siege", match[0])
             return
-        parse_figure = parse_count if name in {"requests", "failed"} else parse_number
-        value = None if self.is_last else parse_figure(token)
-        unit = {"availability": 0.01, "bytes_total": _MEGA, "bytes_per_s": _MEGA}.get(name, 1.0)
         self.tokens[name] = token
-        setattr(self, name, value if isinstance(value, int) else of_unit(value, unit))
+        is_count = name in {"requests", "failed"}
+        value = parse_count(token) if is_count else parse_number(token)
+        unit = {"availability": 0.01, "bytes_total": _MEGA, "bytes_per_s": _MEGA}.get(name, 1.0)
+        (self.times if name in TIMES else vars(self))[name] = value if is_count else of_unit(value, unit)
         if value is None and not is_not_a_number(token):
             self.unread.append(match[0])
 
     def result(self) -> LoadResult:
+        self.step_s = TICK_S
         required = [self.requests, self.duration_s, self.rps, self.failed, self.availability]
-        required += [self.longest, self.shortest, self.bytes_total, self.bytes_per_s, self.mean if self.requests else 0]
-        rates = {} if not self._is_too_fast() else {"rps": self.rps or None, "bytes_per_s": self.bytes_per_s or None}
+        required += [self.times.get("longest"), self.times.get("shortest"), self.bytes_total, self.bytes_per_s]
+        is_whole = None not in required and (self.times.get("mean") is not None or not self.requests)
+        is_too_fast = not self.duration_s and self.requests != 0
+        if is_too_fast:
+            self.rps, self.bytes_per_s = self.rps or None, self.bytes_per_s or None
         return self.load_result(
-            **rates,
-            latency=self._latency(),
-            availability=self.availability,
-            complete=None not in required and not self.unread and not self.is_aborted,
-            notes=self._notes(),
+            is_measured=bool(self.requests),
+            complete=is_whole and not self.unread and not self.is_aborted,
+            notes=self._notes(is_too_fast=is_too_fast),
         )
 
-    def _is_too_fast(self) -> bool:
-        return not self.duration_s and self.requests != 0
-
-    def _latency(self) -> Latency:
-        times = {"min": self.shortest, "mean": self.mean, "max": self.longest}
-        latency = latency_by_name(times, "connect+request", step_s=TICK_S)
-        return latency if self.requests else without_times(latency)  # none, or an unknown number
-
-    def _notes(self) -> Iterator[Note]:
+    def _notes(self, *, is_too_fast: bool) -> Iterator[Note]:
         message = "siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
         yield Note(code="siege-resolution", message=message)
-        if self._is_too_fast():
+        if is_too_fast:
             yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
-        if self.requests == 0:
-            yield Note(code="no-samples", message="no transaction: siege's times of 0.00 are not measured")
         if self.is_aborted:
             yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
 
@@ -209,11 +186,6 @@ FORMAT = OutputFormat(
         r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
     ),
     parse,
-    (
-        line_with(r"(?:\*\* )?SIEGE [0-9]"),
-        line_with(r"Transactions:\s+[0-9]+ hits"),
-        line_with(r"\{?\s*\"transactions\"\s*:"),
-    ),
 )
 
 

@@ -19,25 +19,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from benchkit.files import BACKENDS
-from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.reader import Action, JsonOutput, OutputFormat, Reader, Times, within
 from benchkit.loadtools.text import (
     Count,
     Figure,
     errors_of,
     excerpt,
     has_line,
-    latency_by_name,
-    line_with,
     of_unit,
     parse_count,
     parse_duration,
     parse_number,
-    several_runs,
 )
 from benchkit.loadtools.tool import (
     NEED_RATE,
@@ -71,87 +68,74 @@ def _share(cell: str) -> float | None:
     return of_unit(percent, 0.01) if percent is not None and percent <= 100 else None  # noqa: PLR2004 - per cent
 
 
-_FIGURES: Mapping[str, Callable[[str], float | None]] = {
-    "Requests total": parse_count,
-    "Requests rate": parse_number,
-    "Duration total": parse_duration,
-    "Duration attack": parse_duration,
-    "Duration wait": parse_duration,
-    "Bytes In total": parse_count,
-    "Success ratio": _share,
+_NAMES: Mapping[str, str] = {
+    "Requests total": "requests",
+    "Requests rate": "rps",
+    "Duration total": "total_s",
+    "Duration attack": "duration_s",
+    "Duration wait": "wait_s",
+    "Bytes In total": "bytes_total",
+    "Success ratio": "availability",
 }
 """Figures by the label of their row and their name in it; others are means of bytes, or follow from these."""
 
 
 class _VegetaReader(Reader):
     tool = "vegeta"
+    figures: ClassVar[Mapping[str, Callable[[str], float | None]]] = {
+        **dict.fromkeys(("requests", "bytes_total"), parse_count),
+        **dict.fromkeys(("total_s", "duration_s", "wait_s"), parse_duration),
+        "rps": parse_number,
+        "availability": _share,
+    }
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.stated: dict[str, float | None] = {}
-        self.times: dict[str, float | None] = {}
-        """Times by the report's own names: min, mean, max, and percentiles as "50"."""
-        self.errors: list[str] | None = None
-        """Kinds of error; None before their heading."""
-        self.step_s: float | None = None
+    total_s: float | None = None
+    wait_s: float | None = None
+    errors: list[str] | None = None
+    """Kinds of error; None before their heading."""
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
             r"(Requests|Duration|Latencies|Bytes In|Bytes Out|Success)\s+\[([^\]]{1,80})\]\s+(\S.*)": self.read_row,
             r"Status Codes\s+\[code:count\]\s*(.*)": self.read_codes,
-            r"Error Set:": self.read_error_set,
+            r"Error Set:": lambda _match: setattr(self, "errors", []),
             r"(.+)": self.read_error,
         }
 
     def has_figures(self) -> bool:
-        return bool(self.stated or self.times or self.statuses)
+        return bool(self.tokens or self.times or self.statuses)
 
     def read_row(self, match: re.Match[str]) -> None:
         label, names, cells = match[1], match[2].split(", "), match[3].split(", ")
-        if len(names) != len(cells) or self.is_cut(match[0]):
+        if len(names) != len(cells):
             self.unread.append(match[0])
             return
         for name, cell in zip(names, cells, strict=True):
-            place, key = (self.times, name) if label == "Latencies" else (self.stated, f"{label} {name}")
-            if label != "Latencies" and key not in _FIGURES:
-                continue
-            value = parse_duration(cell) if label == "Latencies" else _FIGURES[key](cell)
-            if place.get(key, value) != value:
-                raise several_runs("vegeta", match[0])
-            place[key] = value
-            if value is None:
-                self.unread.append(match[0])
+            if label == "Latencies":
+                self.add(self.times, name, parse_duration(cell), match[0])
+            elif figure := _NAMES.get(f"{label} {name}"):
+                self.tokens[figure] = cell
+                self.add(vars(self), figure, self.figures[figure](cell), match[0])
 
     def read_codes(self, match: re.Match[str]) -> None:
         codes = dict(pair.split(":", 1) for pair in match[1].split() if pair.count(":") == 1)
         for code, number in codes.items():
             self.add(self.statuses, code, parse_count(number), match[0])
 
-    def read_error_set(self, _match: re.Match[str]) -> None:
-        self.errors = []
-
     def read_error(self, match: re.Match[str]) -> None:
         if self.errors is not None:
             self.errors.append(excerpt(match[1]))
 
     def result(self) -> LoadResult:
-        stated, codes = self.stated, self.statuses
-        requests, attack_s, total_s = (
-            stated.get(name) for name in ("Requests total", "Duration attack", "Duration total")
-        )
-        if total_s is None and attack_s is not None:
-            total_s = attack_s + (stated.get("Duration wait") or 0)
-        required = (requests, stated.get("Success ratio") if self.errors is None else 1, codes or None)
-        latency = latency_by_name(self.times if requests != 0 else {}, "connect+request")
+        codes, attack_s = self.statuses, self.duration_s
+        if attack_s is not None:
+            self.total_s = attack_s + (self.wait_s or 0) if self.total_s is None else self.total_s
+        required = (self.requests, self.availability if self.errors is None else 1, codes or None)
+        if self.requests == 0:
+            self.times = {}
         return self.load_result(
-            requests=requests,
-            rps=stated.get("Requests rate"),
-            duration_s=total_s if attack_s is None else attack_s,
-            answered_rps=requests / total_s if requests and total_s and attack_s else None,
-            bytes_total=stated.get("Bytes In total"),
-            availability=stated.get("Success ratio"),
-            latency=latency.model_copy(update={"resolution_s": self.step_s if requests else None}),
-            status=codes,
+            duration_s=self.total_s if attack_s is None else attack_s,
+            answered_rps=self.requests / self.total_s if self.requests and self.total_s and attack_s else None,
             errors=Errors(other=codes.get("0", 0) if codes else None),  # 0 is a request without an answer
             non_2xx=sum(n for code, n in codes.items() if code[0] not in "02") if codes else None,
             failed=sum(n for code, n in codes.items() if code[0] not in "23") if codes else None,
@@ -169,36 +153,28 @@ class _VegetaReader(Reader):
 class _Document(JsonOutput):
     """JSON report; times are nanoseconds."""
 
-    latencies: dict[str, Figure]
+    times: Times = within("latencies")
     requests: Count
-    rate: Figure | None = None
-    duration: Figure | None = None
-    wait: Figure = 0
-    bytes_in: Count | None = within("bytes_in", "total", default=None)
-    success: Annotated[float, Field(ge=0, le=1)] | None = None
-    status_codes: dict[str, Count] | None = None
+    rps: Figure | None = within("rate", default=None)
+    duration_s: Figure | None = within("duration", default=None)
+    wait_s: Figure = within("wait", default=0)
+    bytes_total: Count | None = within("bytes_in", "total", default=None)
+    availability: Annotated[float, Field(ge=0, le=1)] | None = within("success", default=None)
+    statuses: dict[str, Count] | None = within("status_codes", default=None)
     errors: list[str] | None = None
-
-
-def _read_json(text: str) -> LoadResult:
-    document, reader = read_document(text, _Document, "vegeta"), _VegetaReader()
-    reader.stated = {
-        "Requests total": document.requests,
-        "Requests rate": document.rate,
-        "Duration attack": of_unit(document.duration, 1e-9),
-        "Duration wait": of_unit(document.wait, 1e-9),
-        "Bytes In total": document.bytes_in,
-        "Success ratio": document.success,
-    }
-    times = {name.removesuffix("th"): of_unit(ns, 1e-9) for name, ns in document.latencies.items() if name != "total"}
-    reader.times, reader.step_s, reader.statuses = dict(times), 1e-9, dict(document.status_codes or {})
-    reader.errors = [excerpt(each) for each in document.errors or ()]
-    return reader.result()
 
 
 def parse(text: str) -> LoadResult:
     """Return the result of a report. Raises ParseError for other text, and for several reports."""
-    return _read_json(text) if '"latencies"' in text and "{" in text else _VegetaReader().read(text)
+    reader = _VegetaReader()
+    if '"latencies"' not in text or "{" not in text:
+        return reader.read(text)
+    document = reader.set_document(text, _Document, 1e-9)
+    reader.duration_s, reader.wait_s = of_unit(document.duration_s, 1e-9), of_unit(document.wait_s, 1e-9)
+    reader.statuses = dict(document.statuses or {})
+    reader.errors = [excerpt(each) for each in document.errors or ()]
+    reader.step_s = reader.step_s if document.requests else None
+    return reader.result()
 
 
 FORMAT = OutputFormat(
@@ -214,7 +190,6 @@ FORMAT = OutputFormat(
         r'[^\n{"]{0,120}\{.*"latencies":\s*\{"(?:total|mean)":',
     ),
     parse,
-    (line_with(r"Requests\s+\[total[,\]]", r'[^\n{"]{0,120}\{\s*"latencies"'),),
 )
 
 

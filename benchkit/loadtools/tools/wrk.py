@@ -32,17 +32,11 @@ from typing import ClassVar
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    SECONDS,
     has_line,
     is_not_a_number,
-    latency_by_name,
-    line_with,
-    parse_count,
     parse_quantity,
-    parse_scaled,
     parse_time,
     several_runs,
-    without_times,
 )
 from benchkit.loadtools.tool import (
     LoadLimits,
@@ -58,67 +52,49 @@ from benchkit.loadtools.tool import (
     has_body,
 )
 from benchkit.models.load import Load
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import LoadResult, Note
 from benchkit.models.request import Request, has_header
 
 HISTOGRAM = Path(__file__).with_name("histogram.lua")
 """Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 
+_BEGINNING = re.compile(r"(?:Running \S+ test @|Making \S+ requests to) (?P<target>\S+).*")
 _TIME = r"(?:-?(?:nan|inf)(?:us|ms|s)?|[0-9.]{1,24}[^\s0-9.%]{0,2})"
 _COMMAND = r"\S*\bwrk2?\s.*\s-R\s*[0-9].*"
 """A command line of wrk2: wrk has no `-R`."""
 
 
-def _time(token: str) -> float | None:
-    return 1.0 if token == "1000.00m" else parse_time(token)  # noqa: S105 - truncated to the width of its column
-
-
-def _size(token: str) -> float | None:
-    return parse_quantity(token, BINARY_SIZES)
-
-
 class _WrkReader(Reader):
     tool = "wrk"
+    covers = "request"
     figures: ClassVar[Figures] = {
-        **dict.fromkeys(("duration_s", "mean", "stdev", "third", "sampled"), _time),
-        **dict.fromkeys(("bytes_total", "bytes_per_s"), _size),
-        **dict.fromkeys(("connect", "read_errors", "write", "timeout"), parse_count),
+        "duration_s": parse_time,
+        **dict.fromkeys(("bytes_total", "bytes_per_s"), lambda token: parse_quantity(token, BINARY_SIZES)),
     }
 
     is_wrk2: bool = False
-    mean: float | None = None
-    stdev: float | None = None
-    third: float | None = None
     column: str | None = None
     """Name of the third column of "Thread Stats": Max, or 99% in a fork."""
     within: str | None = None
-    connect: int | None = None
-    read_errors: int | None = None
-    write: int | None = None
-    timeout: int | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.section: dict[str, float] | None = None
-        self.corrected_times: dict[str, float] | None = None
-        self.uncorrected_times: dict[str, float] | None = None
-        """wrk2's distribution of times from sending, which is used where the text has no other latency."""
-        self.has_hdr = False
-        """True where the text names its distribution as wrk2 does."""
-        self.step = 0.0
+    section: dict[str, float] | None = None
+    """Percentiles of the distribution that is being read."""
+    uncorrected: dict[str, float] | None = None
+    """wrk2's distribution of times from sending, which is used where the text has no other latency."""
+    has_hdr = False
+    """True where the text names its distribution as wrk2 does."""
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
-            r"(?:Running \S+ test @|Making \S+ requests to) (?P<target>\S+).*": None,
+            _BEGINNING.pattern: None,
             r"(?P<threads>\S+) threads? and (?P<connections>\S+) connections?": None,
             r"(?:\^C\s*)?Thread Stats\s+Avg\s+Stdev\s+(?P<column>Max|99%)\s+\+/- Stdev": None,
             r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%\s+(\S+)": self.read_percentile,
-            rf"Latency\s+(?P<mean>{_TIME})\s+(?P<stdev>{_TIME})(?:\s+|(?=1000\.00ms))(?P<third>{_TIME})"
+            rf"Latency\s+(?P<mean>{_TIME})\s+(?P<stdev>{_TIME})(?:\s+|(?=1000\.00ms))(?P<max>{_TIME})"
             r"\s+(?P<within>\S+?)%?": None,
             r"Req/Sec\s+(?P<sampled_rate>\S+)\s.*": None,
             r"(?P<requests>\S+) requests in (?P<duration_s>\S+),\s+(?P<bytes_total>\S+) read": None,
-            r"Socket errors: connect (?P<connect>\S+), read (?P<read_errors>\S+), write (?P<write>\S+), "
-            r"timeout (?P<timeout>\S+)": None,
+            r"Socket errors: connect (?P<errors_connect>\S+), read (?P<errors_read>\S+), write (?P<errors_write>\S+), "
+            r"timeout (?P<errors_timeout>\S+)": None,
             r"Non-2xx or 3xx responses:\s*(?P<non_2xx>\S+)": None,
             r"Requests/sec:\s*(?P<rps>\S+)": None,
             r"Transfer/sec:\s*(?P<bytes_per_s>\S+)": self.read_end,
@@ -128,73 +104,63 @@ class _WrkReader(Reader):
         }
 
     def has_figures(self) -> bool:
-        own = {"threads", "mean", "requests", "connect", "bytes_per_s", "non_2xx"}
+        own = {"threads", "mean", "requests", "errors_connect", "bytes_per_s", "non_2xx"}
         return bool(self.tokens.keys() & own) or self.has_hdr
+
+    def time(self, token: str) -> float | None:
+        return 1.0 if token == "1000.00m" else super().time(token)  # noqa: S105 - truncated to the width of its column
 
     def read_distribution(self, match: re.Match[str]) -> None:
         is_uncorrected = (match[1] or "").startswith("Uncorrected")
-        name = "uncorrected_times" if is_uncorrected else "corrected_times"
-        if getattr(self, name) is not None:
+        if self.uncorrected is not None if is_uncorrected else self.percentiles:
             raise several_runs("wrk", match[0])
-        self.section = {}
-        setattr(self, name, self.section)
+        if is_uncorrected:
+            self.uncorrected = {}
+        self.section = self.uncorrected if is_uncorrected else self.percentiles
         self.has_hdr = match[1] is not None
         self.is_wrk2 = self.is_wrk2 or self.has_hdr
 
     def read_percentile(self, match: re.Match[str]) -> None:
         if self.section is not None and not is_not_a_number(match[2]):
-            scaled = parse_scaled(match[2], SECONDS)
-            self.add(self.section, f"{float(match[1]):g}", scaled and scaled[0], match[0])
-            self.step = max(self.step, scaled[1] if scaled else 0.0)
+            self.add(self.section, f"{float(match[1]):g}", self.time(match[2]), match[0])
 
     def read_end(self, match: re.Match[str]) -> None:
         self.set_figures(match)
         if self.tokens.keys() & {"threads", "mean"}:  # else an excerpt
-            self.rules = {}  # the output of a Lua script's done() follows
+            self.rules = {_BEGINNING: self.read_second}  # else the output of a Lua script's done() follows
+
+    def read_second(self, match: re.Match[str]) -> None:
+        raise several_runs("wrk", match[0])
 
     def result(self) -> LoadResult:
-        corrected = True if self.is_wrk2 else _corrects(self.tool_version)
-        required = (self.tokens.get("mean"), self.column, self.requests, self.duration_s, self.rps)
-        zero = 0 if self.bytes_per_s is not None and self.duration_s is not None and not self.unread else None
+        self.corrected = True if self.is_wrk2 else _corrects(self.tool_version)
+        notes = list(self._notes())
+        if not self.percentiles and self.requests is None and self.uncorrected:
+            self.percentiles, self.corrected = self.uncorrected, False
+        if self.column != "Max":
+            third = self.times.pop("max", None)
+            self.times["99"] = third if self.column else None
+        required = (self.tokens.get("mean"), self.column, self.requests, self.duration_s, self.rps, self.bytes_per_s)
+        has_row = self.times.get("mean") is not None and not is_not_a_number(self.within or "")
+        is_empty = bool(self.percentiles) and not any(self.percentiles.values())
+        if self.bytes_per_s is not None and self.duration_s is not None and not self.unread:
+            for name in ("errors_connect", "errors_read", "errors_write", "errors_timeout", "non_2xx"):
+                setattr(self, name, getattr(self, name) or 0)  # wrk prints no line of zeros
         return self.load_result(
             tool="wrk2" if self.is_wrk2 else "wrk",
-            latency=self._latency(corrected=corrected),
-            errors=Errors(
-                connect=zero if self.connect is None else self.connect,
-                read=zero if self.read_errors is None else self.read_errors,
-                write=zero if self.write is None else self.write,
-                timeout=zero if self.timeout is None else self.timeout,
-            ),
-            non_2xx=zero if self.non_2xx is None else self.non_2xx,  # wrk prints no line for zero
-            complete=self.bytes_per_s is not None and not self.unread and None not in required,
-            notes=self._notes(corrected=corrected),
+            is_measured=self.requests != 0 and not is_empty and (has_row or "mean" not in self.tokens),
+            complete=not self.unread and None not in required,
+            notes=notes,
         )
 
-    def _latency(self, *, corrected: bool | None) -> Latency:
-        times: dict[str, float | None] = {"mean": self.mean, "stdev": self.stdev}
-        times["99" if self.column == "99%" else "max"] = self.third if self.column else None
-        stands_alone = self.corrected_times is None and self.requests is None
-        percentiles = self.uncorrected_times if stands_alone else self.corrected_times
-        if stands_alone and self.uncorrected_times:
-            corrected = False
-        scaled = [parse_scaled(self.tokens.get(name), SECONDS) for name in ("mean", "stdev", "third")]
-        step = max([self.step, *(each[1] for each in scaled if each)])
-        latency = latency_by_name(times | (percentiles or {}), "request", step_s=step or None, corrected=corrected)
-        return without_times(latency) if self._unmeasured() else latency
-
-    def _unmeasured(self) -> bool:
-        is_empty = bool(self.corrected_times) and not any((self.corrected_times or {}).values())
-        row = "mean" in self.tokens and (self.mean is None or is_not_a_number(self.within or ""))
-        return self.requests == 0 or is_empty or row
-
-    def _notes(self, *, corrected: bool | None) -> Iterator[Note]:
+    def _notes(self) -> Iterator[Note]:
         if self.tokens.get("sampled_rate", "").lstrip("-") == "nan":
             message = "no rate was sampled: the run was shorter than the tool's calibration (10 s in wrk2)"
             yield Note(code="short-run", message=message)
-        if corrected and not self.is_wrk2:
+        if self.corrected and not self.is_wrk2:
             message = "wrk 4 adds samples for coordinated omission: mean and percentiles include them"
             yield Note(code="wrk-corrected", message=message)
-        elif corrected is None:
+        elif self.corrected is None:
             message = (
                 "the version is unknown (wrk -v prints it); since version 4 wrk adds samples for coordinated omission"
             )
@@ -203,12 +169,12 @@ class _WrkReader(Reader):
             opened = self.connections // self.threads * self.threads
             message = f"{self.connections} connections cannot be divided by {self.threads} threads: wrk opened {opened}"
             yield Note(code="connections-not-divided", message=message)
-        if self.timeout:
-            yield Note(code="timeouts", message=_timeouts(wrk2=self.is_wrk2, corrected=corrected))
-        if self.non_2xx:
-            yield Note(code="status-above-399", message='"Non-2xx or 3xx" counts answers with a status above 399')
-        if self._unmeasured():
-            yield Note(code="no-samples", message="no answer was recorded: wrk's latencies of 0.00us are not measured")
+        if self.errors_timeout:
+            message = (
+                "wrk 4 counts late answers, and not those that never came; wrk 3 and wrk2 count a waiting connection "
+                "again at every check"
+            )
+            yield Note(code="timeouts", message=message)
 
 
 def parse(text: str) -> LoadResult:
@@ -221,27 +187,15 @@ def parse_wrk2(text: str) -> LoadResult:
     reader = _WrkReader()
     reader.is_wrk2 = True
     result = reader.read(text)
-    return result.model_copy(update={"notes": (*result.notes, _OPEN_LOOP)}) if result.latency.corrected else result
-
-
-_OPEN_LOOP = Note(
-    code="open-loop",
-    message="latencies count from when a request was due at wrk2's target rate, which it does not print",
-)
+    message = "latencies count from when a request was due at wrk2's target rate, which it does not print"
+    open_loop = Note(code="open-loop", message=message)
+    return result.model_copy(update={"notes": (*result.notes, open_loop)}) if result.latency.corrected else result
 
 
 def _corrects(version: str | None) -> bool | None:
     """Return whether this version of wrk adds samples for coordinated omission; None where the version is unknown."""
     match = re.search(r"([0-9]{1,3})\.[0-9]", version or "")
     return None if match is None else int(match[1]) >= 4  # noqa: PLR2004 - the first version that does
-
-
-def _timeouts(*, wrk2: bool, corrected: bool | None) -> str:
-    if wrk2 or corrected is False:
-        return "a connection that waits longer than the timeout is counted again at every check"
-    if corrected:
-        return "timeouts are late answers, which have no latency; answers that never came are not counted"
-    return "wrk 4 counts late answers, and not those that never came; wrk 3 counts waiting connections at every check"
 
 
 _is_wrk2 = has_line("Thread calibration: mean lat", r"Latency Distribution \(HdrHistogram", rf"(?:\$ )?{_COMMAND}$")
@@ -254,21 +208,11 @@ _has_mark = has_line(
     "Non-2xx or 3xx responses: ",
     r"Transfer/sec:\s",
 )
-FORMAT = OutputFormat(
-    "wrk",
-    lambda text: _has_mark(text) and not _is_wrk2(text),
-    parse,
-    (
-        line_with(r"(?:Running \S+ test @|Making \S+ requests to) \S"),
-        line_with(r"[0-9]+ threads? and [0-9]+ connections?$"),
-        line_with(r"Thread Stats\s+Avg\s+Stdev"),
-    ),
-)
+FORMAT = OutputFormat("wrk", lambda text: _has_mark(text) and not _is_wrk2(text), parse)
 WRK2_FORMAT = OutputFormat(
     "wrk2",
     lambda text: _is_wrk2(text) and (_has_mark(text) or "HdrHistogram" in text),
     parse_wrk2,
-    FORMAT.starts,
     dialect_of="wrk",
 )
 

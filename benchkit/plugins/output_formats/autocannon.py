@@ -71,7 +71,6 @@ class _AutocannonReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.columns: list[str] = []
-        self.times: Mapping[str, float] = {}
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
@@ -100,7 +99,7 @@ class _AutocannonReader(Reader):
         self.tokens[match[1]] = match[0]
         if match[1] == "Latency":
             numbers = {name: parse_number(re.sub(r" ?ms$", "", cell)) for name, cell in named.items()}
-            self.times = all_of_unit(numbers, 1e-3)
+            self.times = dict(all_of_unit(numbers, 1e-3))
         elif match[1] == "Req/Sec":
             self.rps = parse_local(named.get("avg", ""))
         else:
@@ -141,7 +140,7 @@ class _AutocannonReader(Reader):
         return self.requests - self.rps * self.samples <= in_flight + rounding + self.rps
 
     def _notes(self) -> Iterator[Note]:
-        if self.times.get("avg", 1) < 0.01 and self.rps:  # noqa: PLR2004 - a step of 1 ms is more than a tenth
+        if (self.times.get("avg") or 1) < 0.01 and self.rps:  # noqa: PLR2004 - a step of 1 ms is more than a tenth
             yield Note(code="resolution", message="autocannon's times are whole milliseconds, cut off")
         if "k" in self.tokens.get("requests", ""):
             yield Note(code="autocannon-thousands", message="counts with a k are rounded to thousands by autocannon")
@@ -182,7 +181,7 @@ def _read_json(text: str) -> LoadResult:
         for name, ms in document.times.items()
     }
     named = {**times, "avg": times.get("average"), "stdev": times.get("stddev")}
-    reader.times, reader.threads = all_of_unit(named, 1e-3), document.threads or None
+    reader.times, reader.threads = dict(all_of_unit(named, 1e-3)), document.threads or None
     reader.statuses = {code: int(each.count) for code, each in document.statuses.items() if int(each.count)}
     return reader.result().model_copy(update={"complete": True})
 
@@ -192,6 +191,4 @@ def parse(text: str) -> LoadResult:
     return _read_json(text) if _JSON.search(text) else _AutocannonReader().read(text)
 
 
-FORMAT = OutputFormat(
-    "autocannon", has_any(_OWN, _JSON), parse, (line_with(r"Running \S+(?: requests?)? test @ "), line_with(r"\{"))
-)
+FORMAT = OutputFormat("autocannon", has_any(_OWN, _JSON), parse)

@@ -13,21 +13,19 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, read_document, within
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, Times, within
 from benchkit.loadtools.text import (
     Count,
     Figure,
     count_non_2xx,
     has_line,
     implied_duration,
-    latency_by_name,
-    line_with,
     of_unit,
     parse_count,
     parse_duration,
     parse_number,
 )
-from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import Errors, Latency, LoadResult, Note
 
 _TEAPOT = "418"
 _FULL = 0.98
@@ -43,15 +41,11 @@ class _FortioReader(Reader):
     figures: ClassVar[Figures] = {
         **dict.fromkeys(("duration_s", "planned_s"), parse_duration),
         **dict.fromkeys(("requests", "threads", "failed", "done"), parse_count),
-        **dict.fromkeys(("mean", "stdev", "min", "max", "connect_mean", "asked", "rounded_rate"), parse_number),
+        **dict.fromkeys(("connect_mean", "asked", "rounded_rate"), parse_number),
     }
 
     asked: float | None = None
     planned_s: float | None = None
-    mean: float | None = None
-    stdev: float | None = None
-    min: float | None = None
-    max: float | None = None
     connect_mean: float | None = None
     aborted: str | None = None
     done: int | None = None
@@ -60,6 +54,9 @@ class _FortioReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.section = ""
+
+    def time(self, token: str) -> float | None:
+        return parse_number(token)
 
     def lines(self) -> Mapping[str, Action | None]:
         return {
@@ -102,19 +99,20 @@ class _FortioReader(Reader):
         unanswered = self.statuses.pop("-1", 0)
         is_short = bool(self.duration_s and self.planned_s and self.duration_s < _FULL * self.planned_s)
         has_begun = self.target is not None or self.duration_s is not None
-        times = {"mean": self.mean, "stdev": self.stdev, "min": self.min, "max": self.max, **self.percentiles}
         held = Note(code="target-rate", message=f"{self.asked or 0:g} calls/s were asked for; times count from sending")
         return self.load_result(
+            latency=self.latency().model_copy(update={"resolution_s": None})
+            if requests
+            else Latency(covers="connect+request"),
             requests=requests,
             rps=rate,
             duration_s=implied_duration(requests, rate) if self.duration_s is None else self.duration_s,
             connections=self.threads,
-            latency=latency_by_name(times if requests else {}, "connect+request"),
             connect_mean_s=self.connect_mean,
             status=self.statuses,
             errors=Errors(other=unanswered if is_counted else None),
             non_2xx=count_non_2xx(self.statuses) if is_counted else None,
-            complete=self.mean is not None and (self.done or not has_begun) and not is_short and not self.unread,
+            complete=bool(self.times) and (self.done or not has_begun) and not is_short and not self.unread,
             notes=(*([_BUCKETS] if self.percentiles else []), *([held] if self.asked else [])),
         )
 
@@ -135,10 +133,7 @@ class _Document(JsonOutput):
     duration_s: Count = within("ActualDuration")
     threads: Count | None = within("NumThreads", default=None)
     requests: Count = within("DurationHistogram", "Count")
-    mean: Figure = within("DurationHistogram", "Avg")
-    stdev: Figure = within("DurationHistogram", "StdDev")
-    min: Figure = within("DurationHistogram", "Min")
-    max: Figure = within("DurationHistogram", "Max")
+    times: Times = within("DurationHistogram")
     percentiles: tuple[_Percentile, ...] | None = within("DurationHistogram", "Percentiles", default=None)
     failed: Count | None = within("ErrorsDurationHistogram", "Count", default=None)
     statuses: dict[str, Count] | None = within("RetCodes", default=None)
@@ -147,8 +142,9 @@ class _Document(JsonOutput):
 
 
 def _read_json(text: str) -> LoadResult:
-    document, reader = read_document(text, _Document, "fortio"), _FortioReader()
-    vars(reader).update(document)
+    reader = _FortioReader()
+    document = reader.set_document(text, _Document, 1)
+    reader.step_s = None
     reader.asked, reader.planned_s = parse_number(document.asked), parse_duration(document.planned_s)
     reader.duration_s, reader.done = of_unit(document.duration_s, 1e-9), document.requests
     reader.percentiles = {f"{each.Percentile:g}": each.Value for each in document.percentiles or ()}
@@ -172,5 +168,4 @@ FORMAT = OutputFormat(
     "fortio",
     lambda text: _has_mark(text) or ('"DurationHistogram"' in text and '"ActualQPS"' in text),
     parse,
-    (line_with(r"Fortio \S+ running at "), line_with(r"Ended after \S+ : ")),
 )

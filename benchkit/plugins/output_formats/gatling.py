@@ -142,9 +142,4 @@ def parse(text: str) -> LoadResult:
     return _GatlingReader().read(text)
 
 
-FORMAT = OutputFormat(
-    "gatling",
-    has_any(_MARK),
-    parse,
-    (line_with(r"Simulation \S+ started\.\.\."), line_with(r"-{4} Global Information -")),
-)
+FORMAT = OutputFormat("gatling", has_any(_MARK), parse)

@@ -138,9 +138,4 @@ def parse(text: str) -> LoadResult:
     return result
 
 
-FORMAT = OutputFormat(
-    "jmeter",
-    has_any(_HEADING, _SUMMARY, line_with("Creating summariser <")),
-    parse,
-    (line_with("Creating summariser <"), line_with(r"Starting (?:the|standalone|remote) ")),
-)
+FORMAT = OutputFormat("jmeter", has_any(_HEADING, _SUMMARY, line_with("Creating summariser <")), parse)

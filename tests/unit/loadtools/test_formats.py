@@ -40,8 +40,8 @@ def _text(tool: str) -> str:
     return (FIXTURES / tool / f"{NAMES[tool]}.txt").read_text()
 
 
-def _read(tool: str, text: str, run: int | None = None) -> LoadResult:
-    return read_run(tool, text, where="out.txt", command="benchkit parse {tool} out.txt", run=run).result
+def _read(tool: str, text: str) -> LoadResult:
+    return read_run(tool, text, where="out.txt", command="benchkit parse {tool} out.txt").result
 
 
 @pytest.mark.parametrize("tool", NAMES)
@@ -72,27 +72,16 @@ def test_outputs_of_two_tools_in_one_text_are_refused_unless_one_is_named() -> N
 
 
 @pytest.mark.parametrize("tool", NAMES)
-def test_two_runs_are_listed_and_read_one_by_one(tool: str) -> None:
+def test_two_runs_in_one_text_are_refused(tool: str) -> None:
     one = _text(tool)
-    other = one.replace("127.0.0.1", "127.0.0.2")
-    text = f"== first ==\n{one}\n\n== second ==\n{other}"
-    for named in (AUTO, tool):
-        with pytest.raises(ParseError, match=f"two runs of {tool} in one text") as caught:
-            _read(named, text)
-        assert "--run 1" in str(caught.value)
-    assert [_read(AUTO, text, run) for run in (1, 2)] == [_read(tool, one), _read(tool, other)]
-    with pytest.raises(InputError, match=r"has no run 3: it has two runs"):
-        _read(tool, text, 3)
+    other = re.sub(r"[1-9]", "7", one)
+    with pytest.raises(ParseError, match=r"two runs|several runs"):
+        _read(tool, f"== first ==\n{one}\n\n== second ==\n{other}")
 
 
-def test_the_command_reads_one_run_of_a_log(tmp_path: Path) -> None:
-    file = tmp_path / "log.txt"
-    runs = _text("wrk") + re.sub(r"Requests/sec: .*", "Requests/sec:   1234.50", _text("wrk"))
-    file.write_text("".join(f"web_1  | {line}\n" for line in runs.splitlines()))
-    ran = CliRunner().invoke(app, [AUTO, str(file), "--run", "2"])
-    assert ran.exit_code == 0
-    assert "1,234" in ran.stdout
-    assert "prefix-removed" in ran.stderr
+def test_a_second_run_of_wrk_is_seen_behind_the_output_of_a_script() -> None:
+    with pytest.raises(ParseError, match="two runs of wrk"):
+        _read(AUTO, _text("wrk") + _text("wrk"))
 
 
 @pytest.mark.parametrize(
@@ -117,13 +106,6 @@ def test_colours_are_removed_and_lines_end_alike() -> None:
     text, notes = prepare("\x1b[32mRequests/sec:\x1b[0m 12.50\r\nTransfer/sec: 1.00KB\r\n")
     assert text == "Requests/sec: 12.50\nTransfer/sec: 1.00KB\n"
     assert [note.code for note in notes] == ["colours-removed"]
-
-
-def test_an_excerpt_is_not_broken_off() -> None:
-    excerpt = _read(AUTO, "Requests/sec:   2118.87\nTransfer/sec:    593.86KB\n")
-    assert (excerpt.tool, excerpt.rps, excerpt.complete) == ("wrk", 2118.87, True)
-    begun = _text("wrk")
-    assert not _read(AUTO, begun[: begun.index("Transfer/sec")]).complete
 
 
 def test_the_command_prints_findings_below_the_figures(tmp_path: Path) -> None:
