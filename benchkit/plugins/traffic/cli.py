@@ -26,7 +26,7 @@ def from_file(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="Format string of nginx or Apache, or common, combined, haproxy, envoy. [default: recognised]",
+            help="common, combined, vhost_combined, haproxy or envoy, or a regular expression. [default: recognised]",
         ),
     ] = None,
     out: Annotated[

@@ -23,8 +23,8 @@ SPEED = 5
 BEGAN = 1_770_000_000.0
 MARK = "planted5ecret"
 FORMAT = (
-    '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
-    '"$http_referer" "$http_user_agent" "$http_cookie" "$http_authorization" $msec'
+    r'\S+ - \S+ \[(?P<time>[^\]]+)\] "(?P<request>[^"]*)" (?P<status>\d+) (?P<bytes>\d+) '
+    r'"(?P<referer>[^"]*)" "(?P<user_agent>[^"]*)" "(?P<cookie>[^"]*)" "(?P<authorization>[^"]*)"'
 )
 JWT = f"eyJhbGciOiJIUzI1NiJ9.{MARK}.c2lnbmF0dXJl"
 CLASSES = {
