@@ -191,9 +191,12 @@ def _headers(lines: Sequence[str], from_environment: Sequence[str]) -> dict[str,
     """Return the headers of the options. Raises BadParameter, which quotes no value."""
     from pydantic import ValidationError
 
-    from benchkit.models.request import SecretValue
+    from benchkit.models.request import SecretValue, is_secret
 
     headers: dict[str, str | SecretValue] = dict(_pairs(lines, "--header", "NAME: VALUE"))
+    for name in filter(is_secret, headers):
+        message = f"{name} may hold a secret: export it, and write --header-env '{name}: VARIABLE'"
+        raise typer.BadParameter(message, param_hint="--header")
     for name, variable in _pairs(from_environment, "--header-env", "NAME: VARIABLE"):
         try:
             headers[name] = SecretValue(env=variable)

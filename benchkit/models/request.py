@@ -1,8 +1,7 @@
 """The requests of a load and of traffic, and headers, as scenarios and stored trials have them.
 
 A header value that nobody else may read is a `SecretValue`: it names its source, and its value is neither stored nor
-shown. So is the text of a header that is known to hold secrets (`is_secret`). Its source is then a variable, which has
-to be set to use the stored load again.
+shown. Headers that are known to hold secrets (`is_secret`) take no other value.
 """
 
 from __future__ import annotations
@@ -56,12 +55,6 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def variable_name(header: str) -> str:
-    """Return the environment variable that stands for a header's value: `X_API_KEY` for `X-Api-Key`."""
-    name = re.sub(r"[^A-Z0-9]+", "_", header.upper())
-    return f"_{name}" if name[:1].isdigit() else name
-
-
 class SecretValue(Frozen):
     """A header value that is read when a run starts, on the controller, and that is never stored or shown."""
 
@@ -73,7 +66,6 @@ class SecretValue(Frozen):
     )
     _value: str | None = PrivateAttr(default=None)
     _problem: str = PrivateAttr(default="it was not read")
-    _is_given: bool = PrivateAttr(default=False)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -93,11 +85,6 @@ class SecretValue(Frozen):
     def is_read(self) -> bool:
         """True where the value is known."""
         return self._value is not None
-
-    @property
-    def is_given(self) -> bool:
-        """True for the value of a known secret header that was given as text."""
-        return self._is_given
 
     @property
     def problem(self) -> str:
@@ -126,33 +113,17 @@ class SecretValue(Frozen):
         copied._problem = problem  # noqa: SLF001 - of the same class
         return copied
 
-    @classmethod
-    def given(cls, header: str, value: object) -> Self:
-        """Return the value of a known secret header that was given as text. Raises ValueError without quoting it."""
-        if not isinstance(value, str):
-            raise ValueError(f"{header} is text, {{env: NAME}} or {{file: PATH}}")  # noqa: TRY004 - pydantic's rule
-        try:
-            secret = cls(env=variable_name(header)).with_value(value)
-        except ValueError as error:
-            raise ValueError(f"{header}: {error}") from None
-        secret._is_given = True  # noqa: SLF001 - of this class
-        return secret
 
-
-def _with_secrets(headers: object) -> object:
-    """Return headers with the text of known secret ones as secret values, before anything quotes it in a message."""
-    if not isinstance(headers, Mapping):
-        return headers
-    return {
-        name: SecretValue.given(name, value)
-        if isinstance(name, str) and is_secret(name) and not isinstance(value, Mapping | SecretValue)
-        else value
-        for name, value in headers.items()
-    }
+def _require_sources(headers: object) -> object:
+    """Refuse the text of a known secret header, before anything quotes it in a message."""
+    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+        if isinstance(name, str) and is_secret(name) and not isinstance(value, Mapping | SecretValue):
+            raise ValueError(f"{name} may hold a secret, which is not stored: write {{env: NAME}} or {{file: PATH}}")
+    return headers
 
 
 HeaderValue = TextValue | SecretValue
-Headers = Annotated[Mapping[HeaderName, HeaderValue], BeforeValidator(_with_secrets)]
+Headers = Annotated[Mapping[HeaderName, HeaderValue], BeforeValidator(_require_sources)]
 
 
 def _without_values(pairs: object) -> object:
@@ -186,23 +157,6 @@ def merged_headers(common: Headers, own: Headers) -> dict[str, HeaderValue]:
 def revealed(headers: Headers) -> dict[str, str]:
     """Return the headers as they are sent. Raises InputError where a secret value is unknown."""
     return {name: value.reveal() if isinstance(value, SecretValue) else value for name, value in headers.items()}
-
-
-def without_secrets(part: object) -> object:
-    """Return a part of a scenario, as data, with the source of each known secret header instead of its text."""
-    if isinstance(part, list | tuple):
-        return [without_secrets(each) for each in part]
-    if not isinstance(part, Mapping):
-        return part
-    return {
-        key: {
-            name: {"env": variable_name(name)} if is_secret(name) and not isinstance(each, Mapping) else each
-            for name, each in value.items()
-        }
-        if key == "headers" and isinstance(value, Mapping)
-        else without_secrets(value)
-        for key, value in part.items()
-    }
 
 
 def _from_root(path: object) -> object:

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from benchkit.models.base import NAME_FORM, Name, Stored
 from benchkit.models.facts import RecordedFacts
-from benchkit.models.request import without_secrets
 from benchkit.validation import is_valid_name
 
 SCHEMA_VERSION = 1
@@ -31,8 +30,8 @@ def _require_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
     return scenario
 
 
-StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name), AfterValidator(without_secrets)]
-"""A scenario as run, with a valid name, and with the sources of secret headers instead of their values."""
+StoredScenario = Annotated[Mapping[str, Any], AfterValidator(_require_name)]
+"""A scenario as run, with a valid name."""
 
 Tag = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")]
 """Name of a tag of a run."""

@@ -187,25 +187,18 @@ def _missing_tools(
 
 
 def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
-    """Return a warning for each way in which others could read a secret header value, and how to avoid it."""
+    """Return a warning for each load tool whose arguments show a secret header value, and how to avoid it."""
     supported = [cell for cell in cells if cell.unsupported is None]
-    given = {name: secret for cell in supported for name, secret in cell.load.secrets if secret.is_given}
-    in_clear = (
-        f"{name} is given in clear, where it can be read; runs store {secret} instead. In a scenario write "
-        f"`{name}: {secret}`, on the command line --header-env '{name}: {secret.env}'."
-        for name, secret in given.items()
-    )
     exposed: dict[tuple[str, str], dict[str, None]] = {}
     for generator in (generator for cell in supported for generator in cell.generators):
         for name, secret in generator.load.secrets:
             if any(str(secret) in argument for argument in generator.argv):
                 exposed.setdefault((generator.tool, generator.host), {})[name] = None
-    in_arguments = (
+    return tuple(
         f"{tool} takes headers as arguments alone. Everybody who may list processes on {host} can read {', '.join(names)} "
         "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
         for (tool, host), names in exposed.items()
     )
-    return (*in_clear, *in_arguments)
 
 
 def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:

@@ -15,7 +15,6 @@ from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import STACK, Levels, cell_id, level_text
 from benchkit.models.claims import CellPair
 from benchkit.models.metrics import CLAIM_METRICS, METRICS, component_metric
-from benchkit.models.request import is_secret
 from benchkit.scenario.model import LOAD_ROLE, REFERENCE, Scenario
 from benchkit.validation import Location
 
@@ -80,9 +79,6 @@ def _reference_faults(scenario: Scenario) -> Iterator[Fault]:
         used.add(name)
         if name not in scenario.factors:
             yield location, f"${name} refers to no factor; {suggestion(name, scenario.factors)}"
-        if "headers" in location[-2:-1] and is_secret(str(location[-1])):
-            message = f"a level cannot be secret, as levels are shown everywhere; write {{env: ${name}}}"
-            yield location, f"{message}, with names of variables as levels"
     for name in scenario.factors:
         if name not in used:
             yield (

@@ -21,7 +21,7 @@ from benchkit.models.base import SplitCpus
 from benchkit.models.capacity import CapacityGoal
 from benchkit.models.design import Design, ResponsePart, StopCondition
 from benchkit.models.load import Load
-from benchkit.models.request import HeaderValue, Request, without_secrets
+from benchkit.models.request import Request
 from benchkit.models.run import CALIBRATION
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
@@ -179,7 +179,10 @@ class ServerComparison:
             connections=self.connections,
             keepalive=None if self.keepalive else False,
             **(requests[0] if is_plain else {"requests": requests}),
-            headers={name: _header_field(value) for name, value in first.headers.items()} or None,
+            headers={
+                name: value if isinstance(value, str) else value.model_dump() for name, value in first.headers.items()
+            }
+            or None,
         )
 
     @property
@@ -330,18 +333,12 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
     yaml.default_flow_style = False
     yaml.width = 120
     with path.open("w", encoding="utf-8") as file:
-        yaml.dump({name: without_secrets(field) for name, field in fields.items()}, file)
+        yaml.dump(dict(fields), file)
 
 
 def _given(**fields: object) -> Fields:
     """Return the fields that are given; None: the default of the scenario holds."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _header_field(value: HeaderValue) -> object:
-    if isinstance(value, str):
-        return value
-    return value.reveal() if value.is_given else value.model_dump()
 
 
 def _calibrations_s(servers: int) -> float:

@@ -14,7 +14,7 @@ from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import Target
 from benchkit.models.load import MAX_CLASSES, Load
-from benchkit.models.request import Request, request_cycle
+from benchkit.models.request import Request, SecretValue, request_cycle
 from tests.support.loadtools.fixtures import place
 
 TARGET = Target("10.0.0.2:8080")
@@ -177,13 +177,14 @@ IN_ARGUMENTS = frozenset({"ab", "hey", "h2load", "siege", "oha", "bombardier"})
     ("tool", "histogram"), [*((tool, True) for tool in TOOLS), *((tool, False) for tool in TOOLS if tool != "vegeta")]
 )
 def test_secret_headers_are_in_private_files_where_a_tool_reads_headers_from_one(tool: str, *, histogram: bool) -> None:
+    headers = {"Authorization": SecretValue(env="TOKEN").with_value(VALUE)}
     load = Load.model_validate(
-        {"tool": tool, "connections": 1, "duration_s": 1, "headers": {"Authorization": VALUE}, "histogram": histogram}
+        {"tool": tool, "connections": 1, "duration_s": 1, "headers": headers, "histogram": histogram}
     )
     (generator,) = plan_generators(load, TARGET, [place("load")])
     assert VALUE not in repr((generator, generator.argv))
     assert any(VALUE in argument for argument in generator.command) == (tool in IN_ARGUMENTS)
-    assert any("{env: AUTHORIZATION}" in argument for argument in generator.argv) == (tool in IN_ARGUMENTS)
+    assert any("{env: TOKEN}" in argument for argument in generator.argv) == (tool in IN_ARGUMENTS)
     placed = PlacedGenerator(generator, PurePosixPath("/w"), PurePosixPath("/w/rows"))
     modes = {PurePosixPath(file.path).name: file.mode for file in placed.input_files()}
     private = {name for name, mode in modes.items() if mode == 0o600}
