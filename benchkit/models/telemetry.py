@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ HOST_METRICS: tuple[TelemetryMetric, ...] = (
 )
 """Metrics of a host as a whole; `service` is null."""
 
+_sparse = partial(TelemetryMetric, sparse=True)
+
 SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("cpu_s_total", "s", None, "CPU time of its control group, else of its process tree"),
     TelemetryMetric("user_cpu_s_total", "s", None, "its part in user mode"),
@@ -80,59 +83,32 @@ SERVICE_METRICS: tuple[TelemetryMetric, ...] = (
     TelemetryMetric("processes", "1", None, "processes of the tree"),
     TelemetryMetric("threads", "1", None, "threads of the tree"),
     TelemetryMetric("rss_bytes", "B", None, "resident memory of the tree"),
-    TelemetryMetric("voluntary_switches_total", "1", None, "voluntary context switches", sparse=True),
-    TelemetryMetric("involuntary_switches_total", "1", None, "context switches forced by the kernel", sparse=True),
-    TelemetryMetric(
-        "storage_written_bytes_total",
-        "B",
-        None,
-        "written to files of disks, not yet to the disk (/proc/PID/io)",
-        sparse=True,
-    ),
+    _sparse("voluntary_switches_total", "1", None, "voluntary context switches"),
+    _sparse("involuntary_switches_total", "1", None, "context switches forced by the kernel"),
+    _sparse("storage_written_bytes_total", "B", None, "written to files of disks, not yet to the disk (/proc/PID/io)"),
     TelemetryMetric("accept_queue", "1", "socket", "connections waiting to be accepted (Recv-Q)"),
     TelemetryMetric("accept_queue_limit", "1", "socket", "maximum that may wait (Send-Q)"),
     TelemetryMetric("connections_established", "1", "port", "at three points of the window"),
-    TelemetryMetric("requests_total", "1", "process", "requests served, as counted by the server", sparse=True),
-    TelemetryMetric("connections_accepted_total", "1", "process", "as counted by the server", sparse=True),
-    TelemetryMetric("quic_connections", "1", None, "open ones of HTTP/3, as the server counts", sparse=True),
-    TelemetryMetric(
-        "tls_handshakes_total", "1", "kind", "TLS handshakes, full and resumed, as the server counts", sparse=True
-    ),
-    TelemetryMetric("goroutines", "1", None, "Go: goroutines", sparse=True),
-    TelemetryMetric(
+    _sparse("requests_total", "1", "process", "requests served, as counted by the server"),
+    _sparse("connections_accepted_total", "1", "process", "as counted by the server"),
+    _sparse("quic_connections", "1", None, "open ones of HTTP/3, as the server counts"),
+    _sparse("tls_handshakes_total", "1", "kind", "TLS handshakes, full and resumed, as the server counts"),
+    _sparse("goroutines", "1", None, "Go: goroutines"),
+    _sparse(
         "goroutine_waits_total",
         "1",
         None,
         "Go: goroutines that were ready to run and waited for a thread, the sample of them that the runtime times",
-        sparse=True,
     ),
-    TelemetryMetric(
-        "goroutine_wait_s_total", "s", None, "Go: sum of these waits (/sched/latencies:seconds)", sparse=True
-    ),
-    TelemetryMetric("heap_bytes", "B", "process", "Go, Node: live heap", sparse=True),
-    TelemetryMetric("gc_total", "1", "process", "Go, Node: garbage collections", sparse=True),
-    TelemetryMetric("gc_pause_s_total", "s", "process", "Go, Node: pauses for garbage collection", sparse=True),
-    TelemetryMetric(
-        "gc_cpu_s_total", "s", "process", "Go: CPU time of garbage collection (/cpu/classes/gc/total)", sparse=True
-    ),
-    TelemetryMetric(
-        "allocated_bytes_total", "B", "process", "Go: allocated on the heap (/gc/heap/allocs)", sparse=True
-    ),
-    TelemetryMetric(
-        "mutex_wait_s_total",
-        "s",
-        "process",
-        "Go: waits of goroutines for locks (/sync/mutex/wait/total)",
-        sparse=True,
-    ),
+    _sparse("goroutine_wait_s_total", "s", None, "Go: sum of these waits (/sched/latencies:seconds)"),
+    _sparse("heap_bytes", "B", "process", "Go, Node: live heap"),
+    _sparse("gc_total", "1", "process", "Go, Node: garbage collections"),
+    _sparse("gc_pause_s_total", "s", "process", "Go, Node: pauses for garbage collection"),
+    _sparse("gc_cpu_s_total", "s", "process", "Go: CPU time of garbage collection (/cpu/classes/gc/total)"),
+    _sparse("allocated_bytes_total", "B", "process", "Go: allocated on the heap (/gc/heap/allocs)"),
+    _sparse("mutex_wait_s_total", "s", "process", "Go: waits of goroutines for locks (/sync/mutex/wait/total)"),
     TelemetryMetric("folder_bytes", "B", "folder", "disk space of its own folder after the window"),
-    TelemetryMetric(
-        "event_loop_active_s_total",
-        "s",
-        "process",
-        "Node: time that the loop was active (eventLoopUtilization)",
-        sparse=True,
-    ),
+    _sparse("event_loop_active_s_total", "s", "process", "Node: time that the loop was active (eventLoopUtilization)"),
 )
 """Metrics of a service (a process tree); load generators are services named by `generator_service`."""
 

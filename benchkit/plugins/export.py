@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
 SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 SERIES = "raw"
 """The exported series of `latency`: times as the load tool measured them."""
-_TICKS = 5
-"""Steps in each half of the remaining distance to 100 %, as in HdrHistogram's own tools."""
-_MS_PER_S = 1000.0
-_SHARE = 100.0
+_US_PER_S = 1e6
 
 
 def export_histograms(
@@ -37,7 +33,7 @@ def export_histograms(
     store: StoreToRead = None,
     json: Json = False,
 ) -> None:
-    """Write the latency histogram of each cell as HdrHistogram's .hgrm, in milliseconds.
+    """Write the latency histogram of each cell as HdrHistogram's .hgrm, in microseconds.
 
     Histograms of a cell's trials are merged, without invalid trials. For everything else, read the tables:
     `benchkit.load("trials", run=…).to_csv("trials.csv")`.
@@ -70,48 +66,19 @@ def export_histograms(
 
 
 def hgrm(buckets: pd.DataFrame) -> str:
-    """Return a percentile distribution as HdrHistogram writes it, in milliseconds.
+    """Return a percentile distribution as HdrHistogram writes it, in microseconds.
 
-    `buckets` are rows of `latency` of one series, of one or several trials: low_s and high_s (both included) and count.
-    The steps follow Java's PercentileIterator. (`outputPercentileDistribution` of the Python library uses others, and
-    does not scale the deviation.)
+    `buckets` are rows of `latency` of one series, of one or several trials.
     """
-    import numpy as np
+    from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped] # the library has no types
 
-    merged = buckets.groupby(["high_s", "low_s"])["count"].sum()  # ascending
-    high = merged.index.get_level_values("high_s").to_numpy(dtype=np.float64) * _MS_PER_S
-    middle = (merged.index.get_level_values("low_s").to_numpy(dtype=np.float64) * _MS_PER_S + high) / 2
-    counts = merged.to_numpy(dtype=np.int64)
-    cumulative = np.cumsum(counts)
-    total = int(cumulative[-1])
-    reached = _SHARE * cumulative / total
-    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
-    for level in _levels(float(reached[-2]) if len(reached) > 1 else -1.0):
-        i = int(np.searchsorted(reached, level))
-        line = f"{high[i]:12.3f} {level / _SHARE:14.12f} {cumulative[i]:10d}"
-        lines.append(line if level >= _SHARE else f"{line} {1 / (1 - level / _SHARE):14.2f}")
-    mean = float((middle * counts).sum()) / total
-    deviation = math.sqrt(float(((middle - mean) ** 2 * counts).sum()) / total)
-    lines += [
-        f"#[Mean    = {mean:12.3f}, StdDeviation   = {deviation:12.3f}]",
-        f"#[Max     = {high[-1]:12.3f}, Total count    = {total:12d}]",
-        f"#[Buckets = {len(counts):12d}, SubBuckets     = {1:12d}]",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _levels(before_last: float) -> Iterator[float]:
-    """Yield percentages, ever finer towards 100: until one exceeds `before_last`, then 100.
-
-    The step is 100 / (ticks · 2^(⌊log2(100 / (100 - level))⌋ + 1)).
-    """
-    level = 0.0
-    while level <= before_last:
-        yield level
-        halves = 2.0 ** (math.floor(math.log2(_SHARE / (_SHARE - level))) + 1)
-        level += _SHARE / (_TICKS * halves)
-    yield level
-    yield _SHARE
+    counts = (buckets["high_s"] * _US_PER_S).round().astype(int).to_frame("us").assign(count=buckets["count"])
+    histogram = HdrHistogram(1, max(int(counts["us"].max()), 2), 3)
+    for us, count in counts.itertuples(index=False):
+        histogram.record_value(us, count)
+    text = BytesIO()
+    histogram.output_percentile_distribution(text, 1)
+    return text.getvalue().decode()
 
 
 def export_profile(
