@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,24 +26,19 @@ def import_outputs(
         ),
     ],
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE…", help="Its outputs, each a block of one cell; - is stdin.")
+        list[str],
+        typer.Argument(
+            metavar="[NAME=LEVEL] FILE…",
+            help="Its outputs, each a block of one cell; - is stdin. server=nginx begins the files of a cell.",
+        ),
     ],
     *,
-    scenario: Annotated[
-        str | None, typer.Option("--scenario", metavar="NAME", help="Name under which the run is stored.")
-    ] = None,
-    factor: Annotated[
-        list[str] | None, typer.Option("--factor", metavar="NAME=LEVEL", help="A level of the cell: server=nginx.")
-    ] = None,
+    scenario: Annotated[str, typer.Option("--scenario", metavar="NAME", help="Name under which the run is stored.")],
     load: Annotated[
         list[str] | None,
         typer.Option(
             "--load", metavar="FIELD=VALUE", help="A field of the load that the outputs do not state: rate=1000."
         ),
-    ] = None,
-    into: Annotated[
-        str | None,
-        typer.Option("--into", metavar="RUN", help="Add a cell to this imported run."),
     ] = None,
     interleaved: Annotated[
         bool,
@@ -58,46 +54,55 @@ def import_outputs(
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Make a run of outputs that were measured elsewhere; repeated files are blocks of one cell.
+    """Make a run of outputs that were measured elsewhere.
 
-    With --into, further cells are added to the run, so that `compare` has ratios. Verdicts rest on the outputs alone:
-    checks that need hosts, servers or responses are skipped, and that is shown.
+    `import wrk server=nginx nginx-*.txt server=go go-*.txt` makes two cells, so that `compare` has ratios. Levels of
+    several factors have commas between them. Verdicts rest on the outputs alone: checks that need hosts, servers or
+    responses are skipped, and that is shown.
     """
     from benchkit.cli.console import print_json, say
     from benchkit.cli.options import parse_tags
     from benchkit.errors import InputError
     from benchkit.models.base import NAME_FORM, Name
-    from benchkit.plugins.foreign.imported import import_into, import_run, read_cell
-    from benchkit.store.store import Store, existing_store, store_path
+    from benchkit.plugins.foreign.imported import import_run, read_cell
+    from benchkit.store.store import Store, store_path
     from benchkit.store.tables import load as load_table
     from benchkit.units import counted
     from benchkit.validation import is_valid_name
 
-    if into is None and (scenario is None or not is_valid_name(scenario, Name)):
-        raise InputError(
-            "a run needs the name of a scenario" if scenario is None else f"no name of a scenario: {scenario!r}",
-            where="--scenario",
-            why=None if scenario is None else f"allowed: {NAME_FORM}",
-        )
-    if into is not None and (tag or interleaved):
-        raise InputError("--tag and --interleaved cannot change a run that is stored", where=f"--into {into}")
-    cell = read_cell(tool, _files(files, at), _levels(factor or ()), _values("--load", load or ()))
-    if into is None:
-        where = Store(store_path(store))
-        outcome = import_run(where, str(scenario), cell, parse_tags(tag or []), interleaved=interleaved)
-    else:
-        where = Store(existing_store(store))
-        outcome = import_into(where, where.run(into), scenario, cell)
+    if not is_valid_name(scenario, Name):
+        raise InputError(f"no name of a scenario: {scenario!r}", where="--scenario", why=f"allowed: {NAME_FORM}")
+    of_load = _values("--load", load or ())
+    cells = [read_cell(tool, _files(names, at), _levels(levels), of_load) for levels, names in _by_cell(files)]
+    where = Store(store_path(store))
+    outcome = import_run(where, scenario, cells, parse_tags(tag or []), interleaved=interleaved)
     rows = load_table("trials", store=where.path, run_id=outcome.run.run_id)
-    verdicts = rows[rows["cell_id"] == cell.cell_id]["verdict"].value_counts().to_dict()
+    verdicts = {
+        cell.cell_id: rows[rows["cell_id"] == cell.cell_id]["verdict"].value_counts().to_dict() for cell in cells
+    }
     if json:
-        of_run = {"run_id": outcome.run.run_id, "cell_id": cell.cell_id}
-        print_json({**of_run, "trials": len(cell.files), "verdicts": verdicts})
+        print_json({"run_id": outcome.run.run_id, "trials": len(rows), "verdicts": verdicts})
         return
-    shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    imported = counted(len(cell.files), "output")
-    say(f"run {outcome.run.run_id}: {imported} imported as {cell.cell_id}: {shown}")
+    for cell in cells:
+        shown = ", ".join(f"{number} {verdict}" for verdict, number in verdicts[cell.cell_id].items())
+        say(f"run {outcome.run.run_id}: {counted(len(cell.files), 'output')} imported as {cell.cell_id}: {shown}")
     print(outcome.run.run_id)
+
+
+def _by_cell(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the levels of each cell as text, with the names of its files."""
+    from benchkit.errors import InputError
+
+    cells: list[tuple[str, list[str]]] = []
+    for argument in arguments:
+        if re.match(r"[A-Za-z][\w-]*=", argument):
+            cells.append((argument, []))
+        else:
+            cells = cells or [("", [])]
+            cells[-1][1].append(argument)
+    if empty := [levels for levels, names in cells if not names]:
+        raise InputError("a cell has no file", where=empty[0])
+    return cells
 
 
 def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
@@ -122,19 +127,19 @@ def _files(names: Sequence[str], at: str | None) -> list[OutputFile]:
     return [OutputFile(input_name(name), content, stated or written(name)) for name, content in contents.items()]
 
 
-def _levels(texts: Sequence[str]) -> Levels:
+def _levels(text: str) -> Levels:
     from pydantic import TypeAdapter, ValidationError
 
     from benchkit.errors import InputError
     from benchkit.models.base import NAME_FORM, Levels
 
     try:
-        return TypeAdapter[Levels](Levels).validate_python(_values("--factor", texts))
+        return TypeAdapter[Levels](Levels).validate_python(_values("level", text.split(",") if text else ()))
     except ValidationError as error:
         found = error.errors()[0]
         raise InputError(
             "the name of a factor or its level is not allowed",
-            where=f"--factor {found['loc'][0]}",
+            where=str(found["loc"][0]),
             why=f"names: {NAME_FORM}; levels: text of letters, digits and ._+:/@-, a number, true or false",
         ) from None
 

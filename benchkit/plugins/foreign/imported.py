@@ -6,7 +6,6 @@ were not watched: checks that need them are skipped.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,17 +24,12 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.run import CellRecord, Manifest
 from benchkit.models.thresholds import Thresholds
 from benchkit.models.trial import ImportedOutput, TrialRecord
-from benchkit.run.judge import rebuild_tables
 from benchkit.run.manifest import new_run_id
 from benchkit.run.recorder import RunOutcome, recording
 from benchkit.run.steps.state import trial_id_of
 from benchkit.scenario.trial_order import PlannedTrial
-from benchkit.store.durable_files import write_atomically
-from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
 from benchkit.store.trial_tables import read_output as read_trial_output
-from benchkit.store.verification import write_checksums
-from benchkit.units import counted
 from benchkit.validation import first_fault
 from benchkit.version import __version__
 
@@ -158,127 +152,75 @@ def _require_same(what: str, values: Mapping[str, object]) -> None:
         raise InputError(
             "the files are not repetitions of one measurement",
             why=f"the {what} is " + ", ".join(f"{value} in {name}" for name, value in values.items()),
-            hint="import each kind by itself; --into RUN adds a cell to a run",
+            hint="import each kind by itself, or as a cell of its own",
         )
 
 
 def import_run(
-    store: Store, scenario: str, cell: ImportedCell, tags: Mapping[str, str], *, interleaved: bool
+    store: Store, scenario: str, cells: Sequence[ImportedCell], tags: Mapping[str, str], *, interleaved: bool
 ) -> RunOutcome:
-    """Store outputs as a new run with this cell.
+    """Store outputs as a new run with these cells.
 
-    `interleaved` states that the cells of the run were measured in turns, file by file: their files are blocks whose
-    ratios are paired. Otherwise the cells ran one after the other.
+    `interleaved` states that the cells were measured in turns, file by file: their files are blocks whose ratios are
+    paired. Otherwise the cells ran one after the other. Raises InputError for cells that do not fit together.
     """
-    manifest = Manifest(
+    manifest = _manifest(scenario, cells, tags, interleaved=interleaved)
+    folder = store.create(manifest)
+    try:
+        with folder.locked(), recording(folder, store) as recorder:
+            placed = [
+                (PlannedTrial(block, position, cell.cell_id), cell, file, result)
+                for position, cell in enumerate(cells, 1)
+                for block, (file, result) in enumerate(zip(cell.files, cell.results, strict=True), 1)
+            ]
+            recorder.record_start([place for place, *_ in placed])
+            for place, cell, file, result in placed:
+                record = _trial_record(manifest.run_id, place, cell, file, result)
+                recorder.record_trial_started(place, attempt=1)
+                folder.commit_trial(record, {OUTPUT: file.content})
+                raw = partial(folder.raw_file, record.trial_id)
+                recorder.record_trial_ended(record, read_trial_output(record, raw), raw)
+    except (OSError, BenchkitError) as error:
+        store.remove(folder)
+        why = error.why if isinstance(error, BenchkitError) else error.strerror
+        raise BenchkitError(
+            "the outputs could not be stored, and nothing of them is",
+            why=why or str(error),
+            hint="fix this, then import them again",
+        ) from error
+    return recorder.outcome
+
+
+def _manifest(scenario: str, cells: Sequence[ImportedCell], tags: Mapping[str, str], *, interleaved: bool) -> Manifest:
+    """Return the manifest of a run with these cells; its load has the fields that all cells share."""
+    factors = cells[0].levels.keys()
+    if any(cell.levels.keys() != factors for cell in cells):
+        raise InputError("the cells have different factors", why="; ".join(cell.cell_id for cell in cells))
+    if len({cell.cell_id for cell in cells}) < len(cells):
+        raise InputError("a cell is given twice", why=", ".join(cell.cell_id for cell in cells))
+    loads = [cell.load.model_dump(mode="json", exclude_unset=True, exclude={"histogram"}) for cell in cells]
+    shared = {name: value for name, value in loads[0].items() if all(load.get(name) == value for load in loads)}
+    versions = {cell.load.tool: version for cell in cells if (version := cell.results[0].tool_version)}
+    return Manifest(
         run_id=new_run_id(),
-        scenario={"name": scenario, "design": "blocks" if interleaved else "sequential"},
+        scenario={
+            "name": scenario,
+            "design": "blocks" if interleaved else "sequential",
+            "factors": {name: list(dict.fromkeys(cell.levels[name] for cell in cells)) for name in factors},
+            "load": shared,
+        },
         scale=SCALE,
         seed=None,
-        blocks=1,
-        cells=(),
+        blocks=max(len(cell.files) for cell in cells),
+        cells=tuple(CellRecord(cell_id=cell.cell_id, levels=cell.levels) for cell in cells),
         hosts=(),
-        versions={"benchkit": __version__},
+        versions={"benchkit": __version__, **versions},
         thresholds=Thresholds().model_dump(),
         tags=dict(tags),
         is_imported=True,
-        started_at=min(file.measured_at for file in cell.files),
+        notes=tuple(cell.note for cell in cells),
+        started_at=min(file.measured_at for cell in cells for file in cell.files),
     )
-    manifest = _with_cell(manifest, cell)
-    folder = store.create(manifest)
-    try:
-        with folder.locked():
-            return _record(store, folder, manifest, cell)
-    except (OSError, BenchkitError) as error:
-        store.remove(folder)
-        raise _not_imported(error, "nothing of it is stored") from error
-
-
-def import_into(store: Store, folder: RunFolder, scenario: str | None, cell: ImportedCell) -> RunOutcome:
-    """Add a cell to an imported run.
-
-    Raises InputError for a run that benchkit made, another scenario, other factors, and a cell that the run has.
-    """
-    with folder.locked():
-        manifest = folder.manifest()
-        _require_place(manifest, scenario, cell)
-        trials, journal = folder.complete_trials(), folder.journal_file.read_bytes()
-        extended = _with_cell(manifest, cell)
-        try:
-            folder.write_manifest(extended)
-            return _record(store, folder, extended, cell)
-        except (OSError, BenchkitError) as error:
-            for trial_id in set(folder.complete_trials()) - set(trials):
-                shutil.rmtree(folder.raw(trial_id))
-            write_atomically(folder.journal_file, journal)
-            folder.write_manifest(manifest)
-            rebuild_tables(store, folder)
-            write_checksums(store, folder)
-            raise _not_imported(error, f"the run {folder.run_id} is as it was") from error
-
-
-def _not_imported(error: Exception, state: str) -> BenchkitError:
-    why = error.why if isinstance(error, BenchkitError) else error.strerror if isinstance(error, OSError) else None
-    return BenchkitError(
-        f"the outputs could not be stored, and {state}", why=why or str(error), hint="fix this, then import them again"
-    )
-
-
-def _require_place(manifest: Manifest, scenario: str | None, cell: ImportedCell) -> None:
-    where, name = manifest.run_id, manifest.scenario_name
-    if not manifest.is_imported:
-        raise InputError(
-            "outputs cannot be added to a run that benchkit made", where=where, hint="omit --into: they become a run"
-        )
-    if scenario not in (None, name):
-        raise InputError(f"the run is of scenario {name!r}, not {scenario!r}", where=where)
-    factors = manifest.cells[0].levels.keys()
-    if cell.levels.keys() != factors:
-        raise InputError(
-            f"the cells of the run have other factors: {', '.join(factors) or 'none'}",
-            where=where,
-            hint="give a --factor for each of them",
-        )
-    if any(known.cell_id == cell.cell_id for known in manifest.cells):
-        raise InputError(f"the run has {cell.cell_id} already", where=where, hint="give it another level of --factor")
-
-
-def _with_cell(manifest: Manifest, cell: ImportedCell) -> Manifest:
-    """Return the manifest of a run with this cell added; its load has the fields that all cells share."""
-    cells = (*manifest.cells, CellRecord(cell_id=cell.cell_id, levels=cell.levels))
-    fields = cell.load.model_dump(mode="json", exclude_unset=True, exclude={"histogram"})
-    load = manifest.scenario.get("load", fields)
-    factors = {name: list(dict.fromkeys(each.levels[name] for each in cells)) for name in cell.levels}
-    shared = {name: value for name, value in load.items() if fields.get(name) == value}
-    version = cell.results[0].tool_version
-    return manifest.model_copy(
-        update={
-            "scenario": {**manifest.scenario, "factors": factors, "load": shared},
-            "cells": cells,
-            "blocks": max(manifest.blocks, len(cell.files)),
-            "versions": {**manifest.versions, **({cell.load.tool: version} if version else {})},
-            "notes": (*manifest.notes, cell.note),
-            "started_at": min(manifest.started_at, *(file.measured_at for file in cell.files)),
-            "status": "running",
-            "ended_at": None,
-        }
-    )
-
-
-def _record(store: Store, folder: RunFolder, manifest: Manifest, cell: ImportedCell) -> RunOutcome:
-    position = len(manifest.cells)
-    places = [PlannedTrial(block, position, cell.cell_id) for block in range(1, len(cell.files) + 1)]
-    with recording(folder, store) as recorder:
-        if position > 1:
-            recorder.record_resumption([f"{cell.cell_id} added: {counted(len(cell.files), 'output')}"])
-        recorder.record_start(places)
-        for place, file, result in zip(places, cell.files, cell.results, strict=True):
-            record = _trial_record(manifest.run_id, place, cell, file, result)
-            recorder.record_trial_started(place, attempt=1)
-            folder.commit_trial(record, {OUTPUT: file.content})
-            raw = partial(folder.raw_file, record.trial_id)
-            recorder.record_trial_ended(record, read_trial_output(record, raw), raw)
-    return recorder.outcome
 
 
 def _trial_record(

@@ -45,11 +45,10 @@ def test_outputs_become_a_run_that_is_marked_judged_and_compared(
 ) -> None:
     slow, fast = outputs("slow", 400.0, 404.0, 396.0, 402.0), outputs("fast", 500.0, 504.0, 496.0, 502.0)
     named = ("--scenario", "elsewhere", "--at", "2026-01-31T12:00", "--tag", "version=1.4")
-    first = cli("results", "import", "ab", *slow, *named, "--factor", "server=slow", "--json").document()
-    assert (first["cell_id"], first["trials"], first["verdicts"]) == ("server=slow", 4, {"valid": 4})
-    run_id = first["run_id"]
-    added = cli("results", "import", "ab", *fast, "--factor", "server=fast", "--into", run_id, "--json").document()
-    assert (added["run_id"], added["verdicts"]) == (run_id, {"valid": 4})
+    cells = ("server=slow", *slow, "server=fast", *fast)
+    imported = cli("results", "import", "ab", *cells, *named, "--json").document()
+    run_id = imported["run_id"]
+    assert imported["verdicts"] == {"server=slow": {"valid": 4}, "server=fast": {"valid": 4}}
 
     (listed,) = cli("results", "list", "--json").document()
     assert (listed["is_imported"], listed["scale"], listed["seed"], listed["blocks"]) == (True, "imported", None, 4)
@@ -86,7 +85,7 @@ def test_verdicts_rest_on_the_outputs(cli: Cli, outputs: Callable[..., list[Path
     named = ("--scenario", "elsewhere", "--json")
     contradicting = outputs("odd", 400.0, mean_ms=30.0)
     found = cli("results", "import", "ab", *contradicting, *named).document()
-    assert found["verdicts"] == {"invalid": 1}
+    assert found["verdicts"] == {"only": {"invalid": 1}}
     (trial,) = cli("results", "trials", found["run_id"], "--json").document()
     assert [each["check"] for each in trial["reasons"]] == ["littles-law"]
     other = cli("results", "import", "wrk", WRK, *named, "--load", "connections=8").document()
@@ -102,9 +101,8 @@ def test_runs_measured_elsewhere_are_compared_by_ratios_alone(cli: Cli, outputs:
     for version, rates in (("a", (500.0, 504.0, 496.0)), ("b", (450.0, 454.0, 446.0))):
         named = ("--scenario", "elsewhere", "--interleaved", "--json")
         base = outputs(f"base-{version}", 400.0, 404.0, 396.0)
-        runs.append(cli("results", "import", "ab", *base, "--factor", "server=base", *named).document()["run_id"])
-        files = outputs(f"new-{version}", *rates)
-        cli("results", "import", "ab", *files, "--factor", "server=new", "--into", runs[-1])
+        cells = ("server=base", *base, "server=new", *outputs(f"new-{version}", *rates))
+        runs.append(cli("results", "import", "ab", *cells, *named).document()["run_id"])
     shown = cli("compare", *runs)
     assert "their rates cannot be compared, and only ratios to server=base within each run are" in shown.out
     (ratio,) = cli("compare", *runs, "--metric", "rps", "--json").document()["ratios"]
@@ -125,8 +123,11 @@ def test_runs_measured_elsewhere_are_compared_by_ratios_alone(cli: Cli, outputs:
         (("wrk", WRK2), "state it: --load rate=1000"),
         (("ab", AB, "--load", "rate=9"), "ab cannot hold a rate: these tools can: hey, vegeta"),
         (("ab", AB, "--load", "colour=1"), "no such field"),
-        (("ab", AB, "--factor", "Server=a"), "the name of a factor or its level is not allowed"),
-        (("ab", AB, "--factor", "server"), "not of the form name=value"),
+        (("ab", "Server=a", AB), "the name of a factor or its level is not allowed"),
+        (("ab", "server=", AB), "not of the form name=value"),
+        (("ab", "server=a", AB, "server=b"), "a cell has no file"),
+        (("ab", "server=a", AB, "server=a", AB), "a cell is given twice"),
+        (("ab", "server=a", AB, "stack=a", AB), "the cells have different factors"),
         (("ab", AB, AB), "a file is given twice"),
         (("ab", AB, "--at", "noon"), "not a date"),
         (("ab", "missing.txt"), "cannot read the file"),
@@ -139,17 +140,3 @@ def test_what_cannot_be_imported_is_an_error_and_stores_nothing(
     assert done.code == 2
     assert message in done.err
     assert not Path(environment["BENCHKIT_STORE"]).exists()
-
-
-def test_a_run_takes_only_cells_that_fit_it(cli: Cli) -> None:
-    assert "a run needs the name of a scenario" in cli("results", "import", "ab", AB).err
-    run_id = cli("results", "import", "ab", AB, "--scenario", "elsewhere", "--factor", "server=a").out.strip()
-    into = ("results", "import", "ab", AB, "--into", run_id)
-    for arguments, message in (
-        ((*into, "--factor", "server=a"), "the run has server=a already"),
-        ((*into, "--factor", "stack=a"), "the cells of the run have other factors: server"),
-        ((*into, "--factor", "server=b", "--scenario", "other"), "the run is of scenario 'elsewhere'"),
-        ((*into, "--factor", "server=b", "--tag", "a=b"), "cannot change a run that is stored"),
-    ):
-        done = cli(*arguments)
-        assert (done.code, message in done.err) == (2, True), done.err
