@@ -17,8 +17,6 @@ when they are first used, so that `import benchkit` is fast:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from benchkit.errors import BenchkitError, InputError
@@ -62,20 +60,11 @@ __all__ = [
     "why",
 ]
 
-_MODULES: Mapping[str, str] = MappingProxyType(
-    {
-        "compare": "benchkit.comparison.compare",
-        "history": "benchkit.run_history.series",
-        "load": "benchkit.comparison.stored_tables",
-    }
-)
-"""The module of each function that is not in `benchkit.explore`, by name."""
-
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES.get(name, "benchkit.explore")), name)
+    return getattr(importlib.import_module("benchkit.explore"), name)
 
 
 def __dir__() -> list[str]:

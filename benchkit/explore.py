@@ -1,4 +1,4 @@
-"""Functions for notebooks besides `benchkit.load` and `benchkit.compare`: runs, figures and claims.
+"""Functions for notebooks and scripts, which `benchkit` has under the same names.
 
 Each function reads the store again, so that the latest rows are returned. `run` is an id, its prefix, or `latest`;
 `store` is a folder or a URL, else BENCHKIT_STORE, else ./results.
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from benchkit.comparison.claims import judge_claims, published_figures
+from benchkit.comparison.compare import compare  # noqa: F401 - `benchkit.compare`
 from benchkit.comparison.components import cell_parts_of, components_of
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import read_run_data

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from benchkit import units
-from benchkit.cli.console import STDIN, input_name, print_json, read_input
+from benchkit.cli.console import input_name, print_json, read_input
 from benchkit.cli.options import Json, StoreToRead
 from benchkit.errors import InputError, ParseError, suggestion
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from benchkit.models.profile import Profile, ValueType
     from benchkit.store.run_folder import RunFolder
 
-
-_CELLS_LISTED = 10
 
 CellOption = Annotated[
     str | None,
@@ -48,8 +45,6 @@ def profile_of(
     if cell is None:
         if service is not None:
             raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
-        if what != STDIN and not os.path.lexists(what):
-            _refuse_run(what, store)
         name = input_name(what)
         profile = _read(read_input(what), name)
     else:
@@ -86,20 +81,6 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     if wanted not in there:
         raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
     return f"{wanted} of {cells[0]}, {run.run_id}", read_merged_profile(run, records, wanted)
-
-
-def _refuse_run(what: str, store: str | None) -> None:
-    """Raise InputError if this is a run instead of a file: --cell is missing."""
-    from benchkit.store.store import open_store
-
-    try:
-        run = open_store(store).run(what)
-    except InputError:
-        return  # reading the file reports that it is missing
-    cells = [cell.cell_id for cell in run.manifest().cells if cell.unsupported is None]
-    listed = ", ".join(cells[:_CELLS_LISTED]) + (", …" if len(cells) > _CELLS_LISTED else "")
-    hint = f"name one of its cells with --cell: {listed}"
-    raise InputError(f"{what!r} is a run, not a file", where=run.location, hint=hint)
 
 
 def _read(content: bytes, name: str) -> Profile:

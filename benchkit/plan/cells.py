@@ -24,7 +24,7 @@ from benchkit.plan.model import PlannedCell, describe_cell
 from benchkit.plan.tuning_plan import nofile_limit
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.model import LOAD_ROLE
-from benchkit.services.builds import builds_of
+from benchkit.services.builds import Built, builds_of
 from benchkit.services.images import Image
 from benchkit.services.placement import CpuQuota, HostProgram, ServicePlacement, is_address, is_loopback
 from benchkit.services.rendering import ServiceSpec, render_services
@@ -161,17 +161,27 @@ def _connection_limit(planned: PlannedCell, capabilities: Mapping[str, HostCapab
     return None
 
 
-def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells; one that equals an earlier one here, as `1` and `all` CPUs on one CPU, is unsupported.
+def mark_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
+    """Yield the cells, built; one that equals an earlier one here, in builds byte for byte, names that cell.
 
-    A cell whose stack is written like an earlier cell's names that cell: their comparison is meant to be A/A.
+    It is unsupported where only its levels differ, as `1` and `all` CPUs on one CPU. Where its stack or its builds are
+    written in another way, the two are compared: an A/A comparison.
     """
-    first: dict[str, PlannedCell] = {}
+    first: dict[str, tuple[PlannedCell, list[Built]]] = {}
     for cell in cells:
-        earlier = cell if cell.unsupported else first.setdefault(describe_cell(cell), cell)
+        if cell.unsupported is not None:
+            yield cell
+            continue
+        text = describe_cell(cell)
+        builds = [built for service in cell.services for built in builds_of(service)]
+        for content in builds:
+            sha256 = content.build().sha256
+            text = text.replace(repr(content), sha256)
+            text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
+        earlier, its_builds = first.setdefault(text, (cell, builds))
         if earlier is cell:
             yield cell
-        elif _is_written_as(cell.spec, earlier.spec):
+        elif builds != its_builds or _is_written_as(cell.spec, earlier.spec):
             yield replace(cell, same_as=earlier.cell_id)
         else:
             yield replace(cell, unsupported=f"on these hosts the same as {earlier.cell_id}")
@@ -180,23 +190,6 @@ def skip_equal_cells(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
 def _is_written_as(cell: Cell, other: Cell) -> bool:
     levels = [{name: level for name, level in each.levels.items() if name != STACK} for each in (cell, other)]
     return levels[0] == levels[1] and (cell.services, cell.external) == (other.services, other.external)
-
-
-def name_equal_builds(cells: Iterable[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yield the cells, built; `same_as` is the first cell that is equal, in builds byte for byte."""
-    first: dict[str, str] = {}
-    for cell in cells:
-        builds = [built for service in cell.services for built in builds_of(service)]
-        if cell.unsupported is not None or not builds:
-            yield cell
-            continue
-        text = describe_cell(cell)
-        for content in builds:
-            sha256 = content.build().sha256
-            text = text.replace(repr(content), sha256)
-            text = text.replace(content.reference, sha256) if isinstance(content, Image) else text
-        earlier = first.setdefault(text, cell.cell_id)
-        yield cell if earlier == cell.cell_id else replace(cell, same_as=earlier)
 
 
 EXTRA_FILES = 64

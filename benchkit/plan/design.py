@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.design import Design, control_of, controlled
@@ -20,22 +19,13 @@ from benchkit.scenario.trial_order import (
     PlannedTrial,
     calibration_trials,
     pass_trials,
-    planned_trials,
 )
 from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import PERF, needs_perf
-from benchkit.units import counted, size
+from benchkit.units import counted
 
 NOTABLE_SHARE = 0.01
 """Least share of a slice for opening connections that the plan states in a note."""
-
-PROCESS_BYTES = 128 << 20
-"""Memory assumed for a service that is up beside others. A Go server took 14 MB after a load of 100 connections, one of
-Node 56 MB."""
-CONNECTION_BYTES = 64 << 10
-"""Memory assumed for each of its connections: buffers of kernel and server, and a stack."""
-MEMORY_SHARE = 0.8
-"""Share of a host's memory that the stacks of a block may take."""
 
 SEQUENTIAL = (
     "The design is sequential: drift from one cell's trials to the next cell's is part of their ratios, and mostly not "
@@ -70,7 +60,7 @@ def plan_design(
     why_not, placed = next(_reasons_not_sliced(supported, slice_s), None), supported
     if why_not is None:
         placed = _side_by_side(experiment, supported, roles, capabilities)
-        why_not = next(chain(_port_reasons(placed, supported), _memory_reasons(placed, capabilities)), None)
+        why_not = next(_port_reasons(placed, supported), None)
     if why_not is not None:
         why = f"not sliced, because {why_not}"
         return PlannedDesign("blocks", why, cells, (f"The design is blocks, {why}.",))
@@ -166,18 +156,6 @@ def _port_reasons(placed: Sequence[PlannedCell], alone: Sequence[PlannedCell]) -
         yield f"their stacks need ports above {MAX_PORT}"
 
 
-def _memory_reasons(cells: Sequence[PlannedCell], capabilities: Mapping[str, HostCapabilities]) -> Iterator[str]:
-    needed: dict[str, int] = {}
-    for cell in cells:
-        for service in cell.services:
-            bytes_ = PROCESS_BYTES + cell.load.connections * CONNECTION_BYTES
-            needed[service.host] = needed.get(service.host, 0) + bytes_
-    for host, bytes_ in needed.items():
-        memory = capabilities[host].facts.memory_bytes
-        if memory is not None and bytes_ > MEMORY_SHARE * memory:
-            yield f"their stacks may take {size(bytes_)} together, and {host} has {size(memory)} of memory"
-
-
 def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
     """Return the control cells: copies, under names of their own, of the cells that the scenario lists as `control`."""
     return tuple(
@@ -185,12 +163,6 @@ def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
         for cell in cells
         if cell.unsupported is None and experiment.scenario.has_control(cell.spec.levels)
     )
-
-
-def order_trials(experiment: Experiment, design: PlannedDesign, seed: int) -> tuple[PlannedTrial, ...]:
-    """Return the measured trials of the supported cells in order."""
-    supported = [cell.cell_id for cell in design.cells if cell.unsupported is None]
-    return planned_trials(design.design, supported, experiment.scenario.blocks, seed)
 
 
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:

@@ -18,17 +18,15 @@ from benchkit.hosts.tuning import TuningPlan, sudo_commands
 from benchkit.loadtools.registry import get_tool
 from benchkit.plan.cells import (
     HostCapabilities,
+    mark_equal_cells,
     missing_program_error,
-    name_equal_builds,
     plan_cell,
-    skip_equal_cells,
     with_tuning,
 )
 from benchkit.plan.design import (
     calibrations,
     cells_of_pass,
     control_cells,
-    order_trials,
     pass_notes,
     pass_order,
     plan_design,
@@ -38,6 +36,7 @@ from benchkit.plan.tuning_plan import plan_cell_tuning, plan_tuning
 from benchkit.scenario.cells import missing_secrets, validate_generators
 from benchkit.scenario.experiment import Experiment, needed_programs
 from benchkit.scenario.model import LOAD_ROLE
+from benchkit.scenario.trial_order import planned_trials
 from benchkit.services.builds import Built, BuiltFolder, builds_of, unused_build
 from benchkit.services.container_engine import engine_name, read_engine
 from benchkit.services.deploy import config_fault
@@ -75,11 +74,12 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
     capabilities = {host.name: with_tuning(HostCapabilities(host.spec, host.facts), tuning) for host in hosts}
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
-    supported = validate_engines(validate_configs(name_equal_builds(build_services(supported)), hosts), hosts)
+    supported = validate_engines(validate_configs(mark_equal_cells(build_services(supported)), hosts), hosts)
     planned_cells = (*supported, *control_cells(experiment, supported))
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
-    measured = order_trials(experiment, design, seed)
+    runnable = [cell.cell_id for cell in cells if cell.unsupported is None]
+    measured = planned_trials(design.design, runnable, experiment.scenario.blocks, seed)
     needed_tuning = [each for each in tuning if each.host in required]
     needed_tuning += [
         each
@@ -171,7 +171,7 @@ def _plan_cells(
             cells.append(plan_cell(experiment, cell, roles, capabilities, tuning=tuning[cell.cell_id]))
         except HostError as error:
             errors.append(error)
-    return list(skip_equal_cells(cells)), errors
+    return cells, errors
 
 
 def _missing_tools(

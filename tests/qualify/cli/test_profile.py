@@ -12,7 +12,6 @@ from benchkit.cli.profile import app
 from benchkit.errors import BenchkitError
 from tests.support.cli.fixtures import Cli
 from tests.support.paths import TESTS
-from tests.support.report.fixtures import keep, synthetic_run
 
 FIXTURES = TESTS / "fixtures" / "profiles"
 NET_HTTP = str(FIXTURES / "nethttp-go1.26.pb.gz")
@@ -106,14 +105,6 @@ def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Pa
     )
     wrong.write_bytes(Path(NET_HTTP).read_bytes()[:-20])
     assert refusal(command, str(wrong)) == f"{wrong}: the gzip file is truncated: it ends before the end of its content"
-
-
-def test_a_run_instead_of_a_file_is_told_the_option_for_cells(tmp_path: Path) -> None:
-    keep(synthetic_run(), tmp_path)
-    message = refusal("top", "latest", "--store", str(tmp_path))
-    assert "'latest' is a run, not a file" in message
-    assert "with --cell: stack=go, stack=nginx" in message
-    assert "cannot read the file" in refusal("top", "r2099", "--store", str(tmp_path))
 
 
 def test_a_value_that_the_profile_lacks_is_refused() -> None:

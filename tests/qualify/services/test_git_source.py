@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.errors import InputError
-from benchkit.plan.cells import name_equal_builds
+from benchkit.plan.cells import mark_equal_cells
 from benchkit.plan.model import PlannedCell, cell_record
 from benchkit.plan.planner import build_services
 from benchkit.services.builds import BuiltFolder, builds_of
@@ -72,7 +72,7 @@ def plan(folder: Path, *refs: str, **options: object) -> list[PlannedCell]:
     stacks = {"one": {"entry": "app", "services": {"app": app}}}
     experiment = read_scenario(folder, stacks=stacks, factors={"ref": list(refs)})
     cells = [replace(cell, services=render_services(cell.spec.services, place)) for cell in planned_cells(experiment)]
-    return list(name_equal_builds(build_services(cells)))
+    return list(mark_equal_cells(build_services(cells)))
 
 
 def built_app(cell: PlannedCell) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from benchkit.errors import HostError
 from benchkit.plan import cells
-from benchkit.plan.cells import plan_cell, skip_equal_cells
+from benchkit.plan.cells import mark_equal_cells, plan_cell
 from benchkit.plan.model import PlannedCell, describe_cell
 from tests.support.builders import experiment, load, planned_cells, stacks
 from tests.unit.plan.test_host_capabilities import capabilities
@@ -16,15 +16,15 @@ def test_a_cell_that_equals_an_earlier_one_on_these_hosts_is_skipped() -> None:
     planned = planned_cells(
         experiment(factors=factors, stacks=stacks(one={}, two={"listen": 8081}), load=load(connections="$connections"))
     )
-    assert [cell.unsupported for cell in skip_equal_cells(planned)] == [
+    assert [cell.unsupported for cell in mark_equal_cells(planned)] == [
         None,
         None,
         "on these hosts the same as stack=one,connections=1",
         "on these hosts the same as stack=one,connections=2",
     ]
-    assert not any(cell.same_as for cell in skip_equal_cells(planned))
+    assert not any(cell.same_as for cell in mark_equal_cells(planned))
     unsupported = planned_cells(experiment(factors={"stack": ["one"]}), one="too small")
-    assert [cell.unsupported for cell in skip_equal_cells(unsupported)] == ["too small"]
+    assert [cell.unsupported for cell in mark_equal_cells(unsupported)] == ["too small"]
 
 
 def test_a_stack_that_is_written_twice_is_a_control() -> None:
@@ -32,7 +32,7 @@ def test_a_stack_that_is_written_twice_is_a_control() -> None:
     planned = planned_cells(
         experiment(factors=factors, stacks=stacks(one={}, two={}), load=load(connections="$connections"))
     )
-    assert [(cell.unsupported, cell.same_as) for cell in skip_equal_cells(planned)] == [
+    assert [(cell.unsupported, cell.same_as) for cell in mark_equal_cells(planned)] == [
         (None, None),
         (None, None),
         (None, "stack=one,connections=1"),
@@ -72,7 +72,7 @@ def test_each_cell_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "describe_cell", record)
     sizes = list(range(1, 301))
     planned = planned_cells(experiment(factors={"n": sizes}, load=load(connections="$n")))
-    assert len(list(skip_equal_cells(planned))) == len(described) == len(sizes)
+    assert len(list(mark_equal_cells(planned))) == len(described) == len(sizes)
 
 
 @pytest.mark.parametrize("optional", [True, False])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchkit.plan.cells import HostCapabilities, plan_cell
+from benchkit.plan.cells import plan_cell
 from benchkit.plan.design import PlannedDesign, next_shift, plan_design
 from benchkit.scenario.experiment import Experiment
 from tests.support.builders import experiment, load, stack, stacks
@@ -13,7 +13,7 @@ from tests.unit.plan.test_host_capabilities import capabilities
 ROLES = {"sut": ("box",), "load": ("box",)}
 
 
-def sliced(memory_bytes: int | None = None, **fields: Any) -> PlannedDesign:  # noqa: ANN401 - fields of a scenario
+def sliced(**fields: Any) -> PlannedDesign:  # noqa: ANN401 - fields of a scenario
     """Plan a sliced scenario of two stacks on one host."""
     defaults: dict[str, Any] = {
         "stacks": stacks(one={}, two={"backend": "fasthttp"}),
@@ -22,8 +22,7 @@ def sliced(memory_bytes: int | None = None, **fields: Any) -> PlannedDesign:  # 
         "design": "sliced",
     }
     scenario: Experiment = experiment(**(defaults | fields))
-    host = capabilities(memory_bytes=memory_bytes)
-    hosts: dict[str, HostCapabilities] = {"box": host}
+    hosts = {"box": capabilities()}
     cells = [plan_cell(scenario, cell, ROLES, hosts) for cell in scenario.cells]
     return plan_design(scenario, cells, ROLES, hosts)
 
@@ -46,7 +45,6 @@ def test_each_stack_has_ports_and_folders_of_its_own() -> None:
         ({"load": load(tool="h2load", duration_s=None, request_count=100)}, "ends after a number of requests"),
         ({"load": load(tool="h2load", duration_s=0.2)}, "the window of stack=one has 0.2 s, a slice 0.25 s"),
         ({"factors": {"stack": ["one"]}, "stacks": stacks(one={})}, "there is only one cell"),
-        ({"memory_bytes": 256 << 20}, "their stacks may take"),
         (
             {"stacks": {"one": stack(), "two": stack(backend="command", run=["nginx", "8080"])}},
             "app of stack=two always listens on port 8080",
