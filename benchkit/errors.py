@@ -6,7 +6,7 @@ A message says what failed, where, why and what to do next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from enum import IntEnum
 
 from benchkit.safe_text import legible, redacted
@@ -144,11 +144,6 @@ def suggestion(wanted: str, allowed: Iterable[str]) -> str:
     near = get_close_matches(wanted, names, n=1) or [name for name in names if wanted and f"_{wanted}_" in f"_{name}_"]
     listed = ", ".join(names) or "none"
     if len(names) > MANY_NAMES:
-        nearest = sorted(names, key=lambda name: -_similarity(wanted, name))[:MOST_SUGGESTED]
+        nearest = get_close_matches(wanted, names, n=MOST_SUGGESTED, cutoff=0) or names[:MOST_SUGGESTED]
         listed = f"{', '.join(nearest)} and {len(names) - MOST_SUGGESTED} others"
     return f"did you mean {near[0]!r}? allowed: {listed}" if near else f"allowed: {listed}"
-
-
-def _similarity(wanted: str, name: str) -> float:
-    """Return the similarity (0 to 1) of a name, or of the word in it that is nearest: `p95` is near `latency_p99_s`."""
-    return max(SequenceMatcher(None, wanted, part).ratio() for part in (name, *name.split("_")))

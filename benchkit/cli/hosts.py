@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from benchkit.hosts.packages import Manager
     from benchkit.models.facts import RecordedFacts
 
-HOW = {"undone": "restored", "rebooted": "already undone by a reboot of the host"}
+HOW = {"undone": "restored", "rebooted": "undone by a reboot of the host"}
+"""How a change was undone, in words."""
 
 app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned runs.", no_args_is_help=True)
 
@@ -106,38 +108,36 @@ def restore(
     from benchkit.hosts.connections import connect_all
 
     with connect_all(inventory_of(inventory, lab)) as hosts:
-        ended = {host.name: host.call(WatchdogLink.release) for host in hosts} if take_over else {}
-        undone = [(host.name, each) for host in hosts for each in host.changes.restore()]
-        reports = [(host.name, report) for host in hosts for report in host.call(Undo.traces).reports]
-        for name, report in reports:
-            hosts[name].call(Records.delete_report, report.name)
-        has_failures = any(each.failures for _, each in undone if each.how != "kept")
-        removed = {}
+        holders = [(host, host.call(WatchdogLink.release)) for host in hosts if take_over]
+        done = [_outcome(host, holder, "ended") for host, holder in holders if holder is not None]
+        done += [outcome for host in hosts for outcome in _restore(host)]
+        has_failures = any(each["failures"] for each in done if each["how"] != "kept")
         if everything and not has_failures:
             hosts.lock("hosts restore --all")  # nobody else can begin to use the hosts meanwhile
-            removed = {host.name: str(host.call(Agent.remove_workdir)) for host in hosts}
-        lab_used = hosts.inventory.lab
+            done += [_outcome(host, host.call(Agent.remove_workdir), "removed") for host in hosts]
     if json:
-        done = [{"host": host, "what": each.text, "how": each.how, "failures": each.failures} for host, each in undone]
-        before = [{"host": host, "report": str(report)} for host, report in reports]
-        holders = {host: str(each) for host, each in ended.items()}
-        print_json({"lab": lab_used, "undone": done, "put_back_before": before, "ended": holders, "removed": removed})
-    else:
-        for name, holder in ended.items():
-            print(f"{name}: ended {holder}" if holder else f"{name}: nothing held it")
-        for host, report in reports:
-            print(f"{host}: already restored: {report}")
-        for host, each in undone:
-            print(f"{host}: {each.text}: {'; '.join(each.failures) or HOW[each.how]}")
-        if not (undone or reports):
-            print("nothing to restore")
-        for host, folder in removed.items():
-            print(f"{host}: removed {folder}")
+        print_json({"lab": hosts.inventory.lab, "done": done})
+    for each in done if not json else ():
+        print(f"{each['host']}: {each['what']}: {'; '.join(each['failures']) or each['how']}")
+    if not (json or done):
+        print("nothing to restore")
     if has_failures:
         raise HostError(
             "not everything could be restored",
             hint="the records are kept on the host; run `benchkit hosts restore` again",
         )
+
+
+def _restore(host: Host) -> Iterator[dict[str, Any]]:
+    for change in host.changes.restore():
+        yield _outcome(host, change.text, HOW.get(change.how, change.how), change.failures)
+    for report in host.call(Undo.traces).reports:
+        yield _outcome(host, report, "restored before")
+        host.call(Records.delete_report, report.name)
+
+
+def _outcome(host: Host, what: object, how: str, failures: Sequence[str] = ()) -> dict[str, Any]:
+    return {"host": host.name, "what": str(what), "how": how, "failures": failures}
 
 
 @app.command()

@@ -24,9 +24,6 @@ from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import PERF, needs_perf
 from benchkit.units import counted
 
-NOTABLE_SHARE = 0.01
-"""Least share of a slice for opening connections that the plan states in a note."""
-
 SEQUENTIAL = (
     "The design is sequential: drift from one cell's trials to the next cell's is part of their ratios, and mostly not "
     "covered by the intervals."
@@ -67,21 +64,7 @@ def plan_design(
     why = f"the stacks of {counted(len(placed), 'cell')} side by side, load in turns of {slice_s:g} s"
     by_id = {cell.cell_id: cell for cell in placed}
     placed_cells = tuple(by_id.get(cell.cell_id, cell) for cell in cells)
-    return PlannedDesign("sliced", why, placed_cells, tuple(_connecting_notes(supported, slice_s)))
-
-
-def _connecting_notes(cells: Sequence[PlannedCell], slice_s: float) -> Iterator[str]:
-    shares: dict[str, float] = {}
-    for cell in cells:
-        tool = cell.load.tool
-        if cell.load.keepalive and get_tool(tool).lead is None:
-            shares[tool] = max(shares.get(tool, 0.0), cell.connect_s / slice_s)
-    for tool, share in shares.items():
-        if share >= NOTABLE_SHARE:
-            yield (
-                f"{tool} opens its connections within the measured time: for about {share:.0%} of a slice of {slice_s:g} s. "
-                "h2load and openloop open them before."
-            )
+    return PlannedDesign("sliced", why, placed_cells)
 
 
 def _side_by_side(

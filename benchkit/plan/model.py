@@ -11,7 +11,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.tuning import SudoCommand, TuningPlan
 from benchkit.loadtools.generators.generator import Generator
-from benchkit.loadtools.load_shares import Pauses, connect_s, pauses, turn_s
+from benchkit.loadtools.load_shares import Pauses, pauses, turn_s
 from benchkit.models.design import Design, controlled
 from benchkit.models.facts import RecordedFacts
 from benchkit.models.load import Load
@@ -69,16 +69,7 @@ class PlannedCell:
     @property
     def pauses(self) -> Pauses:
         """Time before and after the window of a slice, where it runs in slices."""
-        return pauses(self.load, has_tls=self._has_tls)
-
-    @property
-    def connect_s(self) -> float:
-        """Time to open its connections, in seconds."""
-        return connect_s(self.load, has_tls=self._has_tls)
-
-    @property
-    def _has_tls(self) -> bool:
-        return self.entry is not None and self.entry.tls is not None
+        return pauses(self.load, has_tls=self.entry is not None and self.entry.tls is not None)
 
     @property
     def calibrated(self) -> PlannedCell:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, field_validator
+from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints
 
 from benchkit.models.base import Cpus, Frozen, Level, Levels, Name
 from benchkit.models.claims import AskedRatio, Claim, Published
@@ -150,8 +150,7 @@ class Scenario(Frozen):
     )
     tuning: tuple[TuningUse, ...] = Field(
         default=(),
-        description="kernel settings for the hosts of roles, restored after the run. `$name` alone: the tunings that "
-        "are the levels of that factor, for the role sut",
+        description="kernel settings for the hosts of roles, restored after the run",
         examples=[[{"profile": "nginx-vs-go", "roles": ["sut"]}]],
     )
     baseline: Levels | None = Field(
@@ -222,11 +221,6 @@ class Scenario(Frozen):
     thresholds: Thresholds = Field(
         default_factory=Thresholds, description="limits beyond which checks make a trial suspect or invalid"
     )
-
-    @field_validator("tuning", mode="before")
-    @classmethod
-    def _tuning_of_factor(cls, value: object) -> object:
-        return ({"profile": value},) if isinstance(value, str) and REFERENCE.match(value) else value
 
     @property
     def service_names(self) -> tuple[str, ...]:

@@ -69,7 +69,6 @@ def scenario_schema() -> Schema:
     properties = root["properties"]
     properties["load"] = {**_annotations(properties["load"]), "$ref": f"{_DEFS}Load"}
     properties["tools"] |= {"propertyNames": {"enum": [*TOOLS]}, "additionalProperties": {"$ref": f"{_DEFS}Load"}}
-    properties["tuning"] |= {"type": ["array", "string"], "pattern": _REFERENCE_FORM["pattern"]}
     at_scale = {
         "type": "object",
         "additionalProperties": False,

@@ -44,7 +44,7 @@ def test_faults_name_file_line_field_and_allowed_values() -> None:
     with pytest.raises(InputError) as caught:
         document.validated(Car)
     assert str(caught.value).splitlines() == [
-        "car.yaml:4: engines.0.power: found -1; allowed: a number above 0",
+        "car.yaml:4: engines.0.power: found -1; allowed: greater than 0",
         "car.yaml:5: engines.1.kind: is missing",
         "car.yaml:5: engines.1.knid: no such field; did you mean 'kind'? allowed: kind, power",
     ]

@@ -24,8 +24,8 @@ def test_a_similar_name_is_suggested(wanted: str, start: str) -> None:
 
 def test_of_many_names_the_most_similar_are_listed() -> None:
     percentiles = [f"latency_p{percentile}_s" for percentile in (50, 90, 99)]
-    found = suggestion("p95", [f"column_{number}" for number in range(40)] + percentiles)
-    assert found.startswith(f"allowed: {', '.join(percentiles)}")
+    found = suggestion("latency_p95_s", [f"column_{number}" for number in range(40)] + percentiles)
+    assert found.startswith(f"did you mean 'latency_p99_s'? allowed: {', '.join(reversed(percentiles))}")
     assert found.endswith(" and 35 others")
 
 

@@ -56,11 +56,6 @@ def test_the_levels_of_a_factor_are_tunings(tmp_path: Path) -> None:
     assert by_cell["kernel=mine.yaml"][0].use.roles == ("load",)
 
 
-def test_a_factor_alone_is_the_tuning_of_the_server(tmp_path: Path) -> None:
-    read = read_scenario(tmp_path, tuning="$kernel", factors={"kernel": ["none", "reuseport"]})
-    assert [(used.use.roles, used.levels) for used in read.tuning] == [(("sut",), {"kernel": "reuseport"})]
-
-
 @pytest.mark.parametrize(
     ("tuning", "levels", "message"),
     [
@@ -73,5 +68,5 @@ def test_levels_that_are_no_tunings_are_reported(
     tmp_path: Path, tuning: str, levels: list[object], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        read_scenario(tmp_path, tuning=tuning, factors={"kernel": levels})
+        read_scenario(tmp_path, tuning=[{"profile": tuning}], factors={"kernel": levels})
     assert message in str(caught.value)

@@ -112,12 +112,12 @@ def test_a_stored_scenario_gives_the_same_cells(tmp_path: Path) -> None:
         ("[one, two]", "[one, tow]", "small.yaml:5: factors.stack.1: no stack 'tow'; did you mean 'two'? allowed: one, two"),
         ("[1, all]", "[1, 1]", "small.yaml:6: factors.threads.1: level 1 is listed twice"),
         ("[1, all]", "[1, 'a b']", "small.yaml:6: factors.threads.1"),
-        ("[1, all]", "[]", "small.yaml:6: factors.threads: found none; allowed: at least 1 of them"),
+        ("[1, all]", "[]", "small.yaml:6: factors.threads: found []; allowed: at least 1 of them"),
         ("[1, all]", "[1, -1]", "small.yaml:8: stacks.one.services.app.gomaxprocs: found -1"),
         ("one: {entry: app", "one: {entry: ap", "small.yaml:8: stacks.one.entry: no service 'ap'; did you mean 'app'?"),
         ("listen: 8081", "lisen: 8081", "small.yaml:9: stacks.two.services.app.lisen: no such field"),
         ("duration_s: 1,", "duration_s: 1, rate: 5,", "small.yaml:10: load.rate: wrk does not support it"),
-        ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: a number above 0"),
+        ("blocks: 2", "blocks: 0", "small.yaml:11: blocks: found 0; allowed: greater than 0"),
         ("blocks: 2", "blocs: 2", "small.yaml:11: blocs: no such field"),
         ("blocks: 2", "blocks: 2\nbaseline: {stack: three}", "small.yaml:12: baseline.stack: no level 'three'; allowed: one, two"),
         ("blocks: 2", "blocks: 2\nbaseline: {threads: '1'}", "small.yaml:12: baseline.threads: found '1'; the level is 1"),
@@ -217,7 +217,7 @@ def test_faults_of_claims_name_file_line_and_field(tmp_path: Path) -> None:
             {"until": {"precision": 0.05}, "design": "sequential"},
             "9: until: not allowed in a sequential design",
         ),
-        ({"until": {"precision": 5}}, "9: until.precision: found 5; allowed: a number below 1"),
+        ({"until": {"precision": 5}}, "9: until.precision: found 5; allowed: less than 1"),
     ],
 )
 def test_faults_name_the_field(tmp_path: Path, fields: dict[str, object], message: str) -> None:
@@ -238,8 +238,11 @@ def test_control_names_cells_by_some_of_their_levels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"blocks": 10_001}, "blocks: found 10001; allowed: a number up to 10000"),
-        ({"roles": {"load": {"hosts": 10**9}}}, "roles.load.hosts: found 1000000000; allowed: a number up to 1000"),
+        ({"blocks": 10_001}, "blocks: found 10001; allowed: less than or equal to 10000"),
+        (
+            {"roles": {"load": {"hosts": 10**9}}},
+            "roles.load.hosts: found 1000000000; allowed: less than or equal to 1000",
+        ),
     ],
 )
 def test_the_size_of_an_experiment_is_limited(tmp_path: Path, fields: dict[str, Any], message: str) -> None:

@@ -104,7 +104,7 @@ def test_a_build_runs_on_the_controller_for_the_host(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"run": []}, "app.run: found none; allowed: at least 1 of them"),
+        ({"run": []}, "app.run: found []; allowed: at least 1 of them"),
         ({"run": "./app 'x"}, 'app.run: found "./app \'x", which cannot be split into arguments: No closing quotation'),
         ({"run": "./app | tee log"}, "app.run: found '|', which only a shell understands"),
         ({"run": "./app {prot}"}, "app.run: no placeholder {prot}; did you mean '{port}'?"),
