@@ -1,39 +1,139 @@
-"""The control groups that limit the agent, and groups that it creates: with a CPU quota, or to count one service.
+"""Control groups: those that limit the agent, groups with a CPU quota that it creates, and groups of other programs.
 
-Version 1 (Documentation/scheduler/sched-bwc.rst of Linux): below the agent's own group, whose limits then apply too.
-Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they are created in the
-uppermost group that delegates the CPU controller.
+Version 1 (scheduler/sched-bwc.rst and cgroup-v1/cpuacct.rst of Linux): new groups are below the agent's own, whose
+limits then apply too. Version 2 (admin-guide/cgroup-v2.rst) forbids children of a group that has processes; there they
+are created in the uppermost group that delegates the CPU controller.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
-import shutil
 import threading
 import time
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup, cgroup_mounts, own_mounts, pids_below
-from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.collector import number_after
+from benchkit.agent.common import OperationError, parse_mounts, poll_until, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import ProcessSpec, operation
-from benchkit.agent.proc import ProcStat, end_processes, proc_stat, recorded_stop
+from benchkit.agent.operations import CpuTime, ProcessSpec, operation
+from benchkit.agent.proc import ProcStat, end_processes, proc_stat
 from benchkit.agent.records import Records
+
+UNIFIED = ""
+"""Key of version 2 beside the controllers of version 1: /proc/PID/cgroup names no controller there."""
+CONTROLLERS = ("cpu", "cpuacct")
+"""Controllers of version 1 that are read."""
+NANOSECOND, MICROSECOND = 1e-9, 1e-6
 
 PERIOD_US = 10_000
 """Period of the quota: short compared with a trial, and ten times the kernel's smallest quota."""
 SMALLEST_US = 1000
 """Smallest quota that the kernel accepts (sched-bwc.rst)."""
 
-ENTER = 'until [ "$1" = -- ]; do echo $$ > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@"'
-"""Shell command that enters groups and becomes the program, so that all of its children are in the groups."""
+ENTER = 'echo $$ > "$1/cgroup.procs" || exit 126; shift; exec "$@"'
+"""Shell command that enters a group and becomes the program, so that all of its children are in the group."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+
+
+class CgroupMount(NamedTuple):
+    """A mounted tree of groups: the mount point, and the group that is mounted there."""
+
+    point: Path
+    root: PurePosixPath
+
+    def folder(self, path: str) -> Path:
+        """Return the folder of a group, by its path below the mount point or in /proc/PID/cgroup."""
+        group = PurePosixPath("/", path)
+        below = Path(self.point, *group.parts[1:])
+        if not below.is_dir() and self.root in (group, *group.parents):
+            return Path(self.point, *group.relative_to(self.root).parts)
+        return below
+
+
+def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
+    """Return the mounted trees by controller, from /proc/self/mountinfo (proc(5)); the last mount of each counts."""
+    found: Dict[str, CgroupMount] = {}
+    for mount in parse_mounts(mountinfo):
+        names = {"cgroup2": [UNIFIED], "cgroup": [name for name in CONTROLLERS if name in mount.options]}
+        found.update((name, CgroupMount(mount.point, mount.root)) for name in names.get(mount.kind, ()))
+    return found
+
+
+class Cgroup:
+    """A group and all groups below it. It may not exist yet; its last CPU time is kept after its removal.
+
+    No process escapes this count: processes stay in their group whatever they do, and their CPU time counts even if no
+    parent waits for them.
+    """
+
+    def __init__(self, path: str, folders: Dict[str, Path]) -> None:
+        """Take the group's `path`, and its folders by controller."""
+        self.path = path
+        self._folders = folders
+        self._last: Optional[CpuTime] = None
+
+    @classmethod
+    def at(cls, path: str) -> Cgroup:
+        """Return the group at a path below the mount points, or as /proc/PID/cgroup has it: `/system.slice/x.service`.
+
+        Raises OperationError where the host shows no groups at all.
+        """
+        mounts = cgroup_mounts(read_text("/proc/self/mountinfo") or "")
+        if not mounts:
+            raise OperationError("not-found", f"control group {path}: this host shows no control groups")
+        return cls(path, {name: mount.folder(path) for name, mount in mounts.items()})
+
+    def pids(self) -> List[int]:
+        """Return its processes, of groups below it too; none where it does not exist."""
+        folders = [self._folders[name] for name in ("cpuacct", UNIFIED, "cpu") if name in self._folders]
+        return pids_below(next((each for each in folders if each.is_dir()), folders[0]))
+
+    def cpu(self) -> Optional[CpuTime]:
+        """Return the CPU time since the group was created; None where it never existed.
+
+        The kernel adds the time of a running thread at its ticks, as for the clock of a process.
+        """
+        accounting = self._folders.get("cpuacct")
+        if accounting is not None and accounting.is_dir():
+            texts = [read_text(str(accounting / name)) for name in ("cpuacct.usage", "cpuacct.usage_user")]
+            numbers, unit = [None if text is None else int(text) for text in texts], NANOSECOND
+        else:
+            stat = b"\n" + (read_bytes(f"{self._folders.get(UNIFIED)}/cpu.stat") or b"")
+            numbers, unit = [number_after(stat, word) for word in (b"usage_usec ", b"user_usec ")], MICROSECOND
+        total, user = numbers
+        if total is not None and user is not None:
+            self._last = CpuTime(total * unit, user * unit)
+        return self._last
+
+    def throttling(self) -> Optional[Tuple[int, int, float]]:
+        """Return periods, throttled periods, and throttled seconds of its CPU quota; None without a quota."""
+        for folder in (self._folders[name] for name in ("cpu", UNIFIED) if name in self._folders):
+            found = throttling_in(read_bytes(str(folder / "cpu.stat")) or b"")
+            if found is not None and found[0]:
+                return found
+        return None
+
+
+def throttling_in(content: bytes) -> Optional[Tuple[int, int, float]]:
+    """Return periods, throttled periods, and throttled seconds of a file cpu.stat; None where it has none."""
+    content = b"\n" + content
+    periods, throttled = (number_after(content, word) for word in (b"nr_periods ", b"nr_throttled "))
+    if periods is None or throttled is None:
+        return None
+    nanoseconds, microseconds = (number_after(content, b"throttled_" + unit) for unit in (b"time ", b"usec "))
+    return periods, throttled, (nanoseconds or 0) * NANOSECOND + (microseconds or 0) * MICROSECOND
+
+
+def pids_below(folder: Path) -> List[int]:
+    """Return the processes of the group in a folder, and of groups below it, without other namespaces' processes."""
+    contents = [read_bytes(f"{each}/cgroup.procs") or b"" for each, _, _ in os.walk(str(folder))]
+    return sorted(int(pid) for content in contents for pid in content.split() if pid != b"0")
 
 
 def memberships(text: str) -> Dict[str, str]:
@@ -67,6 +167,7 @@ def cpu_quota(folders: List[Path]) -> Optional[float]:
     return min(limits) if limits else None
 
 
+@lru_cache(maxsize=None)
 def own_cgroups() -> List[Path]:
     """Return the folders of the groups in force for the agent and its processes."""
     return group_folders(read_text("/proc/self/mountinfo") or "", read_text("/proc/self/cgroup") or "")
@@ -84,7 +185,7 @@ def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
 
 
 class Cgroups:
-    """The groups that this agent created: with a quota, by name, and for single processes."""
+    """The groups with a quota that this agent created, by name."""
 
     REMOVE_S = 3.0
 
@@ -92,8 +193,6 @@ class Cgroups:
         self._records = records
         self._lock = threading.Lock()
         self._created: Dict[str, Path] = {}
-        self._own: Dict[str, Path] = {}
-        """Records of the groups of `create_own`, by folder."""
 
     @operation()
     def create(self, name: str, cpus: float) -> str:
@@ -123,52 +222,19 @@ class Cgroups:
             (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         return str(folder)
 
-    def create_own(self, number: int, command: ProcessSpec) -> Optional[Cgroup]:
-        """Create a group for one process that the agent is about to start; None where this host allows none.
-
-        It has no quota of its own: the quota of the command's `group` applies to it. `release` removes it, or
-        the end of the agent.
-        """
-        quota = None if command.group is None else self._created.get(command.group)
-        parent = _accounting_parent(quota)
-        if parent is None:
+    def named(self, name: Optional[str]) -> Optional[Cgroup]:
+        """Return a group of `create`. Raises OperationError where there is none of this name."""
+        if name is None:
             return None
-        folder = parent / f"benchkit-{os.getppid()}-{os.getpid()}-s.{number}"
-        stop = {"stop_signum": int(command.stop.signum), "stop_grace_s": command.stop.within_s}
-        # Not synced: a power cut removes the group too.
-        record = self._records.note("group", {"path": str(folder), **stop}, synced=False)
-        try:
-            folder.mkdir()
-        except OSError:  # a limit of groups, or a security module
-            self._records.drop(record, synced=False)
-            return None
-        self._own[str(folder)] = record
-        controllers = ("cpuacct", "cpu") if (folder / "cpuacct.usage").is_file() else (UNIFIED,)
-        return Cgroup(str(folder), dict.fromkeys(controllers, folder), quota)
+        if name not in self._created:
+            raise OperationError("not-found", f"no group {name!r} was created by this agent")
+        folder = self._created[name]
+        return Cgroup(str(folder), {"cpu" if (folder / "cpu.shares").exists() else UNIFIED: folder})
 
-    def release(self, group: Cgroup) -> None:
-        """Remove a group of `create_own` whose processes have ended, if it exists; the record stays after a failure."""
-        record = self._own.pop(group.path, None)
-        if record is not None:
-            group.end()
-            if not remove_folders(Path(group.path)):
-                self._records.drop(record, synced=False)
 
-    def wrap(self, command: ProcessSpec, own: Optional[Cgroup], folder: Path) -> ProcessSpec:
-        """Return a command that first enters the group that it names, and its own group.
-
-        `folder`: its working directory. Raises OperationError where there is no such group or no such program.
-        """
-        if command.group is not None and command.group not in self._created:
-            raise OperationError("not-found", f"no group {command.group!r} was created by this agent")
-        quota = None if command.group is None else self._created[command.group]
-        entered = [] if own is None else [Path(own.path)]
-        if quota is not None and quota not in [each.parent for each in entered]:
-            entered.append(quota)
-        if not entered:
-            return command
-        _require_program(command, folder)
-        return replace(command, argv=["/bin/sh", "-c", ENTER, "sh", *map(str, entered), "--", *command.argv])
+def entering(command: ProcessSpec, group: Cgroup) -> ProcessSpec:
+    """Return a command that first enters a group of `Cgroups.create`."""
+    return replace(command, argv=["/bin/sh", "-c", ENTER, "sh", group.path, *command.argv])
 
 
 def remove_cgroup(record: JsonObject) -> List[str]:
@@ -176,12 +242,11 @@ def remove_cgroup(record: JsonObject) -> List[str]:
     folder = Path(record["path"])
     if not folder.name.startswith("benchkit-"):
         return [f"{folder} is not a control group of benchkit"]
-    stop = recorded_stop(record)
 
     def running() -> List[ProcStat]:
         return [each for each in map(proc_stat, pids_below(folder)) if each is not None and each.state not in "ZX"]
 
-    return end_processes(running, stop.within_s, signum_of=lambda _: stop.signum) or remove_folders(folder)
+    return end_processes(running) or remove_folders(folder)
 
 
 def remove_folders(folder: Path) -> List[str]:
@@ -198,34 +263,6 @@ def remove_folders(folder: Path) -> List[str]:
         except OSError as error:
             why = error.strerror
     return [f"the control group {folder} could not be removed: {why}"]
-
-
-def _accounting_parent(quota: Optional[Path]) -> Optional[Path]:
-    """Return the folder for a new group without a quota; it is `quota` where that group's tree counts CPU time too.
-
-    Version 1: the agent's own group of cpuacct. Version 2 counts CPU time in every group, without a controller.
-    """
-    mounts, own = own_mounts(), memberships(read_text("/proc/self/cgroup") or "")
-    name = next((each for each in ("cpuacct", UNIFIED) if each in mounts and each in own), None)
-    if name is None:
-        return None
-    folder = mounts[name].folder(own[name])
-    if quota is not None and (quota / ("cpuacct.usage" if name else "cgroup.controllers")).is_file():
-        folder = quota
-    procs = str(folder / "cgroup.procs")
-    return folder if os.access(str(folder), os.W_OK) and os.access(procs, os.W_OK) else None
-
-
-def _require_program(command: ProcessSpec, folder: Path) -> None:
-    """Raise OperationError where the program of a command cannot be started, as a start without a shell would."""
-    program = command.argv[0]
-    path: Optional[str] = str(folder / program)
-    if "/" not in program:
-        path = shutil.which(program, path=command.env.get("PATH") or os.environ.get("PATH", os.defpath))
-    if path is None or not os.path.exists(path):  # noqa: PTH110 - as text
-        raise OperationError("not-found", f"cannot start {program}", os.strerror(errno.ENOENT))
-    if not Path(path).is_file() or not os.access(path, os.X_OK):
-        raise OperationError("denied", f"cannot start {program}", os.strerror(errno.EACCES))
 
 
 def writable_parent() -> Optional[Path]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import Cgroup, CpuSplit
+from benchkit.agent.cgroups import Cgroup
 from benchkit.agent.common import HOST_STATE, OperationError, Workdir, error_kind, write_all
 from benchkit.agent.proc import ProcStat, memory_kills
 
@@ -235,10 +235,10 @@ class Child:
         self.started_ns = 0
         self.ended: Optional[ops.ExitStatus] = None
         self.record: Optional[Path] = None
-        self.own_group: Optional[Cgroup] = None
-        """The control group that it was started in, removed after its end."""
-        self.foreign_group: Optional[Cgroup] = None
+        self.group: Optional[Cgroup] = None
         """A control group of another program, such as a container's, whose processes and CPU time count as its own."""
+        self.quota_group: Optional[Cgroup] = None
+        """The group with a CPU quota that it runs in."""
         self._memory_kills = memory_kills()
         self._orphans_user_s = 0.0
         self._orphans_system_s = 0.0
@@ -263,13 +263,8 @@ class Child:
         self._orphans_user_s += usage.ru_utime
         self._orphans_system_s += usage.ru_stime
 
-    @property
-    def group(self) -> Optional[Cgroup]:
-        """The control group that it is counted by; None: by its process tree."""
-        return self.foreign_group or self.own_group
-
-    def cpu_s(self, tree: List[ProcStat]) -> CpuSplit:
-        """Return user and system time of its control group; without one, of its live processes `tree` and ended ones.
+    def cpu_time(self, tree: List[ProcStat]) -> ops.CpuTime:
+        """Return the CPU time of its control group; without one, of its live processes `tree` and of ended ones.
 
         Raises OperationError where its control group never existed.
         """
@@ -280,7 +275,8 @@ class Child:
             return used
         ended_user_s, ended_system_s = (self.ended.user_s, self.ended.system_s) if self.ended else (0.0, 0.0)
         user_s = ended_user_s + self._orphans_user_s + sum(each.user_s for each in tree)
-        return CpuSplit(user_s, ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree))
+        system_s = ended_system_s + self._orphans_system_s + sum(each.system_s for each in tree)
+        return ops.CpuTime(user_s + system_s, user_s)
 
     def report(self) -> ops.ProcessReport:
         """Return the current state of this process."""

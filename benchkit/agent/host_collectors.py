@@ -1,7 +1,4 @@
-"""Collectors of a host: pure parsers of the kernel's files (proc(5)), and clock rates and quotas.
-
-Hosts are busy while they are sampled, so each kernel file is read once a sample, and kept open.
-"""
+"""Collectors of a host: pure parsers of the kernel's files (proc(5)), and clock rates and quotas."""
 
 from __future__ import annotations
 
@@ -11,17 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Dict, Tuple
 
-from benchkit.agent.cgroup_accounting import throttling_in
-from benchkit.agent.cgroups import own_cgroups
-from benchkit.agent.collector import (
-    Collector,
-    FileCollector,
-    KernelFile,
-    UnavailableError,
-    Values,
-    number_after,
-    read_once,
-)
+from benchkit.agent.cgroups import own_cgroups, throttling_in
+from benchkit.agent.collector import Collector, UnavailableError, Values, number_after, read_file
+from benchkit.agent.common import read_bytes
 from benchkit.agent.proc import TICKS
 
 CPU_TIMES: Tuple[Tuple[str, int], ...] = (
@@ -34,7 +23,6 @@ CPU_TIMES: Tuple[Tuple[str, int], ...] = (
 )
 """Metric, and position of its ticks in the line; user and nice are added up and include guests."""
 
-CPUINFO = "/proc/cpuinfo"
 CPUS = Path("/sys/devices/system/cpu")
 CLOCK_RATE = re.compile(rb"^processor\s*:\s*(\d+)$|^cpu MHz\s*:\s*([0-9.]+)$", re.MULTILINE)
 MHZ, KHZ, KIB = 1e6, 1e3, 1024
@@ -51,13 +39,9 @@ COUNTERS = {
     b"ListenDrops": ("listen_drops_total", None),
     b"TCPReqQFullDoCookies": ("req_queue_full_cookies_total", None),
     b"TCPReqQFullDrop": ("req_queue_full_drops_total", None),
-    b"InDatagrams": ("udp_received_total", None),
-    b"RcvbufErrors": ("udp_receive_buffer_errors_total", None),
-    b"SndbufErrors": ("udp_send_buffer_errors_total", None),
 }
-"""Counters of snmp and netstat in /proc/net; those of TCP include IPv6, those of UDP do not."""
-PROTOCOLS = (b"Tcp:", b"Udp:", b"TcpExt:")
-UDP6 = b"Udp6"
+"""Counters of snmp and netstat in /proc/net, of IPv4 and IPv6."""
+PROTOCOLS = (b"Tcp:", b"TcpExt:")
 SOCKET_STATES = {b"inuse": "in_use", b"orphan": "orphaned", b"tw": "time_wait", b"alloc": "allocated"}
 
 SECTOR_BYTES = 512
@@ -100,7 +84,7 @@ def parse_interfaces(content: bytes) -> Values:
 
 
 def parse_protocols(content: bytes) -> Values:
-    """Parse snmp, snmp6 or netstat of /proc/net; counters of UDP are sums of IPv4 and IPv6."""
+    """Parse snmp and netstat of /proc/net."""
     found: Values = {}
     lines = content.split(b"\n")
     for names, numbers in zip(lines, lines[1:]):  # noqa: B905, RUF007 - Python 3.8 has neither
@@ -108,10 +92,6 @@ def parse_protocols(content: bytes) -> Values:
             for name, number in zip(names.split(), numbers.split()):  # noqa: B905
                 if name in COUNTERS:
                     found[COUNTERS[name]] = int(number)
-        elif names.startswith(UDP6):
-            name, number = names[len(UDP6) :].split()
-            if name in COUNTERS:
-                found[COUNTERS[name]] = found.get(COUNTERS[name], 0) + int(number)
     return found
 
 
@@ -148,66 +128,54 @@ def parse_disks(content: bytes) -> Values:
     return found
 
 
-class Frequency(Collector):
-    """Clock rate by core. On many machines reading it interrupts the core, so it is read rarely.
+def clock_rates() -> Values:
+    """Return hertz by core. Raises UnavailableError where the host has no clock rates.
 
-    It has to be read under load: an idle core clocks down.
+    On many machines reading them interrupts the cores, so they are read rarely. They have to be read under load: an
+    idle core clocks down.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sample()
-
-    def sample(self) -> Values:
-        """Return hertz by core. Raises UnavailableError where the host has no clock rates."""
-        rates: Values = {}
-        core = ""
-        with open(CPUINFO, "rb") as file:  # noqa: PTH123 - longer than one read
-            for number, mhz in CLOCK_RATE.findall(file.read()):
-                if number:
-                    core = number.decode()
-                else:
-                    rates["cpu_frequency_hz", core] = float(mhz) * MHZ
-        if not rates:
-            for path in CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
-                rates["cpu_frequency_hz", path.parents[1].name[len("cpu") :]] = int(read_once(str(path))) * KHZ
-        if not rates:
-            raise UnavailableError("clock rate: the host does not report it")
-        return rates
+    rates: Values = {}
+    core = ""
+    for number, mhz in CLOCK_RATE.findall(read_file("/proc/cpuinfo")):
+        if number:
+            core = number.decode()
+        else:
+            rates["cpu_frequency_hz", core] = float(mhz) * MHZ
+    for path in () if rates else CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
+        rates["cpu_frequency_hz", path.parents[1].name[len("cpu") :]] = int(read_file(str(path))) * KHZ
+    if not rates:
+        raise UnavailableError("clock rate: the host does not report it")
+    return rates
 
 
-class CpuThrottling(Collector):
-    """Periods, throttled periods and throttled time, summed over all groups in force; 0 without a quota."""
+def throttling() -> Values:
+    """Return periods, throttled periods and throttled time, summed over all groups in force; 0 without a quota.
 
-    def __init__(self) -> None:
-        super().__init__()
-        for folder in own_cgroups():
-            try:
-                file = KernelFile(str(folder / "cpu.stat"))
-            except UnavailableError:  # the root of a hierarchy has no file and no quota
-                continue
-            if throttling_in(file.read()) is not None:
-                self.files.append(file)
-            else:
-                file.close()
-
-    def sample(self) -> Values:
-        """Return the counters; nothing where no group can have a quota."""
-        found: Values = {}
-        for file in self.files:
-            for metric, value in zip(THROTTLING, throttling_in(file.read()) or ()):  # noqa: B905 - Python 3.8 has no strict
-                found[metric, None] = found.get((metric, None), 0) + value
-        return found
+    There is nothing where no group can have a quota.
+    """
+    found: Values = {}
+    for folder in own_cgroups():
+        counts = throttling_in(read_bytes(str(folder / "cpu.stat")) or b"") or ()
+        for metric, value in zip(THROTTLING, counts):  # noqa: B905 - Python 3.8 has no strict
+            found[metric, None] = found.get((metric, None), 0) + value
+    return found
 
 
-HOST: Tuple[Callable[[], Collector], ...] = (
-    partial(FileCollector, parse_cores, "/proc/stat", "/proc/loadavg"),
-    partial(FileCollector, parse_interfaces, "/proc/self/net/dev"),
-    partial(FileCollector, parse_protocols, "/proc/self/net/snmp", "/proc/self/net/snmp6"),
-    partial(FileCollector, parse_protocols, "/proc/self/net/netstat"),
-    partial(FileCollector, parse_sockets, "/proc/self/net/sockstat", "/proc/self/net/sockstat6"),
-    partial(FileCollector, parse_memory, "/proc/meminfo"),
-    partial(FileCollector, parse_disks, "/proc/diskstats"),
-    CpuThrottling,
+def parsed(parse: Callable[[bytes], Values], *paths: str) -> Values:
+    """Parse files of the kernel, one behind the other. Raises UnavailableError where they have no known values."""
+    values = parse(b"".join(b"\n" + (read_bytes(path) or b"") for path in paths))
+    if not values:
+        raise UnavailableError(f"{paths[0]} has no known values")
+    return values
+
+
+HOST: Tuple[Collector, ...] = (
+    partial(parsed, parse_cores, "/proc/stat", "/proc/loadavg"),
+    partial(parsed, parse_interfaces, "/proc/self/net/dev"),
+    partial(parsed, parse_protocols, "/proc/self/net/snmp", "/proc/self/net/netstat"),
+    partial(parsed, parse_sockets, "/proc/self/net/sockstat", "/proc/self/net/sockstat6"),
+    partial(parsed, parse_memory, "/proc/meminfo"),
+    partial(parsed, parse_disks, "/proc/diskstats"),
+    throttling,
 )
 """Collectors of every host. A new one needs a line here, and its metrics in `benchkit.models.telemetry`."""

@@ -199,8 +199,6 @@ class ProcessSpec:
     """Soft limit of open files; None: the login's limit."""
     group: Optional[str] = None
     """Name of its control group, created by `Cgroups.create`."""
-    own_group: bool = False
-    """True to count it in a control group of its own where the host allows one, so that no process escapes."""
     stdout: Optional[ToFile] = None
     stderr: Union[ToFile, Literal["stdout"], None] = None
     stop: StopSignal = StopSignal()
@@ -333,18 +331,11 @@ class ProcessList:
     processes: List[SeenProcess]
 
 
-@dataclass
-class CpuTime:
+class CpuTime(NamedTuple):
     """CPU time in seconds: of a process with its running and ended descendants, or of its control group."""
 
+    total_s: float
     user_s: float
-    system_s: float
-    processes: int
-
-    @property
-    def total_s(self) -> float:
-        """User and system time."""
-        return self.user_s + self.system_s
 
 
 @dataclass

@@ -10,10 +10,8 @@ import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.cgroup_accounting import UNIFIED, Cgroup
-from benchkit.agent.cgroups import Cgroups, memberships
+from benchkit.agent.cgroups import UNIFIED, Cgroup, Cgroups, entering, memberships
 from benchkit.agent.child_process import OUTPUTS, Child, Descriptors, Sink, Streams, launch
-from benchkit.agent.collector import UnavailableError
 from benchkit.agent.common import OperationError, Workdir, poll_until, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
@@ -123,7 +121,6 @@ class ProcessTable:
             if not remaining:
                 self.wait_for(child, self.REAP_S)  # it has ended, but may not be reaped yet
                 self._drop_record(child)
-                self._release_groups(child)
         survivors = [ops.NamedProcess(each.pid, each.name, refused.get(each.pid)) for each in remaining]
         return ops.StoppedProcesses([child.report() for child in children], killed, survivors)
 
@@ -145,14 +142,8 @@ class ProcessTable:
     @operation()
     def cpu_times(self, numbers: Sequence[int]) -> Dict[int, ops.CpuTime]:
         """Return the CPU times of process trees, by the number of the process, all read at once."""
-        children = [self.child(each) for each in numbers]
         trees = self.trees()
-        used = {}
-        for child in children:
-            tree = trees.get(child.id, [])
-            split = child.cpu_s(tree)
-            used[child.id] = ops.CpuTime(split.user_s, split.system_s, len(tree))
-        return used
+        return {number: self.child(number).cpu_time(trees.get(number, [])) for number in numbers}
 
     @operation()
     def count_by_cgroup(self, number: int, path: str) -> None:
@@ -161,13 +152,10 @@ class ProcessTable:
         `path` is below the mount point of control groups, or as in /proc/PID/cgroup; the group may appear later.
         Stopping the process signals no process of the group: those left are killed after the grace period.
         """
-        try:
-            group = Cgroup.at(path)
-        except UnavailableError as error:
-            raise OperationError("not-found", str(error)) from None
+        group = Cgroup.at(path)
         if os.getpid() in group.pids():  # stopping the process kills everything in the group
             raise OperationError("not-found", f"control group {group.path}: it also contains the agent of this host")
-        self.child(number).foreign_group = group
+        self.child(number).group = group
 
     @operation()
     def cgroup_of(self, pid: int) -> Optional[str]:
@@ -234,8 +222,8 @@ class ProcessTable:
         command = child.command
         try:
             folder = self._workdir.working_folder(command.cwd)
-            child.own_group = self._cgroups.create_own(child.id, command) if command.own_group else None
-            entering = self._cgroups.wrap(command, child.own_group, folder)
+            child.quota_group = self._cgroups.named(command.group)
+            entered = command if child.quota_group is None else entering(command, child.quota_group)
             if at_ns is not None:
                 time.sleep(max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
             with self._changed:
@@ -243,7 +231,7 @@ class ProcessTable:
                     raise OperationError("closing", "the agent is ending")  # noqa: TRY301 - with the lock held
                 child.started_ns = time.monotonic_ns()
                 tag = {TAG: f"{self._records.tag}{child.id}"}
-                child.pid = launch(entering, descriptors, str(folder), tag, self._cpus)
+                child.pid = launch(entered, descriptors, str(folder), tag, self._cpus)
                 status = proc_stat(child.pid)
                 child.start = status.start if status else 0
                 self._children[child.id] = child
@@ -252,7 +240,6 @@ class ProcessTable:
                 self._spawned.set()
         except BaseException:
             self._drop_record(child)
-            self._release_groups(child)
             raise
         try:
             with self._changed:
@@ -322,7 +309,7 @@ class ProcessTable:
                         refused[child.pid] = error.strerror
         for child, signum in signals:
             # Other programs started the processes of this group.
-            others = set() if child.foreign_group is None else set(child.foreign_group.pids())
+            others = set() if child.group is None else set(child.group.pids())
             for each in trees.get(child.id, ()):
                 # It left the session, or its leader has ended.
                 if each.session not in signalled and each.pid not in others:
@@ -345,15 +332,9 @@ class ProcessTable:
         """Return the live processes of each started process, by number."""
         with self._changed:
             by_pid, by_session = dict(self._by_pid), dict(self._by_session)
-        children = list(self._children.values())
-        groups = {
-            pid: child.id
-            for child in children
-            for group in (child.own_group, child.foreign_group)
-            if group is not None
-            for pid in group.pids()
-        }
-        return members(all_processes(), by_pid, by_session, groups, self._number_in_tag)
+        groups = [(child.id, child.group) for child in list(self._children.values()) if child.group is not None]
+        by_group = {pid: number for number, group in groups for pid in group.pids()}
+        return members(all_processes(), by_pid, by_session, by_group, self._number_in_tag)
 
     def _number_in_tag(self, pid: int) -> Optional[int]:
         tag = tag_of(pid)
@@ -380,12 +361,6 @@ class ProcessTable:
             record, child.record = child.record, None
         if record is not None:
             self._records.drop(record, synced=False)
-
-    def _release_groups(self, child: Child) -> None:
-        if child.own_group is not None:
-            self._cgroups.release(child.own_group)
-        if child.foreign_group is not None:
-            child.foreign_group.end()
 
     def _drop_oldest(self) -> None:
         ended = [child for child in self._children.values() if child.ended is not None and child.record is None]

@@ -1,19 +1,16 @@
-"""Counters from servers' own pages: parsers of the formats, and polling in a thread that a slow server may delay."""
+"""Counters from servers' own pages: parsers of the formats, and the requests."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import re
-import threading
-import time
 from pathlib import Path
-from typing import Callable, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from benchkit.agent.collector import UnavailableError, Values
 from benchkit.agent.common import OperationError
 from benchkit.agent.operations import CounterSource
-from benchkit.agent.recorder import Recorder, SampleWriter, SamplingSchedule
 from benchkit.agent.sockets import HttpConnection, read_body
 
 OK = 200
@@ -32,7 +29,7 @@ LOG_LINE_BYTES = 2
 """Size of a line in a log of TLS handshakes (`configs/nginx/nginx.conf.j2`)."""
 
 Parser = Callable[[bytes, BenchkitRequests], Values]
-"""(page, the agent's own requests) → values. Raises UnavailableError."""
+"""(page, the agent's own requests) → values. Other pages raise AttributeError, KeyError, TypeError or ValueError."""
 
 NGINX = re.compile(
     rb"server accepts handled requests(?: request_time)?\s+(\d+) \d+ (\d+)(?: \d+)?\s+Reading: \d+ Writing: \d+"
@@ -61,23 +58,23 @@ QUIC = {"connections_accepted_total": "accepted", "quic_connections": "open"}
 
 def expvar(page: bytes, _own: BenchkitRequests) -> Values:
     """Parse the page of benchkit's Go backends: `runtime` has values of runtime/metrics, `connections` are QUIC's."""
-    document = _mapping(_document(page))
-    runtime = _mapping(document.get("runtime", {}))
+    document = json.loads(page)
+    runtime = document.get("runtime", {})
     return {
         **_numbers(document, {"requests_total": "requests"}),
         **_numbers(runtime, GO_RUNTIME),
-        **_waits(runtime.get("scheduler_latencies")),
+        **_waits(runtime.get("scheduler_latencies") or ()),
         **_handshakes(document),
-        **_numbers(_mapping(document.get("connections", {})), QUIC),
+        **_numbers(document.get("connections", {}), QUIC),
     }
 
 
 def node(page: bytes, _own: BenchkitRequests) -> Values:
     """Parse the Node backend's page: the same values by worker, and the utilisation of its event loop."""
-    document = _mapping(_document(page))
+    document = json.loads(page)
     found = _handshakes(document)
-    for pid, worker in _mapping(document.get("workers", {})).items():
-        found.update(_numbers(_mapping(worker), NODE_WORKER, pid))
+    for pid, worker in document.get("workers", {}).items():
+        found.update(_numbers(worker, NODE_WORKER, pid))
     return found
 
 
@@ -85,7 +82,7 @@ def nginx(page: bytes, own: BenchkitRequests) -> Values:
     """Parse stub_status and subtract the agent's own requests and connections."""
     match = NGINX.search(page)
     if match is None:
-        raise UnavailableError(f"not the page of stub_status: {page[:60]!r}")
+        raise ValueError("not the page of stub_status")
     accepted, requests = map(int, match.groups())
     return {
         ("requests_total", None): requests - own.requests,
@@ -101,119 +98,62 @@ def handshakes(logs: Mapping[str, str]) -> Values:
     return {("tls_handshakes_total", kind): Path(path).stat().st_size // LOG_LINE_BYTES for kind, path in logs.items()}
 
 
-def _handshakes(document: Mapping[str, object]) -> Values:
-    counts = _mapping(document.get("tls", {}))
-    everything, resumed = counts.get("handshakes"), counts.get("resumed")
-    if not isinstance(everything, int) or not isinstance(resumed, int):
+def _handshakes(document: Mapping[str, Any]) -> Values:
+    counts = document.get("tls", {})
+    if not {"handshakes", "resumed"} <= counts.keys():
         return {}
-    return {("tls_handshakes_total", "full"): everything - resumed, ("tls_handshakes_total", "resumed"): resumed}
+    full = counts["handshakes"] - counts["resumed"]
+    return {("tls_handshakes_total", "full"): full, ("tls_handshakes_total", "resumed"): counts["resumed"]}
 
 
-def _document(page: bytes) -> object:
-    try:
-        return json.loads(page)
-    except ValueError as error:
-        raise UnavailableError(f"not JSON: {error}") from None
-
-
-def _mapping(value: object) -> Dict[str, object]:
-    if not isinstance(value, dict):
-        raise UnavailableError(f"not a JSON object: {str(value)[:60]}")
-    return value
-
-
-def _waits(histogram: object) -> Values:
+def _waits(histogram: Sequence[Mapping[str, Any]]) -> Values:
     """Return number and sum of a histogram's times, each taken as the middle of its bucket.
 
     The width of Go's buckets is at most a quarter of their lower end, so the sum is exact to 12.5 %.
     """
-    if not isinstance(histogram, list):
-        return {}
-    waits, seconds = 0, 0.0
-    for each in histogram:
-        bucket = _mapping(each)
-        ends = [end for end in (bucket.get("low_s"), bucket.get("high_s")) if isinstance(end, (int, float))]
-        count = bucket.get("count")
-        if not ends or not isinstance(count, int):
-            raise UnavailableError(f"not a bucket of a histogram: {str(each)[:60]}")
-        waits += count
-        seconds += count * sum(ends) / len(ends)
-    return {("goroutine_waits_total", None): waits, ("goroutine_wait_s_total", None): seconds}
+    seconds = 0.0
+    for bucket in histogram:
+        ends = [end for end in (bucket["low_s"], bucket["high_s"]) if end is not None]
+        seconds += bucket["count"] * sum(ends) / len(ends)
+    waits = sum(bucket["count"] for bucket in histogram)
+    return {("goroutine_waits_total", None): waits, ("goroutine_wait_s_total", None): seconds} if histogram else {}
 
 
-def _numbers(page: Mapping[str, object], names: Mapping[str, str], instance: Optional[str] = None) -> Values:
+def _numbers(page: Mapping[str, Any], names: Mapping[str, str], instance: Optional[str] = None) -> Values:
     values = {metric: page.get(name) for metric, name in names.items()}
     return {(metric, instance): value for metric, value in values.items() if isinstance(value, (int, float))}
 
 
-class CounterPageClient:
+class CounterPage:
     """The counter page of one server, requested at each interval over one connection."""
 
     def __init__(self, source: CounterSource) -> None:
         self._path = source.path
+        self._parse = PARSERS[source.kind]
+        self._handshake_logs = source.handshake_logs
         self._connection = HttpConnection(source.at, TIMEOUT_S)
-        self.own = BenchkitRequests(0, 0)
+        self.close = self._connection.close
+        self._own = BenchkitRequests(0, 0)
         """The agent's own requests and connections in the server's counters."""
 
-    def get(self) -> bytes:
-        """Return the page. Raises UnavailableError for another answer, OSError where the server cannot be reached."""
+    def sample(self) -> Values:
+        """Return the counters. Raises UnavailableError where the server cannot be reached or answers otherwise."""
         try:
-            return self._get()
-        except (OperationError, http.client.HTTPException) as error:
+            return {**self._parse(self._get(), self._own), **handshakes(self._handshake_logs)}
+        except (OperationError, OSError, http.client.HTTPException) as error:
             self.close()
-            raise UnavailableError(f"the counter page is no complete HTTP response: {error!r}") from None
-        except (UnavailableError, OSError):
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+            raise UnavailableError(f"its own counters could not be read: {error!r}") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UnavailableError(f"its own counters are on another page than benchkit knows: {error!r}") from None
 
     def _get(self) -> bytes:
         if self._connection.sock is None:
             self._connection.connect()
-            self.own = BenchkitRequests(self.own.requests, self.own.connections + 1)
+            self._own = BenchkitRequests(self._own.requests, self._own.connections + 1)
         self._connection.request("GET", self._path)
-        self.own = BenchkitRequests(self.own.requests + 1, self.own.connections)
+        self._own = BenchkitRequests(self._own.requests + 1, self._own.connections)
         response = self._connection.getresponse()
+        body = read_body(response, PAGE_BYTES)
         if response.status != OK:
-            raise UnavailableError(f"the counter page answers {response.status}")
-        return read_body(response, PAGE_BYTES)
-
-
-class CounterPoller(threading.Thread):
-    """Polls the counter page of one server."""
-
-    def __init__(self, source: CounterSource, interval_s: float, recorder: Recorder, service: str) -> None:
-        super().__init__(name=f"poller {service}", daemon=True)
-        self.schedule = SamplingSchedule(interval_s)
-        self._page = CounterPageClient(source)
-        self._parse = PARSERS[source.kind]
-        self._handshake_logs = source.handshake_logs
-        self._recorder = recorder
-        self._group = recorder.group(service)
-        self._failures = 0
-        self._last_failure = ""
-
-    def run(self) -> None:
-        """Poll at each tick of the schedule."""
-        writer = SampleWriter(self._recorder, self.schedule.interval_ns)
-        for tick in self.schedule.ticks():
-            try:
-                content = self._page.get()
-                at_ns = time.monotonic_ns()  # a busy server reads its counters just before it answers
-                values = {**self._parse(content, self._page.own), **handshakes(self._handshake_logs)}
-                writer.write(at_ns, [(self._group, values)], tick)
-            except (UnavailableError, OSError) as error:
-                self._failures += 1
-                self._last_failure = str(error)
-        writer.close()
-        self._page.close()
-
-    def problem(self) -> Optional[str]:
-        """Return the problem of polling as a sentence; None without one."""
-        if not self._failures:
-            return None
-        times = "once" if self._failures == 1 else f"{self._failures} times"
-        return f"{self._group.service}: its own counters could not be read {times}: {self._last_failure}"
+            raise OperationError("no-page", f"the counter page answers {response.status}")
+        return body

@@ -7,29 +7,27 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
-from benchkit.agent.collector import Collector, UnavailableError
+from benchkit.agent.collector import Collector, UnavailableError, Values
 from benchkit.agent.common import OperationError, Workdir
-from benchkit.agent.host_collectors import HOST, Frequency
+from benchkit.agent.host_collectors import HOST, clock_rates
 from benchkit.agent.operations import HostPath, ProcessSpec, operation
 from benchkit.agent.process_collectors import (
-    AgentCpu,
-    ContextSwitches,
-    GroupLimits,
     ProcessTree,
     ProcessTrees,
-    ScheduledProcesses,
-    StorageWrites,
-    ThreadTimes,
+    TreeActivity,
+    agent_usage,
+    quota_throttling,
+    thread_times,
 )
 from benchkit.agent.processes import ProcessTable
 from benchkit.agent.recorder import SECOND_NS, GroupValues, Recorder, SampleWriter, SamplingSchedule, SeriesGroup, Tick
-from benchkit.agent.server_counters import CounterPoller
-from benchkit.agent.socket_collectors import AcceptQueues, Connections, network_of, tool_in_network
+from benchkit.agent.server_counters import CounterPage
+from benchkit.agent.socket_collectors import ServiceSockets, network_of
 from benchkit.agent.timetable import Timetable
 
 SHORTEST_S, LONGEST_S = 0.01, 600.0
@@ -48,141 +46,74 @@ REPEATS = 3
 CORES_PER_INTERVAL = 2
 """Cores that are measured in one interval; more cores take turns."""
 
-Factory = Callable[[], Collector]
-"""Creates a collector. Raises UnavailableError where the host does not have its source."""
-
-
-class Problems(Dict[str, None]):
-    """Reasons why something could not be sampled, as an ordered set."""
-
-    def note(self, service: Optional[str], error: object) -> None:
-        """Add a reason."""
-        self[f"{service}: {error}" if service else str(error)] = None
-
 
 class Sampler(threading.Thread):
-    """Samples the collectors of one session at the ticks of a schedule."""
+    """Samples collectors at the ticks of a schedule.
 
-    def __init__(self, interval_s: float, recorder: Recorder, trees: ProcessTrees, problems: Problems) -> None:
-        super().__init__(name="sampler", daemon=True)
+    A collector that fails stops no other; its reason is added to `problems`, an ordered set.
+    """
+
+    def __init__(self, name: str, interval_s: float, recorder: Recorder, problems: Dict[str, None]) -> None:
+        super().__init__(name=name, daemon=True)
         self.schedule = SamplingSchedule(interval_s)
         self._recorder = recorder
-        self._trees = trees
         self._problems = problems
-        self._collectors: List[Tuple[SeriesGroup, Collector]] = []
+        self._collectors: List[Tuple[SeriesGroup, Collector, bool]] = []
 
-    def add(self, service: Optional[str], factories: Iterable[Factory]) -> None:
-        """Add collectors; a collector whose source the host lacks becomes a problem."""
-        for factory in factories:
-            try:
-                collector = factory()
-            except (UnavailableError, OSError) as error:
-                self._problems.note(service, error)
-            else:
-                self._collectors.append((self._recorder.group(service), collector))
+    def add(self, service: Optional[str], *collectors: Collector, is_sparse: bool = False) -> None:
+        """Add collectors; sparse ones are expensive, and sampled at requested ticks only."""
+        self._collectors += [(self._recorder.group(service), each, is_sparse) for each in collectors]
 
     def run(self) -> None:
         """Sample at each tick of the schedule."""
         writer = SampleWriter(self._recorder, self.schedule.interval_ns)
         for tick in self.schedule.ticks():
-            self._trees.refresh()
-            # The first collector reads the cores, whose CPU time is compared with elapsed time.
-            at_ns = time.monotonic_ns()
-            collectors = [each for each in self._collectors if tick is Tick.REQUESTED or not each[1].is_sparse]
-            writer.write(at_ns, sample_all(collectors, self._problems), tick)
+            due = [each[:2] for each in self._collectors if tick is Tick.REQUESTED or not each[2]]
+            at_ns, sample = sample_all(due, self._problems)
+            if sample:
+                writer.write(at_ns, sample, tick)
         writer.close()
-        self._trees.close()
-        for _, collector in self._collectors:
-            collector.close()
 
 
-def sample_all(collectors: Sequence[Tuple[SeriesGroup, Collector]], problems: Problems) -> GroupValues:
-    """Sample collectors once; one that fails stops no other."""
-    sample = []
-    for group, collector in collectors:
+def sample_all(
+    collectors: Sequence[Tuple[SeriesGroup, Collector]], problems: Dict[str, None]
+) -> Tuple[int, GroupValues]:
+    """Sample collectors once; return the instant and the values.
+
+    It is the instant at which the first of them has read its source: CPU times of the cores are compared with it.
+    """
+    at_ns, sample = 0, []
+    for group, collect in collectors:
         try:
-            sample.append((group, collector.sample()))
+            sample.append((group, collect()))
         except (UnavailableError, OSError) as error:
-            problems.note(group.service, error)
-        if collector.problem is not None:
-            problems.note(group.service, collector.problem)
-    return sample
+            problems[f"{group.service}: {error}" if group.service else str(error)] = None
+        at_ns = at_ns or time.monotonic_ns()
+    return at_ns, sample
 
 
-class StoppableThread(threading.Thread):
-    """A thread that ends soon after `stop`."""
+class CoreSpeeds:
+    """The speed of the cores that this process may use, a few at a time, in a thread that may wait for a busy core."""
 
-    def __init__(self, name: str, recorder: Recorder, problems: Problems) -> None:
-        super().__init__(name=name, daemon=True)
-        self._recorder = recorder
-        self._problems = problems
-        self._stopped = threading.Event()
+    def __init__(self) -> None:
+        self._cores = sorted(os.sched_getaffinity(0))
 
-    def stop(self) -> None:
-        """Skip what remains."""
-        self._stopped.set()
-
-
-class ScheduledSampler(StoppableThread):
-    """Samples expensive sources at future instants of the host's monotonic clock."""
-
-    def __init__(
-        self,
-        at_ns: Sequence[int],
-        factories: Sequence[Tuple[SeriesGroup, Factory]],
-        recorder: Recorder,
-        problems: Problems,
-    ) -> None:
-        super().__init__("scheduled samples", recorder, problems)
-        self._at_ns = sorted(at_ns)
-        self._factories = factories
-
-    def run(self) -> None:
-        """Sample at each instant, until stopped."""
-        collectors: List[Tuple[SeriesGroup, Collector]] = []
-        for group, factory in self._factories:
-            try:
-                collectors.append((group, factory()))
-            except (UnavailableError, OSError) as error:
-                self._problems.note(group.service, error)
-        for at_ns in self._at_ns:
-            if self._stopped.wait(max(0.0, (at_ns - time.monotonic_ns()) / SECOND_NS)):
-                break
-            now_ns = time.monotonic_ns()
-            self._recorder.write(now_ns, sample_all(collectors, self._problems))
-        for _, collector in collectors:
-            collector.close()
-
-
-class CoreSpeedSampler(StoppableThread):
-    """Measures the speed of the cores that this process may use, in a thread that may wait for a busy core."""
-
-    def __init__(self, interval_s: float, recorder: Recorder, problems: Problems) -> None:
-        super().__init__("core speed", recorder, problems)
-        self._interval_s = interval_s
-
-    def run(self) -> None:
-        """Measure at once and then at each interval, until stopped."""
-        groups: Dict[int, SeriesGroup] = {core: self._recorder.group(None) for core in sorted(os.sched_getaffinity(0))}
-        cores = list(groups)
-        while not self._stopped.is_set():
-            turn, cores = cores[:CORES_PER_INTERVAL], cores[CORES_PER_INTERVAL:] + cores[:CORES_PER_INTERVAL]
-            for core in turn:
-                try:
-                    loop_s = measure_loop(core)
-                except OSError as error:
-                    self._problems.note(None, f"core {core}: its speed could not be measured: {error.strerror}")
-                else:
-                    self._recorder.write(time.monotonic_ns(), [(groups[core], {("cpu_loop_s", str(core)): loop_s})])
-            self._stopped.wait(self._interval_s)
+    def sample(self) -> Values:
+        """Return the CPU time of a loop by core. Raises UnavailableError where the thread may not run on one."""
+        due = self._cores[:CORES_PER_INTERVAL]
+        self._cores = self._cores[CORES_PER_INTERVAL:] + due
+        return {("cpu_loop_s", str(core)): measure_loop(core) for core in due}
 
 
 def measure_loop(core: int) -> float:
     """Return the CPU time of the loop on a core, in seconds; the calling thread stays there.
 
-    Raises OSError where the thread may not run there.
+    Raises UnavailableError where the thread may not run there.
     """
-    os.sched_setaffinity(0, {core})  # of the calling thread only
+    try:
+        os.sched_setaffinity(0, {core})  # of the calling thread only
+    except OSError as error:
+        raise UnavailableError(f"core {core}: its speed could not be measured: {error.strerror}") from None
     return sorted(_loop_ns() for _ in range(REPEATS))[REPEATS // 2] / SECOND_NS
 
 
@@ -203,16 +134,18 @@ class Session:
         """Start to sample the host and write to a new file; `core_interval_s` is the interval of core speeds."""
         self._processes, self._timetable, self._interval_s = processes, timetable, interval_s
         self.recorder = Recorder(path, {"interval_s": interval_s, "began_ns": time.monotonic_ns()})
-        self._problems = Problems()
+        self._problems: Dict[str, None] = {}
         self._process_trees = ProcessTrees(processes)
-        self.sampler = Sampler(interval_s, self.recorder, self._process_trees, self._problems)
-        self.sampler.add(None, HOST)
-        self.sampler.add(AGENT, (AgentCpu,))
         self._service_trees: Dict[str, ProcessTree] = {}
-        self._pollers: List[CounterPoller] = []
-        self._expensive: List[Tuple[SeriesGroup, Factory]] = [(self.recorder.group(None), Frequency)]
-        self._scheduled_samplers: List[ScheduledSampler] = []
-        self._core_speeds = CoreSpeedSampler(core_interval_s, self.recorder, self._problems)
+        self._pollers: List[Sampler] = []
+        self._pages: List[CounterPage] = []
+        self._expensive: List[Tuple[SeriesGroup, Collector]] = [(self.recorder.group(None), clock_rates)]
+        self._timers: List[threading.Timer] = []
+        self.sampler = Sampler("sampler", interval_s, self.recorder, self._problems)
+        self.sampler.add(None, *HOST)
+        self.sampler.add(AGENT, agent_usage)
+        self._core_speeds = Sampler("core speed", core_interval_s, self.recorder, self._problems)
+        self._core_speeds.add(None, CoreSpeeds().sample)
         self.sampler.start()
         self._core_speeds.start()
 
@@ -224,28 +157,30 @@ class Session:
             elif service.threads:
                 self._timetable.await_start(service.name, partial(self._add_tree, service))
             else:
-                self.sampler.add(service.name, [partial(ScheduledProcesses, self._timetable, service.name)])
+                self.sampler.add(service.name, partial(self._of_timetable, service.name))
+
+    def _of_timetable(self, name: str) -> Values:
+        return {("cpu_s_total", None): self._timetable.cpu_s(name)}
 
     def _add_tree(self, service: ops.SampledService, child: Child) -> None:
         name, tree = service.name, ProcessTree(child, self._process_trees)
         self._service_trees[name] = tree
-        factories: List[Factory] = [
-            lambda: tree,
-            partial(ContextSwitches, tree),
-            partial(StorageWrites, tree),
-            partial(GroupLimits, child),
-        ]
+        activity = TreeActivity(tree)
+        self.sampler.add(name, tree.sample, partial(quota_throttling, child))
+        self.sampler.add(name, activity.context_switches, activity.storage_writes, is_sparse=True)
         if service.listeners:
-            pid = None if child.foreign_group is None else network_of(child.foreign_group.pids())
-            sockets = (service.listeners, tool_in_network(self._run_tool, pid), pid)
-            factories.append(partial(AcceptQueues, *sockets))
-            self._expensive.append((self.recorder.group(name), partial(Connections, *sockets)))
+            pid = None if child.group is None else network_of(child.group.pids())
+            sockets = ServiceSockets(service.listeners, self._run_tool, pid)
+            self.sampler.add(name, sockets.accept_queues)
+            self._expensive.append((self.recorder.group(name), sockets.connections))
         if service.threads:
-            factories.append(partial(ThreadTimes, child))
-        self.sampler.add(name, factories)
+            self.sampler.add(name, partial(thread_times, child))
         if service.counters is not None:
-            poller = CounterPoller(service.counters, self._interval_s, self.recorder, name)
+            poller = Sampler(f"poller {name}", self._interval_s, self.recorder, self._problems)
+            page = CounterPage(service.counters)
+            poller.add(name, page.sample)
             self._pollers.append(poller)
+            self._pages.append(page)
             poller.start()
 
     def _run_tool(self, argv: List[str], timeout_s: float, max_bytes: int) -> Tuple[Optional[int], str]:
@@ -269,22 +204,27 @@ class Session:
 
     def schedule_samples(self, at_ns: Sequence[int]) -> None:
         """Sample the expensive collectors of the host and of all services added so far at these instants."""
-        sampler = ScheduledSampler(at_ns, list(self._expensive), self.recorder, self._problems)
-        self._scheduled_samplers.append(sampler)
-        sampler.start()
+        collectors = list(self._expensive)
+        for instant_ns in at_ns:
+            delay_s = max(0.0, (instant_ns - time.monotonic_ns()) / SECOND_NS)
+            timer = threading.Timer(delay_s, lambda: self.recorder.write(*sample_all(collectors, self._problems)))
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
 
     def stop(self) -> ops.TelemetrySummary:
         """End the session; return the data that samples lack, with the reasons, and the CPU quota of the host."""
         self._timetable.await_none()
-        for schedule in (self.sampler.schedule, *(poller.schedule for poller in self._pollers)):
-            schedule.stop()
-        self._core_speeds.stop()
-        for sampler in self._scheduled_samplers:
-            sampler.stop()
-        for thread in (self.sampler, self._core_speeds, *self._pollers, *self._scheduled_samplers):
+        samplers = (self.sampler, self._core_speeds, *self._pollers)
+        for sampler in samplers:
+            sampler.schedule.stop()
+        for timer in self._timers:
+            timer.cancel()
+        for thread in (*samplers, *self._timers):
             thread.join(STOP_TIMEOUT_S)
-        problems = [*list(self._problems), *filter(None, (poller.problem() for poller in self._pollers))]
-        summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), problems)
+        for page in self._pages:
+            page.close()
+        summary = ops.TelemetrySummary(cpu_quota(own_cgroups()), list(self._problems))
         self.recorder.close(
             {"ended_ns": time.monotonic_ns(), "cpu_quota": summary.cpu_quota, "unseen": summary.unavailable}
         )

@@ -135,7 +135,6 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
         cpus=process.cpus,
         nofile=process.nofile,
         group=process.quota.role if process.quota and container is None else None,
-        own_group=container is None,
         stdout=ToFile(log, None if stays else LOG_BYTES),
         stderr="stdout",
         stop=service.stop,

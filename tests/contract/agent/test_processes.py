@@ -189,11 +189,9 @@ def test_cpu_time_counts_what_ended_too(agent: AgentLink) -> None:
     while "sleep" not in members(agent, process):
         time.sleep(0.01)
     used = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
-    assert used.processes == 2
     part = f"{sys.executable} -c 'sum(range(1_000_000))'"  # an eighth, as the speed of a core may double
     alone = end(agent, start(agent, "/bin/sh", "-c", part)).user_s
     assert used.user_s > alone
     stop(agent, process)
     after = agent.call(ProcessTable.cpu_times, [process.id])[process.id]
-    assert after.processes == 0
     assert after.user_s >= used.user_s - 0.02, "what was counted in ticks comes back exact"

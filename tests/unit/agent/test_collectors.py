@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent import server_counters
-from benchkit.agent.cgroup_accounting import Cgroup, CpuSplitter
-from benchkit.agent.cgroups import cpu_quota, group_folders
+from benchkit.agent.cgroups import Cgroup, cpu_quota, group_folders
 from benchkit.agent.collector import UnavailableError
 from benchkit.agent.host_collectors import parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, Tick
-from benchkit.agent.server_counters import BenchkitRequests, CounterPageClient, nginx, node
-from benchkit.agent.socket_collectors import Listener, has_other_state, tcp_listeners, unix_listeners
+from benchkit.agent.server_counters import BenchkitRequests, CounterPage, nginx, node
+from benchkit.agent.socket_collectors import Listener, tcp_listeners, unix_listeners
 
 LONG_S = 60.0
 """Time for other threads: more than a busy machine keeps them waiting."""
@@ -50,7 +49,7 @@ def test_a_missing_value_of_a_worker_is_absent() -> None:
 
 
 @pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], CounterPageClient]]:
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], CounterPage]]:
     """Serve these bytes in answer to one request at a unix socket: `serve(response)` returns the page."""
     monkeypatch.setattr(server_counters, "TIMEOUT_S", LONG_S)
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
@@ -64,35 +63,47 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
                 connection.sendall(response)
 
         answers = []
+        pages: list[CounterPage] = []
 
-        def start(response: bytes) -> CounterPageClient:
+        def start(response: bytes) -> CounterPage:
             answers.append(pool.submit(answer, response))
-            return CounterPageClient(
-                CounterSource("nginx", SocketAddress(unix=str(tmp_path / "admin.sock")), "/status")
-            )
+            at = SocketAddress(unix=str(tmp_path / "admin.sock"))
+            pages.append(CounterPage(CounterSource("nginx", at, "/status")))
+            return pages[-1]
 
         yield start
         for each in answers:
             each.result()
+        for page in pages:
+            page.close()
 
 
 @pytest.mark.parametrize(
     ("head", "body"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5", b"abcde"),
-        (b"HTTP/1.1 200 OK\r\nX: y\r\ncontent-length:5", b"abcde"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: %d" % len(NGINX), NGINX),
+        (b"HTTP/1.1 200 OK\r\nX: y\r\ncontent-length:%d" % len(NGINX), NGINX),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+            b"3\r\n%b\r\n%x;x=y\r\n%b\r\n0\r\n\r\n" % (NGINX[:3], len(NGINX) - 3, NGINX[3:]),
+        ),
     ],
 )
 def test_a_counter_page_is_complete_or_unavailable(
-    serve: Callable[[bytes], CounterPageClient], head: bytes, body: bytes
+    serve: Callable[[bytes], CounterPage], head: bytes, body: bytes
 ) -> None:
-    page = serve(head + b"\r\n\r\n" + body)
-    assert (page.get(), page.own) == (b"abcde", BenchkitRequests(requests=1, connections=1))
-    page.close()
-    for end in (0, len(body) // 2, body.rindex(b"e")):
-        with pytest.raises(UnavailableError, match="no complete HTTP response"):
-            serve(head + b"\r\n\r\n" + body[:end]).get()
+    found = serve(head + b"\r\n\r\n" + body).sample()
+    assert found == nginx(NGINX, BenchkitRequests(requests=1, connections=1))
+    for end in (0, len(body) // 2, body.rindex(b"Waiting")):
+        with pytest.raises(UnavailableError, match="its own counters could not be read"):
+            serve(head + b"\r\n\r\n" + body[:end]).sample()
+
+
+def test_another_page_has_no_counters(serve: Callable[[bytes], CounterPage]) -> None:
+    with pytest.raises(UnavailableError, match="not the page of stub_status"):
+        serve(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").sample()
+    with pytest.raises(UnavailableError, match="the counter page answers 404"):
+        serve(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nhi").sample()
 
 
 V1 = """\
@@ -125,16 +136,16 @@ def test_the_groups_in_force_are_the_own_group_and_its_parents(
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"cpu.stat": "usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\n"}, (2.0, 1.0)),
+        ({"cpu.stat": "usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\n"}, (3.0, 2.0)),
         (
-            {"cpuacct.usage": "3000000000", "cpuacct.usage_user": "1000000000", "cpuacct.usage_sys": "1000000000"},
-            (1.5, 1.5),
+            {"cpuacct.usage": "3000000000", "cpuacct.usage_user": "1000000000"},
+            (3.0, 1.0),
         ),
         ({}, None),
     ],
     ids=["version 2", "version 1", "no group"],
 )
-def test_the_cpu_time_of_a_group_is_its_exact_sum_in_the_shares_of_user_and_system(
+def test_the_cpu_time_of_a_group_is_as_the_kernel_counts_it(
     tmp_path: Path, files: dict[str, str], expected: tuple[float, float] | None
 ) -> None:
     for name, content in files.items():
@@ -142,14 +153,6 @@ def test_the_cpu_time_of_a_group_is_its_exact_sum_in_the_shares_of_user_and_syst
     controllers = ("",) if "cpu.stat" in files else ("cpuacct", "cpu")
     used = Cgroup("/group", dict.fromkeys(controllers, tmp_path)).cpu()
     assert used == (None if expected is None else pytest.approx(expected))
-
-
-def test_user_and_system_time_only_grow_and_add_up() -> None:
-    splitter = CpuSplitter()
-    assert splitter.split(1.0, 1, 1) == (0.5, 0.5)
-    assert splitter.split(1.1, 1, 9) == pytest.approx((0.5, 0.6)), "user time does not shrink"
-    assert splitter.split(0.9, 9, 1) == pytest.approx((0.5, 0.6)), "nor does the whole"
-    assert splitter.split(2.0, 0, 0) == pytest.approx((1.4, 0.6))
 
 
 def test_the_smallest_quota_applies(tmp_path: Path) -> None:
@@ -198,10 +201,10 @@ Num       RefCount Protocol Flags    Type St Inode Path
 
 
 def test_accept_queues_are_read_from_the_lists_of_sockets() -> None:
-    assert list(tcp_listeners(TCP, socket.AF_INET, [8080])) == [Listener(501, "0.0.0.0:8080", 7)]
+    lines = iter([*TCP.splitlines(), b"of a connection"])
+    assert list(tcp_listeners(lines, socket.AF_INET, [8080])) == [Listener(501, "0.0.0.0:8080", 7)]
+    assert next(lines) == b"of a connection", "reading ends behind the listening sockets"
     assert list(unix_listeners(UNIX, ["/run/app.sock", "/run/none"])) == [Listener(450904, "/run/app.sock", 1)]
-    assert has_other_state(TCP)
-    assert not has_other_state(TCP[: TCP.index(b"   2:")])
 
 
 def test_the_kernels_counters_are_parsed() -> None:
@@ -216,11 +219,10 @@ def test_the_kernels_counters_are_parsed() -> None:
         ("context_switches_total", None): 7,
         ("load1", None): 0.5,
     }
-    snmp = b"Tcp: ActiveOpens CurrEstab\nTcp: 5 3\nUdp: InDatagrams NoPorts\nUdp: 10 1\n\nUdp6InDatagrams   4\n"
+    snmp = b"Tcp: ActiveOpens CurrEstab\nTcp: 5 3\nUdp: InDatagrams NoPorts\nUdp: 10 1\n"
     assert parse_protocols(snmp) == {
         ("tcp_active_opens_total", None): 5,
         ("tcp_sockets", "established"): 3,
-        ("udp_received_total", None): 14,
     }
     sockstat = b"TCP: inuse 5 orphan 0 tw 2 alloc 9 mem 1\nUDP: inuse 1\nTCP6: inuse 3\n"
     assert parse_sockets(sockstat)["tcp_sockets", "in_use"] == 8
