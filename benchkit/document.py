@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
@@ -182,7 +181,10 @@ def parse_document(text: str, source: str) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = str(Origin(source, None if mark is None else mark.line + 1))
-        raise InputError(f"not valid YAML: {_yaml_fault(error)}", where=where) from None
+        problem = str(error.problem or error.context).partition(" with value")[
+            0
+        ]  # a duplicate key's, which may be long
+        raise InputError(f"not valid YAML: {problem}", where=where) from None
     except (YAMLError, ValueError) as error:
         raise InputError(f"not valid YAML: {error}", where=source) from None
     if not isinstance(data, dict):
@@ -223,7 +225,7 @@ def _line_of(text: str, location: Location) -> int:
     node, line = _composed(text), 1
     for part in location:
         if isinstance(node, MappingNode):
-            found = _entry(node, str(part))
+            found = next(((key, value) for key, value in node.value if key.value == part), None)
         elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
             found = node.value[part], node.value[part]
         else:
@@ -232,26 +234,6 @@ def _line_of(text: str, location: Location) -> int:
             break
         line, node = found[0].start_mark.line + 1, found[1]
     return line
-
-
-def _entry(mapping: MappingNode, name: str) -> tuple[Node, Node] | None:
-    own = next(((key, value) for key, value in mapping.value if key.value == name), None)
-    if own is not None:
-        return own
-    for key, value in mapping.value:
-        if key.value == "<<":
-            bases = value.value if isinstance(value, SequenceNode) else [value]
-            found = next((each for base in bases if (each := _entry(base, name)) is not None), None)
-            if found is not None:
-                return found
-    return None
-
-
-def _yaml_fault(error: MarkedYAMLError) -> str:
-    problem = str(error.problem or error.context)
-    if isinstance(error, DuplicateKeyError):
-        return problem.partition(" with value")[0]
-    return problem
 
 
 def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: ANN401 - YAML is any

@@ -19,10 +19,9 @@ from benchkit.errors import HostError, InputError
 from benchkit.units import size
 
 if TYPE_CHECKING:
-    from benchkit.agent.operations import HostTraces
     from benchkit.hosts.host import Host
     from benchkit.hosts.install import Privilege
-    from benchkit.hosts.inventory import HostSpec, Inventory
+    from benchkit.hosts.inventory import HostSpec
     from benchkit.hosts.packages import Manager
     from benchkit.models.facts import RecordedFacts
 
@@ -35,8 +34,12 @@ app = typer.Typer(help="Hosts: facts, missing programs, leftovers of abandoned r
 @app.command()
 def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = False) -> None:
     """Show facts and limits of every host, its tools, the run that uses it, and what abandoned runs left behind."""
+    from benchkit.hosts.connections import connect_all
+
     chosen = inventory_of(inventory, lab)
-    found, limits = _examine(chosen), chosen.limits
+    limits = chosen.limits
+    with connect_all(chosen) as hosts:
+        found = [(host.spec, host.facts, host.call(Undo.traces), host.notes) for host in hosts]
     if json:
         document = [
             {
@@ -79,14 +82,6 @@ def _host_row(spec: HostSpec, facts: RecordedFacts) -> tuple[str, ...]:
     machine = (facts.kernel or "", facts.machine or "", ", ".join(map(str, facts.cpus)), size(facts.memory_bytes))
     user = (facts.user or "", str(facts.nofile_hard or "no limit"), facts.python or "none")
     return spec.name, ", ".join(spec.roles), *machine, *user
-
-
-def _examine(inventory: Inventory) -> list[tuple[HostSpec, RecordedFacts, HostTraces, tuple[str, ...]]]:
-    """Return all hosts with their facts, benchkit's traces there, and notes."""
-    from benchkit.hosts.connections import connect_all
-
-    with connect_all(inventory) as hosts:
-        return [(host.spec, host.facts, host.call(Undo.traces), host.notes) for host in hosts]
 
 
 @app.command()
@@ -159,9 +154,11 @@ def prepare(
     chosen = inventory_of(inventory, lab)
     require_roles(experiment, chosen)
     with connect_all(chosen) as hosts:
-        outcomes = [
-            _prepare(host, lacking, yes=yes) for host in hosts if (lacking := _lacking(host.spec, host.facts, needed))
-        ]
+        lacking = {}
+        for host in hosts:
+            wanted = set[str]().union(*(needed.get(role, set()) for role in host.spec.roles))
+            lacking[host.name] = sorted(wanted - host.facts.programs.keys())
+        outcomes = [_prepare(hosts[name], programs, yes=yes) for name, programs in lacking.items() if programs]
     if json:
         print_json(outcomes)
     else:
@@ -177,12 +174,6 @@ def prepare(
         raise HostError(
             "not prepared", where=", ".join(unprepared), hint="run the lines above there, then run this command again"
         )
-
-
-def _lacking(spec: HostSpec, facts: RecordedFacts, needed: dict[str, set[str]]) -> list[str]:
-    """Return the programs that a host lacks for one of its roles, sorted."""
-    wanted = set[str]().union(*(needed.get(role, set()) for role in spec.roles))
-    return sorted(wanted - facts.programs.keys())
 
 
 def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:

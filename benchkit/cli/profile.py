@@ -29,36 +29,31 @@ File = Annotated[
     str,
     typer.Argument(metavar="FILE", help="A pprof profile or output of `perf script`, gzipped or not; - for stdin."),
 ]
-Value = Annotated[
-    str | None, typer.Option("--value", metavar="KIND", help="Which of the profile's values, as cpu or samples.")
-]
 
 
 def profile_of(
-    what: str, value: str | None, *, cell: str | None = None, service: str | None = None, store: str | None = None
-) -> tuple[Profile, int, str]:
-    """Return the profile, the index of the requested value in its samples, and its name.
+    what: str, *, cell: str | None = None, service: str | None = None, store: str | None = None
+) -> tuple[Profile, str]:
+    """Return a profile and its name.
 
     `what` is a file, or with `cell` a run; `cell` is a cell's id, or enough of its levels to identify it. Raises
     InputError.
     """
-    if cell is None:
-        if service is not None:
-            raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
-        name = input_name(what)
-        profile = _read(read_input(what), name)
-    else:
-        from benchkit.store.store import open_store
+    from benchkit.profiles.profile_file import read_profile
+    from benchkit.store.store import open_store
 
-        name, profile = _of_cell(open_store(store).run(what), cell, service)
+    if cell is not None:
+        return _of_cell(open_store(store).run(what), cell, service)
+    if service is not None:
+        raise InputError("--service needs --cell", hint="give a run instead of FILE, and one of its cells")
+    name = input_name(what)
     try:
-        return profile, profile.value_index(value), name
-    except KeyError:
-        values = ", ".join(each.kind for each in profile.value_types)
-        raise InputError(f"no value {value!r}", where=name, why=f"values: {values}") from None
+        return read_profile(read_input(what)), name
+    except ParseError as error:
+        raise ParseError(error.what, where=name, why=error.why, hint=error.hint) from None
 
 
-def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profile]:
+def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[Profile, str]:
     from benchkit.stats.cell_pairs import cells_with_levels, levels_of
     from benchkit.store.profile_tables import read_merged_profile
 
@@ -80,16 +75,7 @@ def _of_cell(run: RunFolder, cell: str, service: str | None) -> tuple[str, Profi
     wanted = there[0] if service is None else service
     if wanted not in there:
         raise InputError(f"no profile of service {wanted!r}", where=run.run_id, why=suggestion(wanted, there))
-    return f"{wanted} of {cells[0]}, {run.run_id}", read_merged_profile(run, records, wanted)
-
-
-def _read(content: bytes, name: str) -> Profile:
-    from benchkit.profiles.profile_file import read_profile
-
-    try:
-        return read_profile(content)
-    except ParseError as error:
-        raise ParseError(error.what, where=name, why=error.why, hint=error.hint) from None
+    return read_merged_profile(run, records, wanted), f"{wanted} of {cells[0]}, {run.run_id}"
 
 
 @app.command("top")
@@ -100,7 +86,6 @@ def show_top(
         bool, typer.Option("--cum", help="Sort by cumulative time: a function and all that it called.")
     ] = False,
     rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="Number of functions at most; 0: all.")] = 0,
-    value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
     store: StoreToRead = None,
@@ -112,9 +97,9 @@ def show_top(
     """
     from benchkit.profiles.top import LEAST_SHARE, top
 
-    profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
+    profile, _ = profile_of(file, cell=cell, service=service, store=store)
     least = 0 if json else LEAST_SHARE
-    found = top(profile, value=index, order="cum" if cum else "flat", least_share=least, most_rows=rows)
+    found = top(profile, order="cum" if cum else "flat", least_share=least, most_rows=rows)
     kind, sums = found.value_type, list(found.running_sums())
     if json:
         document = [
@@ -146,7 +131,6 @@ def show_top(
 def show_shares(
     file: File,
     *,
-    value: Value = None,
     cell: CellOption = None,
     service: ServiceOption = None,
     store: StoreToRead = None,
@@ -155,9 +139,9 @@ def show_shares(
     """Show the share of each category (scheduler, system calls, GC, HTTP, …); the shares add up to one."""
     from benchkit.profiles.shares import shares
 
-    profile, index, _ = profile_of(file, value, cell=cell, service=service, store=store)
-    found = shares(profile, value=index)
-    kind = profile.value_types[index]
+    profile, _ = profile_of(file, cell=cell, service=service, store=store)
+    found = shares(profile)
+    kind = profile.value_types[profile.default_value]
     if json:
         _print_json(
             profile,

@@ -131,18 +131,6 @@ class Profile:
     duration_s: float | None = None
     """Wall-clock duration of the profile."""
 
-    def value_index(self, kind: str | None = None) -> int:
-        """Return the index of the value type of that kind, or of the default one.
-
-        Raises KeyError for an unknown kind.
-        """
-        if kind is None:
-            return self.default_value
-        for i, value_type in enumerate(self.value_types):
-            if value_type.kind == kind:
-                return i
-        raise KeyError(kind)
-
     def weights(self, value: int | None = None) -> list[int]:
         """Return for each stack the sum of the values of its samples, by the index of a value type (or the default)."""
         sums = [0] * len(self.stacks)

@@ -95,7 +95,7 @@ def export_profile(
     """Write a profile for https://www.speedscope.app, which draws flame graphs that zoom and search."""
     from json import dumps
 
-    profile, _, name = profile_of(file, None, cell=cell, service=service, store=store)
+    profile, name = profile_of(file, cell=cell, service=service, store=store)
     _write({out: dumps(speedscope(profile, name), ensure_ascii=False)}, json=json)
 
 

@@ -221,8 +221,8 @@ class Shares:
         return sum(self.categories[each] for each in CATEGORIES if each in WAITING) if self.categories else None
 
 
-def shares(profile: Profile, *, value: int | None = None) -> Shares:
-    """Return the shares of a profile in its value type with the index `value`, else in its default one."""
+def shares(profile: Profile) -> Shares:
+    """Return the shares of a profile in its default value."""
     sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     cumulative = dict.fromkeys(STUDIED, 0)
     classifier = _Classifier(profile.frames)
@@ -230,7 +230,7 @@ def shares(profile: Profile, *, value: int | None = None) -> Shares:
         {name for name, names in STUDIED.items() if names.match(frame.function)} for frame in profile.frames
     ]
     total = 0
-    for stack, weight in zip(profile.stacks, profile.weights(value), strict=True):
+    for stack, weight in zip(profile.stacks, profile.weights(), strict=True):
         if weight:
             total += weight
             sums[classifier.category(stack)] += weight

@@ -105,7 +105,3 @@ def test_a_file_that_is_no_profile_is_refused_by_name(command: str, tmp_path: Pa
     )
     wrong.write_bytes(Path(NET_HTTP).read_bytes()[:-20])
     assert refusal(command, str(wrong)) == f"{wrong}: the gzip file is truncated: it ends before the end of its content"
-
-
-def test_a_value_that_the_profile_lacks_is_refused() -> None:
-    assert "no value 'wall': values: samples, cpu" in refusal("top", NET_HTTP, "--value", "wall")
