@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchkit.comparison.claims import judge_claims, published_figures
 from benchkit.comparison.compare import compare  # noqa: F401 - `benchkit.compare`
-from benchkit.comparison.components import cell_parts_of, components_of
+from benchkit.comparison.components import components_of
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.comparison.stored_tables import load
@@ -79,13 +79,11 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
     (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
-    A cell that is compared with nothing has the parts of its value, without a difference.
     The table `components` has the same rows.
     """
     where = open_store(store)
     data = read_run_data(where, where.run(run))
-    found = (*components_of(data), *cell_parts_of(data))
-    return pd.DataFrame([each.model_dump() for each in found], columns=column_names("components"))
+    return pd.DataFrame([each.model_dump() for each in components_of(data)], columns=column_names("components"))
 
 
 def labels(run: str = LATEST, *, store: str | Path | None = None) -> dict[str, str]:

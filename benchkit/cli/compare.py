@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchkit.comparison.compare import RunComparison
     from benchkit.comparison.ratios import Ratio
 
-Format = Literal["text", "markdown", "junit"]
+Format = Literal["text", "markdown"]
 
 
 def compare(
@@ -61,7 +61,7 @@ def compare(
     """Compare the cells of a run with its baseline, or the same cells in two runs."""
     from benchkit.comparison.compare import compare as compare_runs
     from benchkit.comparison.gate import parse_limits
-    from benchkit.comparison.texts import junit, markdown
+    from benchkit.comparison.texts import markdown
 
     limits = parse_limits(threshold) if threshold else None
     found = compare_runs(run, run2, store=store, metrics=metric or (), baseline=baseline, thresholds=limits, gated=gate)
@@ -70,7 +70,7 @@ def compare(
     elif form == "text":
         _show(found)
     else:
-        print(markdown(found) if form == "markdown" else junit(found), end="")
+        print(markdown(found), end="")
     if found.gate is not None and found.gate.exit_code:
         raise typer.Exit(found.gate.exit_code)
 

@@ -13,7 +13,7 @@ from benchkit.cli.console import print_json, print_table
 from benchkit.cli.options import Json, StoreToRead
 
 if TYPE_CHECKING:
-    from benchkit.comparison.components import CellPart, Component
+    from benchkit.comparison.components import Component
     from benchkit.comparison.diagnoses.causes import Cause
     from benchkit.comparison.runs.run_data import RunData
 
@@ -42,11 +42,10 @@ def why(
 
     Requests per second are the CPU cores that the servers use, divided by their CPU time per request. That time is
     divided by service, and where the run has profiles (`benchkit run --profile`) by category. The rows of each of these
-    tables add up. For a cell without a baseline, the parts of its own CPU time are shown. Known causes that only one of
-    two cells has are named, with their figures and the next step.
+    tables add up. Known causes that only one of two cells has are named, with their figures and the next step.
     """
     from benchkit.comparison.cell_labels import cell_views
-    from benchkit.comparison.components import cell_parts_of, components_of
+    from benchkit.comparison.components import components_of
     from benchkit.comparison.diagnoses.causes import causes_of
     from benchkit.comparison.runs.run_data import read_run_data
     from benchkit.comparison.why import components_by_pair, difference_sentence
@@ -64,15 +63,14 @@ def why(
         for pair in compared_with_baseline(data.manifest.scenario, data.manifest.cells)
     }
     explained = [pair for pair, of_pair in by_pair.items() if of_pair or pair in components]
-    alone = cell_parts_of(data)
-    if not explained and not alone:
+    if not explained:
         raise _nothing_to_say(data, compares=bool(by_pair))
     written = {pair: difference_sentence(pair, components.get(pair, ()), names, by_pair[pair]) for pair in explained}
     sentences = {pair: text for pair, text in written.items() if text is not None}
-    notes = list(_notes(data, has_categories=any(each.level == "category" for each in (*found, *alone))))
+    notes = list(_notes(data, has_categories=any(each.level == "category" for each in found)))
     if json:
         document = {"run_id": folder.run_id, "sentences": list(sentences.values()), "causes": causes}
-        print_json({**document, "components": (*found, *alone), "notes": notes})
+        print_json({**document, "components": found, "notes": notes})
         return
     interval = f"{100 * (1 - data.alpha):g} % interval"
     for pair in explained:
@@ -82,9 +80,6 @@ def why(
             print(f"{names[pair.cell_id]} cannot be compared with {names[pair.baseline]} in its rate.")
         print(*_cause_lines(by_pair[pair], names), sep="\n", end="")
         _print_tables(components.get(pair, ()), interval)
-    for cell_id in dict.fromkeys(each.cell_id for each in alone):
-        print(f"{names[cell_id]} is compared with nothing.")
-        _print_tables([each for each in alone if each.cell_id == cell_id], interval)
     for line in notes:
         print(line)
 
@@ -141,19 +136,15 @@ def _cause_lines(causes: Sequence[Cause], names: Mapping[str, str]) -> Iterator[
         yield ""
 
 
-def _print_tables(parts: Sequence[CellPart], interval: str) -> None:
-    from benchkit.comparison.components import LOGARITHMIC, Component
+def _print_tables(parts: Sequence[Component], interval: str) -> None:
+    from benchkit.comparison.components import LOGARITHMIC
 
     for level, title in TITLES.items():
         rows = [each for each in parts if each.level == level]
         if rows:
             print(f"\n{title}")
-            compared = [_row(each) for each in rows if isinstance(each, Component)]
-            if compared:
-                by = "ratio" if level in LOGARITHMIC else "difference"
-                print_table(("", "baseline", "cell", by, interval), compared, right=(1, 2, 3, 4))
-            else:
-                print_table(("", "cell", interval), map(_row_alone, rows), right=(1, 2))
+            by = "ratio" if level in LOGARITHMIC else "difference"
+            print_table(("", "baseline", "cell", by, interval), map(_row, rows), right=(1, 2, 3, 4))
     print()
 
 
@@ -167,14 +158,6 @@ def _format(unit: str) -> Callable[[float], str]:
         "Hz": lambda hertz: f"{hertz / 1e9:.2f} GHz",
     }
     return formats.get(unit, units.ratio)
-
-
-def _row_alone(part: CellPart) -> tuple[str, ...]:
-    from benchkit.comparison.why import part_name
-
-    shown = _format(part.unit)
-    ends = [shown(end) for end in (part.low, part.high) if end is not None]
-    return "sum" if part.is_sum else part_name(part), shown(part.value), " to ".join(ends)
 
 
 def _row(component: Component) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ import pandas as pd
 from benchkit.comparison.component_costs import SUM, TrialCosts
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.models.base import Frozen
-from benchkit.models.design import controlled
 from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, compared_with_baseline
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
@@ -39,19 +38,24 @@ FINEST: tuple[Level, ...] = ("category", "mode", "service")
 CORES, COST, ALLOWED, USED = "CPU cores used", "CPU time per request", "CPU cores allowed", "utilisation"
 
 
-class CellPart(Frozen):
-    """A part of what a cell needs per request.
+class Component(Frozen):
+    """A part of the difference between a cell and its baseline.
 
-    `value` is its mean over blocks in `unit`. `low` and `high` are the ends of its t interval over blocks; None: too
-    few blocks.
+    `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
+    `difference` is the value less the baseline value in `unit`, at those levels of their logarithms. It is negated for
+    the CPU time per request, by which the rate is divided. `low` and `high` are the ends of its interval over blocks;
+    None: too few blocks.
     """
 
     cell_id: str
+    baseline_id: str
     level: Level
     service: str | None
     component: str
     unit: str
     value: float
+    baseline_value: float
+    difference: float
     low: float | None = None
     high: float | None = None
     blocks: int
@@ -60,22 +64,6 @@ class CellPart(Frozen):
     def is_sum(self) -> bool:
         """True for the sum of a level."""
         return self.component == SUM and self.service is None
-
-
-class Component(CellPart):
-    """A part of the difference between a cell and its baseline.
-
-    `value` and `baseline_value` are means over blocks: geometric at the levels of `LOGARITHMIC`, else arithmetic.
-    `difference` is the value less the baseline value in `unit`, at those levels of their logarithms. It is negated for
-    the CPU time per request, by which the rate is divided. `low` and `high` are its interval.
-    """
-
-    baseline_id: str
-    baseline_value: float
-    difference: float
-
-
-Part = TypeVar("Part", bound=CellPart)
 
 
 def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) -> tuple[Component, ...]:
@@ -149,49 +137,7 @@ def _with_cores_allowed(costs: TrialCosts) -> pd.DataFrame:
     return costs.trials.assign(**{ALLOWED: allowed})[allowed.notna()]
 
 
-def cell_parts_of(run: RunData) -> tuple[CellPart, ...]:
-    """Return the parts of the CPU time of cells that are compared with nothing. Level by level, largest first."""
-    if not _has_cpu_times(run):
-        return ()
-    costs, cells = TrialCosts(run), run.manifest.cells
-    pairs = compared_with_baseline(run.manifest.scenario, cells)
-    compared = {name for pair in pairs for name in (pair.cell_id, pair.baseline)}
-    alone = [each.cell_id for each in cells if each.cell_id not in compared and controlled(each.cell_id) is None]
-    levels: dict[Level, pd.DataFrame] = {
-        "service": costs.services,
-        "mode": costs.modes,
-        "category": costs.categories,
-        **{level: costs.traces[costs.traces["level"] == level] for level in TRACED},
-    }
-    return tuple(
-        part
-        for cell_id in alone
-        for level, rows in levels.items()
-        for part in _parts_of_cell(level, rows[rows["cell_id"] == cell_id], cell_id, run.alpha)
-    )
-
-
-def _parts_of_cell(level: Level, rows: pd.DataFrame, cell_id: str, alpha: float) -> Iterator[CellPart]:
-    if rows.empty:
-        return
-    parts = _by_block(rows)
-    for service, name in [*parts.mean().sort_values(ascending=False).index, (None, SUM)]:
-        values = parts.sum(axis="columns") if service is None else parts[service, name]
-        value, low, high = _interval(values.to_numpy(dtype=np.float64), alpha)
-        yield CellPart(
-            cell_id=cell_id,
-            level=level,
-            service=service or None,
-            component=name,
-            unit=TRACED.get(level, "sec/req"),
-            value=value,
-            low=low,
-            high=high,
-            blocks=len(values),
-        )
-
-
-def finest_parts(components: Sequence[Part]) -> list[Part]:
+def finest_parts(components: Sequence[Component]) -> list[Component]:
     """Return the parts of the CPU time at the finest level that sentences name, with their sum, which is last."""
     levels = {each.level for each in components}
     level = next((each for each in FINEST if each in levels), None)
@@ -321,12 +267,13 @@ class _Compared:
         )
 
     def _difference(self, own: Reals, other: Reals, term: str) -> tuple[float, float | None, float | None]:
-        if self.inflations is None:
-            return _interval(own - other, self.alpha)
         if min(len(own), len(other)) < MIN_BLOCKS:
             return float(own.mean() - other.mean()), None, None
-        mean, error, df = welch(other, own, self.inflations[term])
-        reach = t_quantile(1 - self.alpha, df) * error
+        if self.inflations is None:
+            mean, reach = mean_interval(own - other, self.alpha)
+        else:
+            mean, error, df = welch(other, own, self.inflations[term])
+            reach = t_quantile(1 - self.alpha, df) * error
         return mean, mean - reach, mean + reach
 
 
@@ -338,11 +285,3 @@ def _inflations(runs: Sequence[RunData]) -> dict[str, float]:
     rates, costs = ([run.samples(metric).logs for run in runs] for metric in (RPS, CPU))
     used = [rate + cost for rate, cost in zip(rates, costs, strict=True)]
     return {name: serial_inflation(logs) for name, logs in ((SUM, rates), (CORES, used), (COST, costs))}
-
-
-def _interval(differences: Reals, alpha: float) -> tuple[float, float | None, float | None]:
-    """Return the mean of values over blocks with the ends of its t interval."""
-    if len(differences) < MIN_BLOCKS:
-        return float(differences.mean()), None, None
-    mean, reach = mean_interval(differences, alpha)
-    return mean, mean - reach, mean + reach

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchkit import units
 from benchkit.comparison.component_costs import REST, SUM
-from benchkit.comparison.components import ALLOWED, CORES, COST, CellPart, Component, finest_parts
+from benchkit.comparison.components import ALLOWED, CORES, COST, Component, finest_parts
 from benchkit.comparison.diagnoses.causes import Cause
 from benchkit.stats.cell_pairs import ComparedCells
 
@@ -118,7 +118,7 @@ def _part(component: Component, *, is_alone: bool) -> str:
     return f"{units.seconds(abs(component.difference))} {more} for {name}"
 
 
-def part_name(component: CellPart) -> str:
+def part_name(component: Component) -> str:
     """Return the name of a part of the CPU time: a service, or what a service does."""
     if component.service is None:
         return "what no service accounts for" if component.component == REST else component.component

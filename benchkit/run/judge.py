@@ -9,7 +9,7 @@ from functools import cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchkit.comparison.components import cell_parts_of, components_of
+from benchkit.comparison.components import components_of
 from benchkit.comparison.runs.run_data import run_data_from_tables
 from benchkit.errors import ParseError
 from benchkit.judge.checks.between_trials import first_over_last
@@ -146,10 +146,10 @@ def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -
 
 
 def _component_rows(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> pa.Table:
-    """Return the components of the run's ratios, and of cells without one; none without CPU times."""
+    """Return the components of the run's ratios; none without CPU times."""
     frame = cache(lambda table: tables[table].to_pandas())
     data = run_data_from_tables(manifest, frame("trials"), frame("verdicts"), table=frame, folder=run)
-    found = (*components_of(data), *cell_parts_of(data)) if manifest.cells else ()
+    found = components_of(data) if manifest.cells else ()
     return arrow_table(ComponentRow.TABLE, [ComponentRow(**each.model_dump()) for each in found])
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,8 +20,8 @@ SERVER = TESTS / "support/servers/plain.js"
 LOOPS = 300_000
 """Loops of a request of the slower server: some milliseconds, many times what a request takes otherwise."""
 
-GATES = {3: ("regressed", "failure"), 4: ("inconclusive", "error")}
-"""Verdict of the gate and element of a JUnit test case, by exit code."""
+GATES = {3: "regressed", 4: "inconclusive"}
+"""Verdict of the gate by exit code."""
 
 Git = Callable[..., str]
 
@@ -84,14 +83,12 @@ def test_a_slower_head_fails_its_job_and_the_history_is_pushed(
     done = step("compare")
     # A machine that is busy with other tests may leave it undecided, but a tenth of the rate never passes.
     assert done.returncode in GATES, done.stderr
-    verdict, element = GATES[done.returncode]
+    verdict = GATES[done.returncode]
     summary = (tmp_path / "out" / "summary.md").read_text()
     assert done.stdout == summary
     assert summary.startswith(f"### benchkit: {verdict}")
     assert "ref=benchkit/head" in summary
     assert f"head `{git('rev-parse', '--short', 'HEAD')}`" in summary
-    suite = ET.parse(tmp_path / "out" / "junit.xml").getroot()  # noqa: S314 - written by this test's own command
-    assert [case.find(element) is not None for case in suite.iter("testcase")] == [True]
     assert (tmp_path / "out" / "report" / "report.html").is_file()
 
     for _ in range(2):  # publishing twice adds nothing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from benchkit import units
-from benchkit.comparison.components import CellPart, Component, cell_parts_of, components_of, finest_parts
+from benchkit.comparison.components import Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.why import cause_clause, components_by_pair, part_name, signed
 from benchkit.models.profile import CATEGORIES, WAITING
@@ -19,7 +19,7 @@ from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import SERIES
 
 MAX_PAIRS = 6
-"""Pairs of cells, and cells without a baseline, that are drawn at most: the first."""
+"""Pairs of cells that are drawn at most: the first."""
 MAX_PARTS = 7
 """Parts that are drawn of each difference, the largest; the others are one bar."""
 _MORE, _LESS = 1, 2
@@ -52,14 +52,17 @@ def _why_chart(run: StoredRun) -> Chart | None:
     scale = Scale(units.seconds, "CPU time per request", least - margin if least < 0 else 0.0, most + margin, ticks=6)
     return Chart(
         caption="A long bar between two cells is where the slower one spends its CPU time"
-        + and_more(max(len(_pairs(run)), len(_alone(run))) - MAX_PAIRS, "pair")
+        + and_more(len(_pairs(run)) - MAX_PAIRS, "pair")
         + ".",
         panels=[Panel([bars(lengths), intervals(joints, along="y", width=0.7)], scale)],
         rows=[
             ChartRow(each.name, is_heading=True) if each.start is None else ChartRow(each.name, each.length_text)
             for each in waterfall
         ],
-        subtitle=["CPU time of all servers; the parts add up", *(f"cause: {cause}" for cause in _causes(run))],
+        subtitle=[
+            "CPU time of all servers; the parts add up",
+            *(f"cause: {cause_clause(each, run.labels)}" for each in causes_of(run.data)[:2]),
+        ],
     )
 
 
@@ -67,27 +70,10 @@ WHY = ReportFigure("why", "Why: CPU time per request from the baseline to the ce
 
 
 @cached_per_run
-def _components(run: StoredRun) -> tuple[Component, ...]:
-    return components_of(run.data)
-
-
-@cached_per_run
 def _pairs(run: StoredRun) -> list[list[Component]]:
     """Return the CPU time of each pair of cells by its parts, the finest that the run has, and the sum last."""
-    found = (finest_parts(components) for components in components_by_pair(_components(run)).values())
+    found = (finest_parts(components) for components in components_by_pair(components_of(run.data)).values())
     return [parts for parts in found if parts]
-
-
-@cached_per_run
-def _alone(run: StoredRun) -> list[list[CellPart]]:
-    """Return the same of each cell that is compared with nothing."""
-    parts = cell_parts_of(run.data)
-    cells = dict.fromkeys(each.cell_id for each in parts)
-    return [finest_parts([each for each in parts if each.cell_id == cell_id]) for cell_id in cells]
-
-
-def _causes(run: StoredRun) -> list[str]:
-    return [cause_clause(each, run.labels) for each in causes_of(run.data)[:2]]
 
 
 def _bars(run: StoredRun) -> Iterator[_Bar]:
@@ -97,9 +83,6 @@ def _bars(run: StoredRun) -> Iterator[_Bar]:
         yield _Bar(baseline, 0.0, total.baseline_value, is_whole=True)
         yield from _steps(total.baseline_value, [(part_name(each), each.difference) for each in parts])
         yield _Bar(cell, 0.0, total.value, is_whole=True)
-    for *own, whole in _alone(run)[:MAX_PAIRS]:
-        yield from _steps(0.0, [(part_name(each), each.value) for each in own])
-        yield _Bar(run.labels[whole.cell_id], 0.0, whole.value, is_whole=True)
 
 
 def _steps(start: float, lengths: Sequence[tuple[str, float]]) -> Iterator[_Bar]:

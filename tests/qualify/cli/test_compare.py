@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -152,27 +151,21 @@ def test_a_changed_host_is_reported_before_any_ratio(store: Path) -> None:
         (("r1", "r2", "--baseline", "stack=go", "--gate"), 3, "regressed"),
     ],
 )
-@pytest.mark.parametrize("form", ["text", "markdown", "junit"])
+@pytest.mark.parametrize("form", ["text", "markdown"])
 def test_the_gate_has_the_exit_codes_of_the_contract(
     arguments: tuple[str, ...], code: int, verdict: str, form: str, store: Path
 ) -> None:
     ended, out = run(store, "compare", *arguments, "--format", form)
     assert ended == code
-    match form:
-        case "text":
-            assert f"Gate: {verdict}\n" in out
-        case "markdown":
-            assert out.startswith(f"### benchkit: {verdict}\n")
-        case _:
-            root = ET.fromstring(out)  # noqa: S314 - our own
-            assert (int(root.get("failures") or 0) > 0) is (verdict == "regressed")
-            assert root.find("testsuite/properties/property[@name='verdict']").get("value") == verdict  # type: ignore[union-attr] # there is one
+    if form == "text":
+        assert f"Gate: {verdict}\n" in out
+    else:
+        assert out.startswith(f"### benchkit: {verdict}\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "result"),
     [
-        (("r1", "--format", "junit"), "JUnit XML needs a gate"),
         (("r1", "--metric", "rsp"), "no metric 'rsp'"),
         (("r1", "--metric", "bytes_total", "--gate"), "metric 'bytes_total' cannot have a gate"),
         (("r1", "--threshold", "rps"), "--threshold rps: not of the form metric=share"),

@@ -33,12 +33,6 @@ def test_json_has_each_component_and_the_notes(cli: Cli) -> None:
     assert all(note in printed for note in document["notes"])
 
 
-def test_a_cell_that_is_compared_with_nothing_has_its_own_parts(cli: Cli, snapshot: Snapshot) -> None:
-    result = cli("why", "r20261126-134435-b3c9", "--store", RECORDED)
-    assert (result.code, result.err) == (0, "")
-    snapshot(result.out)
-
-
 def test_a_run_without_telemetry_of_its_services_says_that_nothing_divides_their_cpu_time(cli: Cli) -> None:
     result = cli("why", benchkit.find(scenario="nginx-upstream-default", store=RECORDED), "--store", RECORDED)
     assert "by service\n" not in result.out

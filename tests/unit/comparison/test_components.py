@@ -17,7 +17,6 @@ from benchkit.comparison.components import (
     CORES,
     COST,
     Component,
-    cell_parts_of,
     components_between_runs,
     components_of,
 )
@@ -163,24 +162,6 @@ def test_user_code_and_kernel_add_up_and_cores_follow_the_quota(tmp_path: Path) 
     assert allowed.value == pytest.approx(0.6)
     assert allowed.baseline_value == pytest.approx(1.0)
     assert cores.difference == pytest.approx(allowed.difference + used.difference, abs=1e-12)
-
-
-def test_a_cell_that_is_compared_with_nothing_has_the_parts_of_its_cpu_time() -> None:
-    data = read_run_data(RECORDED, RECORDED.run(SCHEDULER))
-    pairs = components_of(data)
-    assert cell_parts_of(data) == (), "each cell is compared"
-    cells = tuple(each for each in data.manifest.cells if each.cell_id == pairs[0].baseline_id)
-    parts = cell_parts_of(replace(data, manifest=data.manifest.model_copy(update={"cells": cells})))
-    assert {each.level for each in parts} == {"service", "category"}
-    for level in ("service", "category"):
-        *of_level, total = (each for each in parts if each.level == level)
-        assert total.is_sum
-        assert math.fsum(each.value for each in of_level) == pytest.approx(total.value, rel=1e-12)
-        assert [each.value for each in of_level] == sorted((each.value for each in of_level), reverse=True)
-    expected = next(each for each in pairs if each.level == "category" and each.component == "http")
-    (found,) = (each for each in parts if each.component == "http")
-    assert found.value == pytest.approx(expected.baseline_value, rel=1e-9)
-    assert found.low is None or found.high is None or found.low < found.value < found.high
 
 
 def test_a_difference_in_cost_at_equal_rates_is_divided() -> None:

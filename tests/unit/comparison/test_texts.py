@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.compare import RunComparison, compare_cells
-from benchkit.comparison.gate import GateLimits, GateLine, GateResult, judge_ratios
-from benchkit.comparison.runs.run_data import ComparedRun, RunData
-from benchkit.comparison.texts import junit, markdown, markdown_code, markdown_text
+from benchkit.comparison.gate import GateLimits, judge_ratios
+from benchkit.comparison.runs.run_data import RunData
+from benchkit.comparison.texts import markdown, markdown_code, markdown_text
 from tests.support.comparison.fixtures import manifest_of, trials_of
 
 NOISE = np.array([0.98, 1.02, 1.0, 0.99, 1.01, 1.0])
@@ -67,42 +64,3 @@ def test_markdown_leaves_hostile_names_as_text() -> None:
     assert markdown_text("https://example.org") == "https:<!-- -->//example.org"
     assert markdown_text("- item") == "\\- item"
     assert markdown_text("1. item") == "1\\. item"
-
-
-def test_junit_counts_what_it_holds(compared: RunComparison) -> None:
-    root = ET.fromstring(junit(compared.model_copy(update={"notes": ("said first",)})))  # noqa: S314 - our own
-    assert root.tag == "testsuites"
-    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
-    (suite,) = root.findall("testsuite")
-    assert suite.get("name") == "rps"
-    cases = suite.findall("testcase")
-    assert [case.get("name") for case in cases] == [
-        "stack=nginx over stack=go",
-        "stack=slow over stack=go",
-        "stack=wild over stack=go",
-    ]
-    assert [[child.tag for child in case] for case in cases] == [[], ["failure"], ["error"]]
-    failure = cases[1].find("failure")
-    assert failure is not None
-    assert (failure.get("message") or "").endswith("at least 0.9 is allowed")
-    assert [child.tag for child in suite] == ["properties", "testcase", "testcase", "testcase", "system-out"]
-    assert suite.findtext("system-out") == "said first"
-
-
-@given(st.text(max_size=60))
-def test_junit_escapes_hostile_text(name: str) -> None:
-    line = GateLine(metric=name, cell_id=name, baseline=HOSTILE, limit=0.9, verdict="regressed", text=name)
-    side = ComparedRun(run_id=name, scenario=name, scale="lab", seed=1, design="blocks", status="done")
-    made = RunComparison(
-        mode="cells",
-        runs=(side,),
-        metrics=(name,),
-        notes=(name, HOSTILE),
-        alpha=0.05,
-        level=0.05,
-        ratios=(),
-        resolution={},
-        gate=GateResult(verdict="regressed", thresholds={name: 0.1}, lines=(line,)),
-    )
-    root = ET.fromstring(junit(made))  # noqa: S314 - our own
-    assert len(root.findall("testsuite/testcase/failure")) == 1
