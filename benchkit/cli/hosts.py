@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +20,8 @@ from benchkit.units import size
 
 if TYPE_CHECKING:
     from benchkit.hosts.host import Host
-    from benchkit.hosts.install import Privilege
     from benchkit.hosts.inventory import HostSpec
-    from benchkit.hosts.packages import Manager
+    from benchkit.hosts.packages import Privilege
     from benchkit.models.facts import RecordedFacts
 
 HOW = {"undone": "restored", "rebooted": "undone by a reboot of the host"}
@@ -178,30 +177,25 @@ def prepare(
 
 def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     """Install packages on one host, or report why not and the line to run there."""
-    from benchkit.hosts.install import install_command, install_on, shell_line
-    from benchkit.hosts.packages import Manager, build_hint, packages_for
+    from benchkit.hosts.packages import build_hint, install_command, install_on, packages_for, shell_line
 
     spec, facts = host.spec, host.facts
-    manager = next((known for known in get_args(Manager) if known == facts.package_manager), None)
-    if manager is None:
-        raise InputError(
-            f"missing: {', '.join(lacking)}", where=spec.name, why="no package manager that benchkit knows"
-        )
-    packages, unpackaged = packages_for(lacking, manager)
+    if facts.package_manager != "apt":
+        raise InputError(f"missing: {', '.join(lacking)}", where=spec.name, why="benchkit installs with apt only")
+    packages, unpackaged = packages_for(lacking)
     privilege: Privilege = "root" if facts.uid == 0 else "sudo" if spec.sudo and facts.can_sudo else "none"
     outcome = {"host": spec.name, "lacking": lacking, "installed": [], "why": None, "to_run": None}
     why = why_not_install(
-        manager,
         privilege,
         question=f"{spec.name}: install {', '.join(packages)} with apt, without starting their daemons?",
         privileges="root, or `sudo: true` in the inventory and sudo without a password",
         yes=yes,
     )
     if why is None and packages:
-        install_on(host, install_command(manager, packages), sudo=privilege == "sudo")
+        install_on(host, install_command(packages), sudo=privilege == "sudo")
         outcome["installed"] = list(packages)
     elif packages:
-        to_run = shell_line(install_command(manager, packages), sudo=privilege != "root")
+        to_run = shell_line(install_command(packages), sudo=privilege != "root")
         outcome |= {"why": why, "to_run": to_run}
     if unpackaged:
         how = build_hint(unpackaged) or "install it by hand on the host"
@@ -213,10 +207,8 @@ def _prepare(host: Host, lacking: list[str], *, yes: bool) -> dict[str, Any]:
     return outcome
 
 
-def why_not_install(manager: Manager, privilege: Privilege, *, question: str, privileges: str, yes: bool) -> str | None:
+def why_not_install(privilege: Privilege, *, question: str, privileges: str, yes: bool) -> str | None:
     """Return why benchkit may not install packages, or None; asks for consent on a terminal, unless `yes`."""
-    if manager != "apt":
-        return f"benchkit installs with apt only, not with {manager}"
     if privilege == "none":
         return f"installing needs {privileges}"
     if yes:

@@ -17,8 +17,7 @@ from benchkit.errors import HostError, InputError, suggestion
 from benchkit.units import bits_per_s
 
 if TYPE_CHECKING:
-    from benchkit.hosts.install import Privilege
-    from benchkit.hosts.packages import Manager
+    from benchkit.hosts.packages import Privilege
     from benchkit.lab.lab import Lab
 
 
@@ -51,11 +50,10 @@ def prepare(
     """Install the system packages that a lab on this machine needs and that are missing.
 
     Installs with apt, as root or with passwordless sudo, after asking; otherwise prints the one line that installs
-    them.
+    them. Without apt it prints the websites of the programs.
     """
     from benchkit.cli.hosts import why_not_install
-    from benchkit.hosts.install import install_command, install_here
-    from benchkit.hosts.packages import LINUX_ONLY, find_here, manager_here, missing, packages_for
+    from benchkit.hosts.packages import LINUX_ONLY, find_here, install_command, install_here, missing, packages_for
     from benchkit.hosts.packages import PROGRAMS as KNOWN
 
     for program in also or ():
@@ -69,24 +67,22 @@ def prepare(
             typer.echo("System packages: nothing to install.", err=True)
         return
     what = f"missing on this machine: {', '.join(lacking)}"
-    manager = manager_here(path)
-    if manager is None:
-        raise InputError(what, why="no package manager that benchkit knows", hint=_elsewhere(lacking))
-    packages, unpackaged = packages_for(lacking, manager)
+    if shutil.which("apt-get", path=path) is None:
+        raise InputError(what, why="benchkit installs with apt only", hint=_elsewhere(lacking))
+    packages, unpackaged = packages_for(lacking)
     if packages:
         privilege = _privilege()
         why = why_not_install(
-            manager,
             privilege,
             question=f"Install {', '.join(packages)} with apt, without starting their daemons?",
             privileges="root, or sudo without a password",
             yes=yes,
         )
         if why is not None:
-            raise InputError(what, why=why, hint=_advice(manager, packages, unpackaged))
+            raise InputError(what, why=why, hint=_advice(packages, unpackaged))
         typer.echo(f"Installing with apt: {', '.join(packages)}.", err=True)
         with signals_interrupt():
-            install_here(install_command(manager, packages), sudo=privilege == "sudo")
+            install_here(install_command(packages), sudo=privilege == "sudo")
     if still := missing(wanted, find_here(wanted, path)):
         hint = _elsewhere(unpackaged) if unpackaged else "if they are installed, add their folder to PATH"
         raise HostError(f"still not found on this machine: {', '.join(still)}", hint=hint)
@@ -110,13 +106,13 @@ def _privilege() -> Privilege:
     return "sudo" if allowed.returncode == 0 else "none"
 
 
-def _advice(manager: Manager, packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
+def _advice(packages: tuple[str, ...], unpackaged: tuple[str, ...]) -> str:
     """Return the line that installs `packages`, and the home pages of programs that no package has."""
-    from benchkit.hosts.install import install_command, shell_line
+    from benchkit.hosts.packages import install_command, shell_line
 
-    needs_root = manager != "brew" and os.geteuid() != 0
+    needs_root = os.geteuid() != 0
     sudo = needs_root and shutil.which("sudo") is not None
-    line = shell_line(install_command(manager, packages), sudo=sudo)
+    line = shell_line(install_command(packages), sudo=sudo)
     how = f"run this line{' as root' if needs_root and not sudo else ''}, then start again:\n\n{line}\n"
     return f"{how}\n{_elsewhere(unpackaged)}" if unpackaged else how
 

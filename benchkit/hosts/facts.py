@@ -56,16 +56,12 @@ PROGRAMS: Mapping[str, VersionQuery] = MappingProxyType(
         "docker": VersionQuery(("docker", "--version"), r"Docker version ([^\s,]+)"),
         "runc": VersionQuery(("runc", "--version"), r"runc version (\S+)"),
         "postgres": VersionQuery(("postgres", "--version"), r"PostgreSQL\) ([0-9.]+)"),
+        "apt": VersionQuery(("apt-get",)),
         "sudo": VersionQuery(("sudo",)),
         "sysctl": VersionQuery(("sysctl",)),
     }
 )
 """Programs that benchkit may use on hosts, by name; the first word of the command is searched for."""
-
-PACKAGE_MANAGERS: Mapping[str, str] = MappingProxyType(
-    {"apt": "apt-get", "dnf": "dnf", "apk": "apk", "pacman": "pacman", "zypper": "zypper"}
-)
-"""Name → executable, in the order of preference."""
 
 SYSCTLS = (
     "fs.file-max",
@@ -114,9 +110,8 @@ def version_queries(named: Mapping[str, str], sought: Collection[str] = ()) -> d
 
 
 def queried_programs(named: Mapping[str, str], sought: Collection[str] = ()) -> Mapping[str, Sequence[str]]:
-    """Return the commands that the agent looks for, by name: of all programs, and of package managers."""
-    queries = {name: query.command for name, query in version_queries(named, sought).items()}
-    return queries | {binary: (binary,) for binary in PACKAGE_MANAGERS.values()}
+    """Return the commands that the agent looks for, by name."""
+    return {name: query.command for name, query in version_queries(named, sought).items()}
 
 
 def parse_facts(
@@ -132,11 +127,10 @@ def parse_facts(
     """
     fields = _printable(answer)
     tools = fields.pop("tools")
-    managers = [name for name, binary in PACKAGE_MANAGERS.items() if binary in tools]
     return HostFacts(
         os=fields.pop("system").lower(),
         goarch=GOARCH.get(fields["machine"]),
-        package_manager=managers[0] if managers else None,
+        package_manager="apt" if "apt" in tools else None,
         programs={
             name: program_fact(tools[name]["path"], tools[name]["text"], query)
             for name, query in version_queries(named, sought).items()

@@ -77,7 +77,7 @@ class RecordedFacts(Stored):
     cpu_groups: bool | None = Field(default=None, description="the login may create control groups with a CPU quota")
     nofile_soft: int | None = Field(default=None, description="open files; None: no limit")
     nofile_hard: int | None = None
-    package_manager: str | None = Field(default=None, description="apt, dnf, apk, pacman or zypper")
+    package_manager: str | None = Field(default=None, description="apt; None: another one")
     programs: Mapping[str, ProgramFact] = Field(default_factory=dict, description="programs that benchkit may use")
     engines: Mapping[str, EngineFact] = Field(default_factory=dict, description="container engines of the run, by name")
     boot_id: str | None = None

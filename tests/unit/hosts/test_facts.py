@@ -87,15 +87,15 @@ def answer(**changed: Any) -> dict[str, Any]:  # noqa: ANN401 - as it comes in a
             "no.such": {"state": "absent", "value": None, "writable": False},
         },
         "workdir": "/srv/bench",
-        "tools": {"go": {"path": "/usr/bin/go", "text": "go version go1.26.8 linux/arm64\n"}, "dnf": {"path": "/usr/bin/dnf", "text": None}},
+        "tools": {"go": {"path": "/usr/bin/go", "text": "go version go1.26.8 linux/arm64\n"}, "apt": {"path": "/usr/bin/apt-get", "text": None}},
         **changed,
     }  # fmt: skip
 
 
 def test_an_answer_becomes_facts() -> None:
     facts = parse_facts(answer(), Clock(0, -0.5, 0.001))
-    assert (facts.os, facts.goarch, facts.root, facts.package_manager) == ("linux", "arm64", False, "dnf")
-    assert facts.programs.keys() == {"go"}
+    assert (facts.os, facts.goarch, facts.root, facts.package_manager) == ("linux", "arm64", False, "apt")
+    assert facts.programs.keys() == {"go", "apt"}
     assert facts.programs["go"].version == "1.26.8"
     assert facts.sysctls == {"net.ipv4.ip_local_port_range": "32768 60999", "no.such": None}
     assert (facts.clock_offset_s, facts.clock_uncertainty_s) == (-0.5, 0.001)
