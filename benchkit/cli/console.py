@@ -1,6 +1,6 @@
 """Input, output, logs and signals of commands.
 
-Documents and tables go to stdout, everything else to stderr; there is colour on a terminal only. The file `-` is stdin.
+Documents and tables go to stdout, everything else to stderr. The file `-` is stdin.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import io
 import json
 import logging
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -45,10 +46,6 @@ class _CleanText(io.TextIOWrapper):
         super().write("\r\n".join(map(legible, text.split("\r\n"))))
         return len(text)
 
-    def write_styled(self, text: str) -> int:
-        """Write text with the control sequences of `benchkit.cli.terminal`, which cleans what is between them."""
-        return super().write(text)
-
 
 def prepare_streams() -> None:
     """Prepare stdout and stderr of a command: no text controls the terminal or fails in its encoding."""
@@ -73,7 +70,7 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
 
 def say(text: str) -> None:
     """Print a line to stderr."""
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -82,10 +79,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     It fits the terminal: texts are folded, numbers are not. In a pipe no line is broken.
     """
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-    from benchkit.cli.terminal import Terminal
 
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for i, column in enumerate(columns):
@@ -94,8 +90,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         )
     for row in rows:
         table.add_row(*(Text(legible(cell)) for cell in row))
-    fits = sys.stdout.isatty()
-    Terminal("stdout", width=None if fits else UNBROKEN).print(table, soft_wrap=not fits)
+    fits, printed = sys.stdout.isatty(), io.StringIO()
+    width = shutil.get_terminal_size().columns if fits else UNBROKEN
+    Console(file=printed, width=width).print(table, soft_wrap=not fits)
+    print(printed.getvalue(), end="")
 
 
 def read_input(file: str) -> bytes:
@@ -126,11 +124,6 @@ def show_logs(verbosity: int) -> None:
     logging.getLogger("benchkit").setLevel(level)
     for library in LIBRARIES:
         logging.getLogger(library).setLevel(logging.DEBUG if level == logging.DEBUG else logging.WARNING)
-
-
-def shows_logs() -> bool:
-    """Return whether messages below warnings are shown on the terminal, where a live picture would overwrite them."""
-    return logging.getLogger("benchkit").isEnabledFor(logging.INFO)
 
 
 @dataclass

@@ -1,21 +1,14 @@
-"""Display of a run on stderr: a line for each trial, and on a terminal a last line that says what runs now."""
+"""Display of a run on stderr: a line for each trial, with its result and the time that remains."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-from rich.live import Live
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from benchkit import units
-from benchkit.cli.console import shows_logs
-from benchkit.cli.terminal import Terminal
+from benchkit.cli.console import say
 from benchkit.run.events import (
     BlockRepeated,
     Event,
@@ -48,24 +41,10 @@ class RunDisplay:
         self.folder: RunFolder | None = None
         """The folder of the run; None before it is opened."""
         self._is_quiet, self._after_block = quiet, after_block
-        self._open = ExitStack()
-        self._console = Terminal("stderr")
-        self._is_live = self._console.is_terminal and not shows_logs()
-        self._title, self._now = "", ""
         self._planned: frozenset[Position] = frozenset()
         self._ended: set[Position] = set()
         self._began_s: float | None = None
         self._ended_here = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the last line on the terminal."""
-        self._now = ""
-        self._open.close()
 
     def show(self, event: Event) -> None:
         """Show an event of the run."""
@@ -75,24 +54,23 @@ class RunDisplay:
             return
         match event:
             case Planning(cells):
-                self._print(f"planning {units.counted(cells, 'cell')}")
+                say(f"planning {units.counted(cells, 'cell')}")
             case Opened(plan):
                 self._start(plan)
             case Notice(text):
-                self._print(text)
+                say(text)
             case Resumed(finished):
                 self._ended.update(map(position_of, finished))
             case BlockRepeated(block):
                 self._ended = {position for position in self._ended if position[0] != block}
-                self._print(f"block {block} was interrupted by a pause and is repeated")
+                say(f"block {block} was interrupted by a pause and is repeated")
             case _:
                 self._show_trial(event)
 
     def _show_trial(self, event: TrialBegun | TrialJudged | TrialWithoutResult | TrialRetried) -> None:
         match event:
-            case TrialBegun(trial):
+            case TrialBegun():
                 self._began_s = time.monotonic() if self._began_s is None else self._began_s  # deploying happens once
-                self._now = f"block {trial.block}  {trial.title}"
             case TrialJudged(trial, rps, verdict, checks):
                 result = units.requests_per_s(rps)
                 if verdict != "valid" and trial.kind not in {"profile", "trace"}:  # those are not judged
@@ -102,36 +80,26 @@ class RunDisplay:
                 self._end(trial, "failed", reason)
             case TrialRetried(trial, reason, pause_s):
                 retrying = f"retrying in {pause_s:g} s" if pause_s else "retrying"
-                self._print(f"block {trial.block}  {trial.title}  {retrying}: {reason}")
+                say(f"block {trial.block}  {trial.title}  {retrying}: {reason}")
 
     def _start(self, plan: RunPlan) -> None:
-        self._title = plan.experiment.scenario.name
         self._planned = frozenset(map(position_of, plan.planned_trials))
         for sentence in describe_connections(plan):
-            self._print(sentence)
-        if self._is_live:
-            self._open.enter_context(Live(console=self._console, get_renderable=self._line, refresh_per_second=4))
+            say(sentence)
 
     def _end(self, trial: PlannedTrial, result: str, reason: str | None = None) -> None:
         self._ended.add(position_of(trial))
         self._ended_here += 1
-        self._now = ""
         text = f"block {trial.block}  {trial.title}  {result}"
         if self._after_block is None:
             why = "" if reason is None else f": {reason}"
-            self._print(f"[{self._done}] {text}  ({self._times}){why}")
+            say(f"[{self._done}] {text}  ({self._times}){why}")
             return
         if reason is not None:
-            self._print(f"{text}: {reason}")
+            say(f"{text}: {reason}")
         left = Counter(block for block, _ in self._planned - self._ended)
         if not left[trial.block] and self.folder is not None:
-            self._print(f"block {trial.block}: {self._after_block(self.folder)}")
-
-    def _print(self, text: str) -> None:
-        if self._is_live:
-            self._console.print(text, markup=False, soft_wrap=True)  # above the last line
-        else:
-            print(text, file=sys.stderr, flush=True)
+            say(f"block {trial.block}: {self._after_block(self.folder)}")
 
     @property
     def _done(self) -> str:
@@ -145,10 +113,6 @@ class RunDisplay:
             return text
         unfinished = len(self._planned) - len(self._ended)
         return f"{text}, about {units.duration(elapsed_s / self._ended_here * unfinished)} remaining"
-
-    def _line(self) -> Text:
-        text = f"{self._title}  {self._done} trials, {self._times}  {self._now}"
-        return Text(text, "bold", overflow="ellipsis", no_wrap=True)
 
 
 def position_of(trial: PlannedTrial) -> Position:

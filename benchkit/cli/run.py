@@ -159,7 +159,7 @@ def run_interruptibly(
 
     signals = Signals()
     try:
-        with signals_interrupt() as signals, display:
+        with signals_interrupt() as signals:
             return run_experiment(experiment, inventory, store, run_options, display.show)
     except KeyboardInterrupt as stopped:
         run_id = run_options.run_id if run_options.resume is None else run_options.resume.run.run_id

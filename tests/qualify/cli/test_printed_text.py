@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
-from benchkit.cli.terminal import Terminal
 from benchkit.store.store import Store
 from tests.support.cli.fixtures import Cli
 from tests.support.report.fixtures import keep, synthetic_run
@@ -52,14 +50,3 @@ def test_json_keeps_such_text_escaped(cli: Cli, store: Store) -> None:
     result = cli("results", "list", "--store", str(store.path), "--json")
     assert not any(character in result.out for character in UNSAFE)
     assert result.document()[0]["scale"] == HOSTILE
-
-
-def test_styles_are_those_of_rich_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.StringIO()
-    monkeypatch.setattr("sys.stderr", written)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    Terminal("stderr").print(f"[bold]{HOSTILE}[/bold]")
-    shown = written.getvalue()
-    assert shown.startswith("\x1b[1m")
-    assert not any(sequence in shown for sequence in ("\x1b[2J", *UNSAFE[1:]))

@@ -55,14 +55,6 @@ def lines_of(capfd: pytest.CaptureFixture[str], *events: Event, display: RunDisp
     return capfd.readouterr().err.splitlines()
 
 
-def test_a_terminal_has_a_last_line_that_says_what_runs(capfd: pytest.CaptureFixture[str]) -> None:
-    display = RunDisplay()
-    lines_of(capfd, TrialJudged(FIRST, 1000.0, "valid"), TrialBegun(SECOND), display=display)
-    line = str(display._line())
-    assert "1/4 trials, " in line
-    assert line.endswith(f"remaining  block 1  {SECOND.cell_id}")
-
-
 def test_a_repeated_block_is_counted_once(capfd: pytest.CaptureFixture[str]) -> None:
     rest = [TrialJudged(trial, 1.0, "valid") for trial in TRIALS[1:]]
     lines = lines_of(capfd, *RESUMED_WITH_A_BLOCK_REPEATED, *rest)
