@@ -15,7 +15,7 @@ from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
 from benchkit.comparison.components import components_between_runs, components_of
 from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
-from benchkit.comparison.notes import because, with_findings
+from benchkit.comparison.notes import describe_findings, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause, components_by_pair, cost_explanation, explanation
@@ -25,7 +25,7 @@ from benchkit.models.metrics import CAPACITY, CPU, PERCENTILES, RPS, metric_name
 from benchkit.models.run import Manifest
 from benchkit.safe_text import clean
 from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run
-from benchkit.stats.samples import INVALID, ExcludedTrial, Reals, geometric_mean, take_samples
+from benchkit.stats.samples import Reals, geometric_mean, take_samples
 
 Trust = Literal["yes", "with care", "undecided", "no"]
 """Degree of trust in an answer; `undecided`: nothing invalidates it, but its trials decide no ratio."""
@@ -171,10 +171,8 @@ class _Writer:
         if ratio.is_unusable:
             return f"{cell} cannot be compared with {base} in {title}{common}: the measured {times(ratio.ratio)} is not usable"
         if ratio.outcome == "not shown":
-            return (
-                f"{cell} is not shown to differ from {base} in {title}{common}: "
-                f"{times(ratio.ratio)}{_interval(ratio)}{_accuracy(ratio)}"
-            )
+            found = "told apart by this tool from" if ratio.is_limited_alike else "shown to differ from"
+            return f"{cell} is not {found} {base} in {title}{common}: {times_with_interval(ratio)}{_sameness(ratio)}"
         if ratio.outcome == "undecided":
             return f"Undecided: {cell} {_predicate(ratio, base)}{common}{_interval(ratio)}{_accuracy(ratio)}"
         return f"{cell} {_predicate(ratio, base)}{common}{_interval(ratio)}"
@@ -276,6 +274,13 @@ def _accuracy(ratio: Ratio) -> str:
     return f"; this run knows it within {_percent(max(ratio.high / ratio.ratio, ratio.ratio / ratio.low) - 1)}"
 
 
+def _sameness(ratio: Ratio) -> str:
+    """Return how far apart the two sides can be, as the interval says: `, the same within 4 %`."""
+    if ratio.low is None or ratio.high is None or ratio.is_limited_alike:
+        return ""
+    return f", the same within {_percent(max(ratio.high, 1 / ratio.low) - 1)}"
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{1 + share:.2g} times"
 
@@ -366,14 +371,7 @@ def _judge(
 def _why_undecided(ratio: Ratio) -> str:
     """Return the reason of an undecided ratio; it describes findings that exclude trials, without check codes."""
     reason = (ratio.reason or "it is undecided").removesuffix(ratio.with_exclusions(""))
-    return reason + (f": {_why_excluded(ratio.exclusions)}" if ratio.exclusions else "")
-
-
-def _why_excluded(excluded: Sequence[ExcludedTrial]) -> str:
-    reasons = Counter(
-        because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
-    )
-    return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
+    return reason + (f": {describe_findings(ratio.exclusions)}" if ratio.exclusions else "")
 
 
 def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator[str]:
@@ -403,7 +401,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
     values = samples.known(cell_id)
     excluded = samples.excluded_of(cell_id)
     if not len(values):
-        reason = _why_excluded(excluded) or "no trial of it ended"
+        reason = describe_findings(excluded) or "no trial of it ended"
         measured = take_samples(run.trials, RPS).known(cell_id)
         shown = f"; measured were {_mean_rate(measured)}" if len(measured) else ""
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."

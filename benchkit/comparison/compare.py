@@ -13,20 +13,17 @@ from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.cell_results import CellCapacity, ClassResult, cell_capacities, class_ratios, class_results
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
-from benchkit.comparison.notes import (
-    notes_on_latencies,
-    with_run_notes,
-)
+from benchkit.comparison.notes import describe_findings, notes_on_latencies, with_run_notes
 from benchkit.comparison.power import Resolution, noise_of, resolution
 from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
-from benchkit.comparison.runs.run_data import ComparedRun, RunData, read_run_data
+from benchkit.comparison.runs.run_data import TOOL_IS_LIMIT, ComparedRun, RunData, read_run_data
 from benchkit.errors import InputError
 from benchkit.judge.run_differences import FactDifference, host_differences, machine_differences, setting_differences
 from benchkit.models.base import Frozen
 from benchkit.models.claims import claims_of
 from benchkit.models.design import controlled, until_of
 from benchkit.models.metrics import CPU, METRICS, P99, RPS, metric_column
-from benchkit.stats.cell_pairs import baseline_pairs, cells_with_levels, levels_of, scenario_baseline
+from benchkit.stats.cell_pairs import ComparedCells, baseline_pairs, cells_with_levels, levels_of, scenario_baseline
 from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, take_samples
 from benchkit.store.store import open_store
@@ -48,7 +45,7 @@ _FRAME = (
     "remarks",
 )
 """Columns of the table of ratios that a reader needs."""
-_NOT_IN_FRAME = {"exclusions", "serious_notes", "uses_invalid", "is_unusable"}
+_NOT_IN_FRAME = {"exclusions", "serious_notes", "uses_invalid", "is_unusable", "is_limited_alike"}
 
 
 class RunComparison(Frozen, serialize_by_alias=True):
@@ -198,11 +195,29 @@ def compare_cells(data: RunData, metrics: Sequence[str], baseline: str | None = 
         for of_metric in samples
         for ratio in estimate(of_metric, pairs, data.alpha)
     ]
-    ratios = with_run_notes(with_outcomes(ratios, data.alpha), [data])
+    ratios = [_limited_alike(ratio, data) or ratio for ratio in with_outcomes(ratios, data.alpha)]
+    ratios = with_run_notes(ratios, [data])
     notes = _run_notes(data)
     if unpaired:
         notes.append(f"No baseline cell for: {', '.join(unpaired)}.")
     return _comparison("cells", [data], metrics, ratios, notes)
+
+
+def _limited_alike(ratio: Ratio, data: RunData) -> Ratio | None:
+    """Return a ratio without an interval, with that of trials in which the load tool was the limit; None if it differs.
+
+    It is not the ratio of the servers: both may only reach the same limit of the tool.
+    """
+    exclusions = [each for each in data.exclusions if not each.is_due_to(TOOL_IS_LIMIT)]
+    if ratio.low is not None or data.design == "sequential" or len(exclusions) == len(data.exclusions):
+        return None
+    pair = ComparedCells(ratio.cell_id, ratio.baseline, control=ratio.control)
+    (limited,) = block_ratios(take_samples(data.trials, ratio.metric, exclusions), [pair], data.alpha)
+    if limited.low is None or limited.high is None or not limited.low <= 1 <= limited.high:
+        return None
+    note = f"{describe_findings(ratio.exclusions)}: without that limit, the servers may differ"
+    found = limited.model_copy(update={"outcome": "not shown", "is_limited_alike": True})
+    return found.with_notes([note])
 
 
 def _with_measured(ratio: Ratio, data: RunData) -> Ratio:

@@ -18,7 +18,7 @@ from benchkit.comparison.runs.run_data import DISTURBANCES, NOISY_HOST, RatioBas
 from benchkit.judge.checks.registry import CHECKS, check_order
 from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
-from benchkit.stats.samples import is_comparable
+from benchkit.stats.samples import INVALID, ExcludedTrial, is_comparable
 
 EXPLAINED = DISTURBANCES | {"server-idle"}
 """Checks whose suspect findings have no note here. Other notes describe disturbances; a server is suspected to be idle
@@ -126,6 +126,14 @@ def _describe_programs(programs: Sequence[tuple[str, float]]) -> str:
 def because(check: str) -> str:
     """Return the clause on what a check found; for a check that this version lacks, its code."""
     return CHECKS[check].because if check in CHECKS else check
+
+
+def describe_findings(excluded: Sequence[ExcludedTrial]) -> str:
+    """Return what the findings that exclude trials say, without check codes, each with the number of trials."""
+    reasons = Counter(
+        because(code) for trial in excluded for code in dict.fromkeys(trial.reason.removeprefix(INVALID).split(", "))
+    )
+    return "; ".join(f"{reason} (in {units.counted(times, 'trial')})" for reason, times in reasons.most_common())
 
 
 def _share_of_trials(count: int, total: int) -> str:

@@ -104,6 +104,8 @@ class Ratio(Frozen, serialize_by_alias=True):
     """The notes that are reasons to believe the ratio with care only: all but those that the scenario declares."""
     is_unusable: bool = False
     """True if no block has usable trials of both cells: the point comes from all measured trials."""
+    is_limited_alike: bool = Field(default=False, exclude=True)
+    """True if the load tool was the limit, and its trials show no difference: it is not the ratio of the servers."""
     uses_invalid: bool = Field(default=False, exclude=True)
     """True if the ratio uses invalid trials, on request."""
 
@@ -196,13 +198,14 @@ def with_outcomes(ratios: Sequence[Ratio], alpha: float = ALPHA) -> list[Ratio]:
 
 def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float) -> Ratio:
     decided = ratio.model_copy(update={"test": test, "p_holm": p})
-    if p > alpha and (test != "t" or t_share(ratio.blocks, alpha) == 1):
+    includes_one = ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high
+    if p > alpha and (includes_one or test != "t" or t_share(ratio.blocks, alpha) == 1):
         return decided.model_copy(update={"outcome": "not shown"})
     if p > alpha:
         enough = blocks_to_decide(family, alpha) or "no number of"
         why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
-    if ratio.bias and ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+    if ratio.bias and includes_one:
         why = f"disturbances of its trials alone can make a difference of {_exp(ratio.bias) - 1:.1%}"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     outcome = "higher" if (ratio.ratio or 0) > 1 else "lower"

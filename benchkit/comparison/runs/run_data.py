@@ -29,6 +29,9 @@ NOISY_HOST = "noisy-host"
 DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
 """Checks of causes, other than their load, that take CPU time from servers."""
 
+TOOL_IS_LIMIT = frozenset({"generator-saturated"})
+"""Check of a load tool that is the limit, so that a rate is not the server's."""
+
 OUTSIDE = DISTURBANCES - {"busy-neighbour"}
 """Checks of disturbances from outside the run."""
 

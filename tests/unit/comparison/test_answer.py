@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,43 @@ def test_too_few_blocks_decide_nothing() -> None:
     assert answer.trust_sentence == (
         "It is not decided: 2 blocks have usable trials of both cells; an interval needs 3."
     )
+
+
+@pytest.mark.parametrize("blocks", [5, 8])
+def test_servers_that_do_not_differ_are_the_same_within_their_interval(blocks: int) -> None:
+    answer = answer_of(two_cells(1.0, blocks=blocks))
+    (sentence,) = answer.sentences
+    found = re.fullmatch(
+        r"nginx-go is not shown to differ from go in RPS: (.+)× \(95 % CI (.+) to (.+)\), the same within (.+) %\.",
+        sentence,
+    )
+    assert found is not None, sentence
+    ratio, low, high, within = map(float, found.groups())
+    assert low < ratio < high
+    assert within == pytest.approx(100 * (max(high, 1 / low) - 1), abs=0.6)
+    assert answer.trust == "yes"
+
+
+@pytest.mark.parametrize(("factor", "saturated"), [(1.0, 16), (1.0, 13), (0.9, 16)])
+def test_servers_that_reach_the_limit_of_the_load_tool_are_not_told_apart(factor: float, saturated: int) -> None:
+    data = two_cells(factor)
+    invalid = [str(trial_id) for trial_id in data.trials["trial_id"]][:saturated]
+    check = frozenset({"generator-saturated"})
+    excluded = [Exclusion(each, "invalid: generator-saturated", checks=check) for each in invalid]
+    limited = run_data_from_tables(data.manifest, data.trials, verdicts(), excluded)
+    answer = answer_of(limited)
+    (sentence,) = answer.sentences
+    if factor == 1:
+        assert sentence.startswith("nginx-go is not told apart by this tool from go in RPS: ")
+        assert answer.trust == "with care"
+        assert answer.reasons == (
+            f"the load tool was the limit (in {saturated} trials): without that limit, the servers may differ",
+        )
+    else:
+        assert " cannot be compared " in sentence, "what a limit leaves of a difference is not its size"
+    other = [replace(each, checks=check | {"errors"}) for each in excluded]
+    (sentence,) = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts(), other)).sentences
+    assert "not told apart" not in sentence, "the tool was not the only reason"
 
 
 def test_invalid_trials_leave_nothing_to_compare() -> None:
