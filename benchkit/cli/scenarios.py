@@ -14,11 +14,8 @@ from benchkit.cli.console import print_json, print_table, say, signals_interrupt
 from benchkit.errors import BenchkitError, ExitCode, InputError, raise_first
 
 if TYPE_CHECKING:
-    from benchkit.comparison.power import PowerAnalysis
-    from benchkit.hosts.connections import Hosts
     from benchkit.plan.model import PlannedCell, RunPlan
     from benchkit.scenario.schema import FilePart
-    from benchkit.store.store import Store
 
 WIDTH = 100
 """Columns of descriptions."""
@@ -117,48 +114,35 @@ def plan(
     seed: options.Seed = None,
     profile: options.Profile = False,
     trace: options.Trace = False,
-    store: options.StoreToRead = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Show cells, order, time and statistical power of a run, and which cells the hosts do not support.
+    """Show cells, order and time of a run, what its blocks cannot show, and which cells the hosts do not support.
 
-    Changes nothing on the hosts. The power follows from the noise of earlier runs in the store.
+    Changes nothing on the hosts. `compare` states the difference that a run can detect, from its own noise.
     """
     from benchkit.cli.choices import inventory_of
+    from benchkit.comparison.power import design_limits
     from benchkit.hosts.connections import connect_all
     from benchkit.plan.planner import draft_plan
+    from benchkit.run.manifest import make_manifest
     from benchkit.scenario.read import read_experiment
-    from benchkit.store.store import open_store
 
     experiment = read_experiment(scenario, scale, options.passes(settings, profile=profile, trace=trace))
-    where = open_store(store)
     chosen = inventory_of(inventory, lab, quiet=quiet)
     with signals_interrupt(), connect_all(chosen) as hosts:
         size = f"{units.counted(len(experiment.cells), 'cell')}, {units.counted(experiment.scenario.blocks, 'block')}"
         if not quiet:
             say(f"planning {size}")
         run_plan, errors = draft_plan(experiment, hosts, seed)
-        power = _power(run_plan, hosts, where)
+        limits = design_limits(make_manifest(run_plan, hosts))
     if json:
-        print_json({"lab": chosen.lab, **_document(run_plan, errors), "power": power})
+        print_json({"lab": chosen.lab, **_document(run_plan, errors), "power": limits})
     else:
         _show(run_plan)
-        _show_power(power, run_plan, where)
+        if limits:
+            print("\nStatistical power:", *(f"- {limit}" for limit in limits), sep="\n")
     raise_first(errors)
-
-
-def _power(run_plan: RunPlan, hosts: Hosts, store: Store) -> PowerAnalysis:
-    from benchkit.comparison.power import analyse_power, similar_run
-    from benchkit.run.manifest import make_manifest
-
-    planned = make_manifest(run_plan, hosts)
-    try:
-        earlier = similar_run(store, planned)
-    except InputError as error:
-        say(f"noise of the newest similar run unknown: {error}")
-        earlier = None
-    return analyse_power(planned, earlier)
 
 
 def _document(plan: RunPlan, errors: Sequence[BenchkitError]) -> dict[str, object]:
@@ -258,27 +242,3 @@ def _show_order(plan: RunPlan) -> None:
         print(f"  block {block}{purpose}: " + " → ".join(trial.title for trial in trials))
     if (more := len(blocks) - MAX_BLOCKS_SHOWN) > 0:
         print(f"  … ({more} more blocks; --json lists all trials)")
-
-
-def _show_power(found: PowerAnalysis, plan: RunPlan, store: Store) -> None:
-    """Print the detectable differences, or why they are unknown."""
-    if not found.ratios:
-        return
-    print("\nStatistical power:")
-    limits = ((ratio.claim is not None, ratio.resolution.limits) for ratio in found.ratios)
-    for is_claim, limit in dict.fromkeys(limits):
-        if limit:
-            print(f"- {'Each claim' if is_claim else 'Cells relative to the baseline'}: {limit}")
-    if found.noise_from is None:
-        print(f"- Detectable difference unknown: no comparable earlier run in {store.location}.")
-        return
-    ratios = {(ratio.metric, ratio.cell_id, ratio.baseline): ratio for ratio in found.ratios}  # a claim may repeat one
-    blocks = {ratio.resolution.blocks for ratio in ratios.values()} - {plan.blocks}
-    after = f", with {min(blocks)} blocks" if blocks else ""
-    print(f"- With the noise of {found.noise_from}{after}, in 80 % of runs:")
-    rows = []
-    for ratio in ratios.values():
-        detectable = ratio.resolution.detectable
-        reach = units.ABSENT if detectable is None else f"{detectable - 1:.1%}"
-        rows.append((f"{ratio.cell_id} relative to {ratio.baseline}", ratio.metric, reach))
-    print_table(("ratio", "metric", "detectable difference"), rows, right=(2,))

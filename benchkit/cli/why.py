@@ -87,7 +87,7 @@ def why(
 def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
     """Yield notes on undivided CPU time, the cost of tracing, missing traces, and useful passes."""
     from benchkit.comparison.component_costs import TrialCosts
-    from benchkit.comparison.cpu_profiles import profiler_cost
+    from benchkit.comparison.cpu_profiles import cost_sentence, profiler_cost
     from benchkit.models.metrics import RPS
     from benchkit.store.profile_tables import NO_TRACE
 
@@ -95,7 +95,7 @@ def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
         if TrialCosts(data).has_undivided:
             yield "Some CPU time is not divided by service: cells have several services, and no telemetry of each."
         if (cost := profiler_cost(data.trials, RPS, data.pass_exclusions, "trace")) is not None:
-            yield cost.sentence
+            yield cost_sentence(cost)
         notes = data.table("notes")
         for message in dict.fromkeys(notes["message"][notes["code"] == NO_TRACE]):
             yield f"{message.removesuffix('.')}."

@@ -332,12 +332,6 @@ class PublishedComparison(Frozen):
     service: str | None = None
     measured: float | None = None
     only_invalid: bool = False
-    verdicts: Mapping[str, int] = {}
-    """Number of its trials by their verdict on this metric; `invalid` ones are excluded."""
-    checks: tuple[str, ...] = ()
-    """Checks with findings about its trials."""
-    profiles: int | None = None
-    """Number of profiles that a share comes from."""
     why: str | None = None
 
 
@@ -382,8 +376,7 @@ def _published_shares(row: PublishedComparison, profiled: Sequence[ServiceProfil
             update={
                 "service": each.service if len(profiled) > 1 else None,
                 "measured": each.cumulative[row.name],
-                "only_invalid": "shares" in each.invalid_figures,
-                "profiles": each.profiles,
+                "only_invalid": each.only_invalid,
             }
         )
 
@@ -393,23 +386,6 @@ def _published_figure(row: PublishedComparison, cell_id: str, data: RunData) -> 
     trials = trials[pd.to_numeric(trials[row.name]).notna()]
     if trials.empty:
         return row.model_copy(update={"why": "no trial reports it"})
-    excluded = excluded_ids(data.exclusions, row.name)
-    against = [each for each in data.findings if row.name in each.metrics]
-    suspect = {each.trial_id for each in against if each.severity == "suspect"} - excluded
-    verdicts: dict[str, int] = {}
-    for trial_id, judged in zip(trials["trial_id"], trials["verdict"].notna(), strict=True):
-        verdict = "invalid" if trial_id in excluded else "suspect" if trial_id in suspect else "valid"
-        verdict = verdict if judged or verdict == "invalid" else "not judged"
-        verdicts[verdict] = verdicts.get(verdict, 0) + 1
-    used, only_invalid = usable_rows(trials, excluded)
-    ids = set(trials["trial_id"])
-    return row.model_copy(
-        update={
-            "measured": float(pd.to_numeric(used[row.name]).median()),
-            "only_invalid": only_invalid,
-            "verdicts": {
-                name: verdicts[name] for name in ("valid", "suspect", "invalid", "not judged") if name in verdicts
-            },
-            "checks": tuple(dict.fromkeys(each.check for each in against if each.trial_id in ids)),
-        }
-    )
+    used, only_invalid = usable_rows(trials, excluded_ids(data.exclusions, row.name))
+    measured = float(pd.to_numeric(used[row.name]).median())
+    return row.model_copy(update={"measured": measured, "only_invalid": only_invalid})

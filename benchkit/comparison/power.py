@@ -1,7 +1,4 @@
-"""Statistical power of a design: the differences that a number of blocks can show, before a run and after it.
-
-The noise comes from the run itself, or from the newest similar run.
-"""
+"""Statistical power of a design: the differences that a number of blocks can show, with the noise of the run itself."""
 
 from __future__ import annotations
 
@@ -14,23 +11,19 @@ import pandas as pd
 from scipy import special
 
 from benchkit import units
-from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.models.base import Frozen
 from benchkit.models.design import design_of, until_of
-from benchkit.models.run import HostRecord, Manifest
+from benchkit.models.metrics import RPS
+from benchkit.models.run import Manifest
 from benchkit.stats.cell_pairs import requested_ratios
 from benchkit.stats.inference import ALPHA, MIN_BLOCKS, blocks_to_decide, deciding_test, smallest_p, t_share
 from benchkit.stats.samples import Exclusion, take_samples
-from benchkit.store.store import Store
 
 POWER = 0.8
 """Probability that a difference of the stated size is shown (Cohen, Statistical Power Analysis, 1988, ch. 2)."""
 
 _PLANNED_POWER = POWER + 0.02
 """Power that plans are made for: it leaves room for noise that is not normal."""
-
-_SAME_SETTINGS = ("name", "roles", "load", "tools")
-"""Parts of its scenario that a run must share with another to have the same noise."""
 
 
 @dataclass(frozen=True)
@@ -145,76 +138,19 @@ def noise_of(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusion] 
     return RatioNoise(math.sqrt(2 * float(residual @ residual) / df), df) if df else None
 
 
-class RatioPower(Frozen):
-    """Power of the design for a ratio that a scenario asks for; `claim` is the sentence that asks for it."""
+def design_limits(planned: Manifest) -> list[str]:
+    """Return what the blocks of a planned run cannot show, a sentence for each family of comparisons.
 
-    metric: str
-    cell_id: str
-    baseline: str
-    claim: str | None = None
-    resolution: Resolution
-
-
-class PowerAnalysis(Frozen):
-    """Power of a planned run; `noise_from` is the run that the noise comes from, None if it is unknown."""
-
-    noise_from: str | None = None
-    ratios: tuple[RatioPower, ...] = ()
-
-
-def analyse_power(planned: Manifest, earlier: RunData | None = None) -> PowerAnalysis:
-    """Return the power of a planned run, from the noise of an earlier one; `planned` is the manifest it begins with.
-
-    Its ratios are of `rps` and of the metrics of the rule for ending early, and those of claims. A run that may end
-    early has the resolution of its fewest blocks. A sequential design has no prediction: its noise does not include
-    drift.
+    There are none where the sign-flip test can decide, and of a sequential design, whose noise does not include drift.
+    A run that may end early has the limits of its fewest blocks. The noise, and so the detectable difference, is known
+    after a run.
     """
     if design_of(planned.scenario) == "sequential":
-        return PowerAnalysis()
+        return []
     until = until_of(planned.scenario)
     alpha, blocks = (ALPHA, planned.blocks) if until is None else (until.alpha, min(until.min_blocks, planned.blocks))
-    metrics = dict.fromkeys(("rps", *(until.metrics if until else ())))
-    requested = list(requested_ratios(planned.scenario, planned.cells, metrics))
-    family = sum(claim is None for _, _, claim in requested)
-    noises = {
-        metric: None if earlier is None else noise_of(earlier.trials, metric, earlier.exclusions)
-        for metric, _, _ in requested
-    }
-    return PowerAnalysis(
-        noise_from=earlier.manifest.run_id if earlier is not None and any(noises.values()) else None,
-        ratios=tuple(
-            RatioPower(
-                metric=metric,
-                cell_id=pair.cell_id,
-                baseline=pair.baseline,
-                claim=claim,
-                resolution=resolution(blocks, 1 if claim else family, noises[metric], alpha),
-            )
-            for metric, pair, claim in requested
-        ),
-    )
-
-
-def similar_run(store: Store, planned: Manifest) -> RunData | None:
-    """Return the newest similar run of a store: the same settings and scale, on hosts of the same kind.
-
-    Raises InputError if its files are damaged.
-    """
-    found = (run for run, manifest in reversed(store.survey()[0]) if _is_similar(manifest, planned))
-    run = next(found, None)
-    return None if run is None else read_run_data(store, run)
-
-
-def _is_similar(run: Manifest, planned: Manifest) -> bool:
-    return (
-        run.status != "running"
-        and run.scale == planned.scale
-        and design_of(run.scenario) == design_of(planned.scenario)
-        and all(run.scenario.get(name) == planned.scenario.get(name) for name in _SAME_SETTINGS)
-        and sorted(map(_host_kind, run.hosts)) == sorted(map(_host_kind, planned.hosts))
-    )
-
-
-def _host_kind(host: HostRecord) -> tuple[str, str, int]:
-    """Return the facts of a host that determine its noise."""
-    return "+".join(host.roles), str(host.facts.cpu_model), len(host.facts.cpus)
+    metrics = dict.fromkeys((RPS, *(until.metrics if until else ())))
+    claims = [claim for _, _, claim in requested_ratios(planned.scenario, planned.cells, metrics)]
+    families = {"Cells relative to the baseline": claims.count(None), "Each claim": 1 if any(claims) else 0}
+    limits = {name: resolution(blocks, size, alpha=alpha).limits for name, size in families.items() if size}
+    return [f"{name}: {limit}" for name, limit in limits.items() if limit]

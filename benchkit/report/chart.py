@@ -27,7 +27,7 @@ from matplotlib.ticker import (
 
 from benchkit import units
 from benchkit.report.layers import Layer
-from benchkit.report.style import INK, MUTED, SURFACE, MarkStyle, colour, dashes, drawable, marker, style
+from benchkit.report.style import INK, MUTED, SURFACE, colour, dashes, drawable, marker, style
 
 WIDTH_IN = 7.6
 MAX_PANELS = 12
@@ -272,26 +272,6 @@ def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
     return [
         (Line2D([], [], color=colour(hue), marker=marker(hue), ls=dashes(hue), markersize=5), name)
         for hue, name in names.items()
-    ]
-
-
-def mark_legend(names: Sequence[tuple[MarkStyle, str]]) -> list[tuple[Artist, str]]:
-    """Return the legend of marks without lines."""
-    return [
-        (
-            Line2D(
-                [],
-                [],
-                linestyle="",
-                marker=mark.shape,
-                markersize=7,
-                markerfacecolor=mark.fill,
-                markeredgecolor=mark.colour,
-                markeredgewidth=mark.edge,
-            ),
-            name,
-        )
-        for mark, name in names
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
 from benchkit.errors import BenchkitError
@@ -12,6 +11,7 @@ from benchkit.report.figure import Drawing, draw_figure
 from benchkit.report.figures.registry import FIGURES
 from benchkit.report.page import page
 from benchkit.report.stored_run import StoredRun
+from benchkit.store.durable_files import write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,6 @@ def write_report(run: StoredRun, directory: Path) -> Path:
 
     The same run gives the same bytes. Raises BenchkitError if a file cannot be written.
     """
-    make_folder(directory)
     drawings = draw_figures(run)
     for drawing in drawings:
         write_file(directory / "figures" / f"{drawing.name}.svg", drawing.svg)
@@ -52,26 +51,9 @@ def write_file(path: Path, content: bytes) -> None:
 
     Its folder is created, but not the parents of that: they may belong to a run that is removed meanwhile.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    make_folder(path.parent)
     try:
-        try:
-            partial.write_bytes(content)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content)
     except OSError as error:
-        raise _write_error(path, error) from error
-
-
-def make_folder(path: Path) -> None:
-    """Create a folder where there is none; its parent must exist. Raises BenchkitError."""
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise _write_error(path, error) from error
-
-
-def _write_error(path: Path, error: OSError) -> BenchkitError:
-    hint = "name another folder with --out"
-    return BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint)
+        hint = "name another folder with --out"
+        raise BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint) from error

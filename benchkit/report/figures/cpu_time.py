@@ -142,7 +142,7 @@ def _shares_chart(run: StoredRun) -> Chart | None:
         rows=[
             ChartRow(
                 f"{run.labels[each.cell_id]}: {each.service}" if has_several else run.labels[each.cell_id],
-                each.annotated("shares", units.share(each.waiting)),
+                each.waiting_text,
             )
             for each in profiles
         ],

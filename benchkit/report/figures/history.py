@@ -9,10 +9,10 @@ import pandas as pd
 
 from benchkit import units
 from benchkit.models.metrics import metric_named
-from benchkit.report.chart import Chart, Panel, Scale, mark_legend, notes
+from benchkit.report.chart import Chart, Panel, Scale, line_legend, notes
 from benchkit.report.figure import Drawing, draw_chart
 from benchkit.report.layers import averages, intervals, marks, points, reference
-from benchkit.report.style import MUTED, MarkStyle, colour, marker
+from benchkit.report.style import MUTED, MarkStyle
 from benchkit.run_history.series import History, HistorySeries
 
 MAX_DATES = 6
@@ -51,12 +51,8 @@ def draw_series(history: History, series: HistorySeries) -> Drawing:
                 "cross: not used" if len(unused) else None,
             )
         ],
-        legend=mark_legend(
-            [
-                (MarkStyle(marker(hue), colour(hue)), f"hosts and settings {hue + 1}")
-                for hue in range(min(len(hues), _MAX_HUES))
-                if len(hues) > 1
-            ]
+        legend=line_legend(
+            {hue: f"hosts and settings {hue + 1}" for hue in range(min(len(hues), _MAX_HUES)) if len(hues) > 1}
         ),
     )
     key = f"{history.scenario} {series.scale} {history.metric} {series.title} {series.points[0].run_id}"

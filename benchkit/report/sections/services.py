@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from benchkit import units
-from benchkit.comparison.cpu_profiles import COST_METRICS, ServiceProfile, profiler_cost
+from benchkit.comparison.cpu_profiles import COST_METRICS, ServiceProfile, cost_sentence, profiler_cost
 from benchkit.models.profile import STUDIED
 from benchkit.models.run import PassKind
 from benchkit.report.sections.blocks import Block, Bullets, ReportInput, Section, TableBlock, heading, note
@@ -28,7 +28,7 @@ def _services(report: ReportInput) -> Iterator[Block]:
         yield note(
             "Shares are of the CPU samples of a service. Waiting is finding and waiting for work: Go's scheduler with its "
             "polling of the network, and the epoll of event loops, nginx and Node; its interval is over the samples "
-            "(Wilson). Shares of functions are cumulative, as study 4 published them. Goroutines, RPS and CPU are medians over the measured trials, which were not profiled."
+            "(Wilson). Shares of functions are cumulative, as study 4 published them."
         )
     yield from _costs(run)
 
@@ -37,7 +37,7 @@ SERVICES = Section("services", "Services", _services)
 
 
 def _profile_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
-    """Return the share of waiting with the functions that study 4 published, goroutines, rate and CPU."""
+    """Return the share of waiting with the functions that study 4 published."""
     has_several = len({each.service for each in profiles}) > 1
     rows = [
         {
@@ -48,25 +48,17 @@ def _profile_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
                 units.count,
                 f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else "",
             ),
-            "Waiting": Entry(each.annotated("shares", units.share(each.waiting)), each.waiting, "number"),
+            "Waiting": Entry(each.waiting_text, each.waiting, "number"),
             "95 % interval": Entry(" to ".join(map(units.share, each.interval or each.range))),
             "Samples": number(each.samples, units.count),
             **{name: number(each.cumulative[name], units.share) for name in STUDIED},
-            "Goroutines": Entry(each.annotated("goroutines", units.count(each.goroutines)), each.goroutines, "number"),
-            "RPS": Entry(each.annotated("rps", units.rate(each.rps)), each.rps, "number"),
-            "CPU per request": Entry(
-                each.annotated("server_cpu_s_per_request", units.seconds(each.server_cpu_s_per_request)),
-                each.server_cpu_s_per_request,
-                "number",
-            ),
         }
         for each in profiles
     ]
     return table(
         "profiles",
-        "Finding and waiting for work: share of the CPU samples, with results of the measured trials",
+        "Finding and waiting for work: share of the CPU samples",
         rows,
-        units={"RPS": "requests/s", "CPU per request": "s"},
     )
 
 
@@ -80,4 +72,4 @@ def _costs(run: StoredRun) -> Iterator[Block]:
     ]
     if costs:
         yield heading("Cost of profiling and tracing")
-        yield Bullets([clean(cost.sentence) for cost in costs])
+        yield Bullets([clean(cost_sentence(cost)) for cost in costs])

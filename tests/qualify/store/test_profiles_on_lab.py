@@ -97,7 +97,7 @@ def test_the_profile_pass_follows_the_measured_blocks_as_pairs(ran: Ran) -> None
     assert cost is not None
     rates = trials.set_index("kind")["rps"]
     assert cost.ratio == pytest.approx(rates["profile"] / rates["control"])
-    assert (cost.pairs, cost.low) == (1, None)
+    assert (cost.blocks, cost.low) == (1, None)
 
 
 def test_only_trials_of_the_profile_pass_are_profiled(ran: Ran, profiled: TrialRecord) -> None:

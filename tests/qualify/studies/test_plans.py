@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchkit.comparison.power import analyse_power
 from benchkit.files import shipped
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
-from benchkit.run.manifest import make_manifest
 from benchkit.scenario.read import read_experiment
 
 ELSEWHERE = ("go-module-proxy", "go-module-requests", "go-releases", "node-releases", "nginx-upstream-default")
@@ -35,9 +33,6 @@ def test_a_shipped_scenario_can_be_planned(name: str, hosts: Hosts) -> None:
     assert supported
     assert sorted(set(measured)) == sorted(cell_id for cell_id in supported if not cell_id.endswith("~control"))
     assert len(measured) == plan.blocks * len(set(measured))
-    predicted = {ratio.cell_id for ratio in analyse_power(make_manifest(plan, hosts)).ratios}
-    assert predicted
-    assert predicted <= {cell.cell_id for cell in plan.cells}
 
 
 def test_published_scales_can_be_planned(hosts: Hosts) -> None:

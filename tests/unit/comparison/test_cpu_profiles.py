@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.cpu_profiles import (
-    ProfilerCost,
+    cost_sentence,
     profiler_cost,
     sample_count,
     service_profiles,
     share_interval,
 )
+from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, profile_pass_exclusions
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import Manifest
@@ -60,9 +61,7 @@ def functions_of(trial_id: str, service: str, **shares: float) -> list[dict[str,
     ]
 
 
-def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
-    trials: pd.DataFrame, manifest: Manifest
-) -> None:
+def test_shares_are_means_over_profiles(trials: pd.DataFrame, manifest: Manifest) -> None:
     one, other = "r1.server=a.b1.profile", "r1.server=a.b2.profile"
     shares = pd.DataFrame(
         [
@@ -76,20 +75,7 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
             *functions_of(other, "app", mcall=0.4, schedule=0.4, findRunnable=0.35),
         ]
     )
-    telemetry = pd.DataFrame(
-        [
-            {"trial_id": trial_id, "service": "app", "metric": metric, "t_s": t, "value": value}
-            for trial_id, count in (
-                ("r1.server=a.b1", 100.0),
-                ("r1.server=a.b2", 110.0),
-                ("r1.server=a.b3", 130.0),
-                (one, 9.0),
-            )
-            for metric in ("goroutines", "threads")
-            for t, value in ((-1.0, 1.0), (0.0, count - 5), (1.0, count), (2.0, count + 5), (3.0, 1.0))
-        ]
-    )
-    (found,) = service_profiles(run_of(manifest, trials, profile_share=shares, profile=functions, telemetry=telemetry))
+    (found,) = service_profiles(run_of(manifest, trials, profile_share=shares, profile=functions))
     assert (found.cell_id, found.service, found.profiles) == ("server=a", "app", 2)
     assert found.waiting == pytest.approx(0.35)
     assert found.range == pytest.approx((0.3, 0.4))
@@ -99,7 +85,6 @@ def test_shares_are_means_over_profiles_and_the_rest_is_of_measured_trials(
     assert found.cumulative == pytest.approx(
         {"mcall": 0.35, "schedule": 0.35, "findrunnable": 0.3, "netpoll": 0.1, "epollwait": 0.095}
     )
-    assert (found.goroutines, found.rps, found.server_cpu_s_per_request) == (110, 20, 1e-5)
 
 
 Pairs = Mapping[str, Sequence[tuple[float, float]]]
@@ -115,7 +100,7 @@ def make_pass(pairs: Pairs) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def cost_of(trials: pd.DataFrame, **options: Any) -> ProfilerCost:  # noqa: ANN401 - arguments of profiler_cost
+def cost_of(trials: pd.DataFrame, **options: Any) -> Ratio:  # noqa: ANN401 - arguments of profiler_cost
     found = profiler_cost(trials, **options)
     assert found is not None
     return found
@@ -124,24 +109,23 @@ def cost_of(trials: pd.DataFrame, **options: Any) -> ProfilerCost:  # noqa: ANN4
 def test_the_cost_is_the_mean_log_ratio_of_pairs_with_students_interval() -> None:
     trials = make_pass({"a": [(90, 100), (99, 100)], "b": [(50, 50), (48, 50)]})
     cost, logs = cost_of(trials), np.log([0.9, 0.99, 1.0, 0.96])
-    assert cost.pairs == 4
+    assert cost.blocks == 4
     assert cost.ratio == pytest.approx(math.exp(logs.mean()))
     assert cost.low == pytest.approx(math.exp(logs.mean() - 3.182446 * logs.std(ddof=1) / 2))  # t of three degrees
     lost = trials[(trials["cell_id"] == "a") & (trials["block"] == 4) & (trials["kind"] == "profile")]
     excluded = [Exclusion(str(lost["trial_id"].item()), "the host was noisy", frozenset({"rps"}))]
-    assert cost_of(trials, exclusions=excluded).pairs == cost_of(trials.drop(lost.index)).pairs == 3
+    assert cost_of(trials, exclusions=excluded).blocks == cost_of(trials.drop(lost.index)).blocks == 3
     alone = cost_of(make_pass({"a": [(90, 100)]}))
     assert alone.ratio == pytest.approx(0.9)
-    assert "without an interval: an interval needs two pairs" in alone.sentence
+    assert "without an interval: one needs 3 pairs" in cost_sentence(alone)
 
 
 def test_reason_is_stated_without_a_usable_pair() -> None:
     trials = make_pass({"a": [(90, 100)]})
     excluded = [Exclusion(trial_id, "invalid: noisy-host") for trial_id in trials["trial_id"]]
     cost = cost_of(trials, exclusions=excluded)
-    assert (cost.pairs, cost.ratio) == (0, None)
-    assert cost.sentence.endswith("is unknown: no usable pair: 2 of its 2 trials are invalid.")
-    assert "no pair has latency_p50_s of both trials" in cost_of(trials, metric="latency_p50_s").sentence
+    assert (cost.blocks, cost.ratio) == (0, None)
+    assert cost_sentence(cost).endswith(" is unknown: no pair has usable trials (invalid: noisy-host (2 trials)).")
 
 
 def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
@@ -155,7 +139,7 @@ def test_cold_excludes_the_partner_but_not_the_profile_trial() -> None:
     excluded = profile_pass_exclusions(trials, pd.DataFrame(reasons), manifest_of([{"only": "a"}]))
     assert [each.trial_id for each in excluded] == cold[1:]
     cost = cost_of(trials, exclusions=excluded)
-    assert cost.pairs == 2
+    assert cost.blocks == 2
     assert cost.ratio == pytest.approx(math.sqrt(0.9 * 0.8))
 
 
@@ -166,10 +150,10 @@ def test_traced_trials_have_a_cost_of_their_own() -> None:
     traced["rps"] = traced["rps"].where(~is_traced, traced["rps"] / 2)
     both = pd.concat([profiled, traced], ignore_index=True)
     of_profiles, of_traces = cost_of(both), cost_of(both, kind="trace")
-    assert (of_profiles.pairs, of_traces.pairs) == (2, 2)
+    assert (of_profiles.blocks, of_traces.blocks) == (2, 2)
     assert of_profiles.ratio is not None
     assert of_traces.ratio == pytest.approx(of_profiles.ratio / 2)
-    assert "traced trials" in of_traces.sentence
+    assert "traced trials" in cost_sentence(of_traces)
 
 
 def test_samples_of_profiles_give_the_interval_of_a_share() -> None:

@@ -260,18 +260,18 @@ def test_columns_are_shown_where_any_trial_has_a_value(make_run: MakeRun) -> Non
     assert shown["Context switches per request"] == {"1.25"}
 
 
-def test_the_section_of_services_has_shares_costs_and_measured_values(make_run: MakeRun) -> None:
+def test_the_section_of_services_has_shares_and_costs(make_run: MakeRun) -> None:
     run = with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
     row = records(tables(SERVICES, run)["profiles"])[0]
     assert row["Cell"] == "nethttp, connections 200"
     assert (row["Profiles"], row["Waiting"], row["Samples"]) == ("2", "20.0 %", "4")
     assert row["95 % interval"] == "3.1 % to 66.3 %"
-    assert (row["mcall"], row["Goroutines"], row["CPU per request"]) == ("20.0 %", "215", "20.0 µs")
+    assert row["mcall"] == "20.0 %"
     cost = "RPS of profiled trials relative to their partners: 0.900 (95% interval 0.900 to 0.900, over 8 pairs)."
     assert cost in sentences(SERVICES, run)
     everything = judged(run, *((str(each), "noisy-host", "invalid", ALL) for each in run.trials["trial_id"]))
     row = records(tables(SERVICES, everything)["profiles"])[0]
-    assert all(row[name].endswith(", invalid") for name in ("Waiting", "Goroutines", "RPS", "CPU per request"))
+    assert row["Waiting"] == "20.0 %, invalid"
 
 
 def test_failed_profiles_are_noted_with_the_services_only(run: StoredRun) -> None:
