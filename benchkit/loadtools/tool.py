@@ -58,13 +58,11 @@ REQUEST_FIELDS = frozenset({"method", "path", "headers", "body", "requests", "tr
 class RequestSupport:
     """The requests that a tool can send."""
 
-    differing: frozenset[RequestPart] = frozenset()
-    """Parts in which the requests of one load may differ; none: the tool sends one request."""
+    mix: Literal["drawn", "in turn"] | None = None
+    """How it sends several: each drawn at random by its weight, or those of the list `request_cycle` one after the
+    other. None: it sends one request."""
     follows_order: bool = False
     """True: it sends the requests of traffic in the order of its log. False: by their weights."""
-    weights: Literal["drawn", "drawn from a list", "in turn", "in turn by connection"] = "in turn"
-    """`drawn`: each request is drawn at random by its weight, or from the list `request_cycle`. `in turn`: the tool
-    goes through that list, all connections together or each connection by itself."""
     own_headers: tuple[str, ...] = ()
     """Headers that it always sets itself."""
     validate: Callable[[Request], Iterable[tuple[RequestPart, str]]] = field(default=lambda _request: (), repr=False)
@@ -73,42 +71,16 @@ class RequestSupport:
     def unsupported_fields(self, load: Load, tool: str) -> Iterator[tuple[str, str]]:
         """Yield what the tool cannot send of a load: the field of `Load`, and the reason as a sentence."""
         mix = load.request_mix
-        if len(mix) > 1:
-            yield from (("requests", why) for why in self._unsupported_mix(load, mix, tool))
+        if len(mix) > 1 and self.mix is None:
+            yield "requests", f"{tool} sends one request, not {len(mix)}"
+        elif self.mix == "in turn" and not (self.follows_order and load.order) and request_cycle(mix) is None:
+            why = f"{tool} knows no weights, and a list that repeats requests by these has more than {MAX_CYCLE} items"
+            yield "requests", why
         for number, request in enumerate(mix, 1):
             reserved = [name for name in self.own_headers if has_header(request.headers, name)]
             reasons = [("headers", f"{tool} always sends its own {name}") for name in reserved]
             for part, why in (*reasons, *self.validate(request)):
                 yield ("requests", f"request {number}, {request}: {part}: {why}") if load.requests else (part, why)
-
-    def _unsupported_mix(self, load: Load, mix: tuple[Request, ...], tool: str) -> Iterator[str]:
-        if not self.differing:
-            yield f"{tool} sends one request, not {len(mix)}"
-            return
-        parts: Mapping[RequestPart, list[object]] = {
-            "method": [request.method for request in mix],
-            "path": [request.path for request in mix],
-            "headers": [dict(request.headers) for request in mix],
-            "body": [(request.body, request.body_file) for request in mix],
-        }
-        for part, values in parts.items():
-            if part not in self.differing and any(value != values[0] for value in values):
-                yield f"{tool} sends every request with the same {part}, and these requests differ in it"
-        if self.weights == "drawn" or (self.follows_order and load.order):
-            return
-        cycle = request_cycle(mix)
-        if cycle is None:
-            yield f"{tool} knows no weights, and a list that repeats requests by these has more than {MAX_CYCLE} items"
-        elif self.weights == "in turn by connection" and (load.request_count or 0) % (load.connections * len(cycle)):
-            multiple = load.connections * len(cycle)
-            yield (
-                f"every connection of {tool} goes through a list of {len(cycle)} requests: request_count must be a "
-                f"multiple of {multiple}"
-            )
-
-
-ONE_REQUEST = RequestSupport()
-"""For a tool that sends one request, of any kind."""
 
 
 def repeated_requests(load: Load) -> tuple[Request, ...]:
@@ -119,26 +91,15 @@ def repeated_requests(load: Load) -> tuple[Request, ...]:
     return cycle
 
 
-def body_files(load: Load, tool: str) -> dict[str, bytes]:
+def body_files(load: Load, _target: Target) -> dict[str, bytes]:
     """Return the bodies of the requests as files for the working directory; a request without one has none."""
     contents = ((number, request.content) for number, request in enumerate(load.request_mix, 1))
-    return {f"{tool}.body.{number}": content for number, content in contents if content is not None}
+    return {f"body.{number}": content for number, content in contents if content is not None}
 
 
-def body_file(load: Load, tool: str, request: Request) -> str | None:
+def body_file(load: Load, request: Request) -> str | None:
     """Return the name in `body_files` of a request of `load.request_mix`; None without a body."""
-    number = load.request_mix.index(request) + 1
-    return f"{tool}.body.{number}" if has_body(request) else None
-
-
-def files_of_paths(load: Load, target: Target, tool: str, urls: str) -> dict[str, bytes]:
-    """Return the files of requests that differ in their paths alone: their body, and the list `urls` of several."""
-    body = body_file(load, tool, load.request_mix[0])
-    files = {name: content for name, content in body_files(load, tool).items() if name == body}
-    if len(load.request_mix) > 1:
-        lines = "".join(f"{target.named_origin}{request.path}\n" for request in repeated_requests(load))
-        files[urls] = lines.encode()
-    return files
+    return f"body.{load.request_mix.index(request) + 1}" if has_body(request) else None
 
 
 def has_body(request: Request) -> bool:
@@ -146,16 +107,19 @@ def has_body(request: Request) -> bool:
     return request.body is not None or request.body_file is not None
 
 
-def header_lines(request: Request) -> list[str]:
-    """Return `Name: value` of every header, in the scenario's order."""
-    return [f"{name}: {value}" for name, value in request.headers.items()]
+def header_lines(request: Request, *, with_zero_length: bool = False) -> list[str]:
+    """Return `Name: value` of every header, in the scenario's order.
+
+    `with_zero_length` is for a tool that states the length of a body alone, and not that there is none.
+    """
+    lines = [f"{name}: {value}" for name, value in request.headers.items()]
+    is_empty = with_zero_length and request.content_length is not None and not has_body(request)
+    return [*lines, f"{CONTENT_LENGTH}: 0"] if is_empty else lines
 
 
-def with_zero_length(request: Request) -> Request:
-    """Return a request without a body with `Content-Length: 0`, for a tool that adds the length only to a body."""
-    if has_body(request) or request.content_length is None:
-        return request
-    return request.model_copy(update={"headers": {**request.headers, CONTENT_LENGTH: "0"}})
+def option(template: str, value: object) -> list[str]:
+    """Return the words of an option with its value: `-z {:g}s` are two. None and False: no words."""
+    return [] if value is None or value is False else [word.format(value) for word in template.split(" ")]
 
 
 NEED_RATE: Final = ("share_of_slowest", "capacity", "share_of_capacity")
@@ -355,7 +319,7 @@ class Tool:
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
     rate: RateSupport | None = None
     """The way in which it holds a target rate; None: it cannot."""
-    requests: RequestSupport = ONE_REQUEST
+    requests: RequestSupport = RequestSupport()
     """The requests that it can send."""
     summary: Literal["stdout", "stderr"] | None = "stdout"
     """Stream with the text that `parse` reads; None: the tool prints rows and no summary, so it has `measure`."""
@@ -368,7 +332,7 @@ class Tool:
     """
     go_program: GoProgram | None = None
     """Program that benchkit builds; None: hosts have `binary` from a package (`benchkit.hosts.packages.PROGRAMS`)."""
-    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=lambda _load, _target: {}, repr=False)
+    files: Callable[[Load, Target], Mapping[str, bytes]] = field(default=body_files, repr=False)
     """(load, target) → files that the argument list names, for the working directory: name → content; pure."""
     limits: LoadLimits = LoadLimits()
     """Values that it takes."""

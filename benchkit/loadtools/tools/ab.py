@@ -39,9 +39,8 @@ from benchkit.loadtools.tool import (
     TlsSupport,
     Tool,
     body_file,
-    body_files,
     header_lines,
-    with_zero_length,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult, Note
@@ -222,27 +221,23 @@ def _validate_target(load: Load, target: Target) -> Iterable[str]:
 
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
-    argv = ["ab", "-q", "-r", "-l", f"-c{load.connections}"]  # -l: answers may differ in length
-    if load.request_count is not None:
-        argv.append(f"-n{load.request_count}")
-    elif load.duration_s is not None:
-        argv += [f"-t{load.duration_s:.0f}", f"-n{load.duration_s * MAX_RATE:.0f}"]  # -t sets -n, so it comes first
-    if load.histogram:
-        argv += ["-g", "/dev/stdout"]
-    if load.keepalive:
-        argv.append("-k")
-    if body := body_file(load, "ab", request):
-        argv += ["-p", body]  # it sets POST, so it comes first
-    if request.method != "GET" or body:
-        argv += ["-m", request.method]
-    if load.timeout_s is not None:
-        argv.append(f"-s{load.timeout_s:.0f}")
-    for line in header_lines(with_zero_length(request)):
+    body = body_file(load, request)
+    argv = [
+        *("ab", "-q", "-r", "-l", f"-c{load.connections}"),  # -l: answers may differ in length
+        *option("-n{}", load.request_count),
+        *option("-t{:.0f}", load.duration_s),  # it sets -n, so it comes first
+        *option("-n{:.0f}", load.duration_s and load.duration_s * MAX_RATE),
+        *option("-g {}", load.histogram and "/dev/stdout"),
+        *option("-k", load.keepalive),
+        *option("-p {}", body),  # it sets POST, so it comes first
+        *option("-m {}", (body or request.method != "GET") and request.method),
+        *option("-s{:.0f}", load.timeout_s),
+    ]
+    for line in header_lines(request, with_zero_length=True):
         name, _, value = line.partition(": ")
         argv += ["-T", value] if body and name.lower() == "content-type" else ["-H", line]
-    if target.server_name is not None:
-        argv += ["-H", f"Host: {target.server_name}"]  # ab takes the name for the handshake from it
-    return [*argv, *load.extra_args, target.origin + request.path]
+    host = f"Host: {target.server_name}" if target.server_name is not None else None
+    return [*argv, *option("-H {}", host), *load.extra_args, target.origin + request.path]  # for the handshake too
 
 
 ROWS = RequestRows("ab", has_status=False)
@@ -256,7 +251,6 @@ TOOL = Tool(
     parse=parse,
     rows=ROWS,
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
-    files=lambda load, _target: body_files(load, "ab"),
     limits=LoadLimits(
         duration_step_s=1, timeout_step_s=1, count="one each", connections=MAX_CONCURRENCY, reserved=("-g",)
     ),

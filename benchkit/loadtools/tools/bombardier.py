@@ -47,9 +47,9 @@ from benchkit.loadtools.tool import (
     Tool,
     ToolOutput,
     body_file,
-    body_files,
     has_body,
     header_lines,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, LoadResult
@@ -183,24 +183,21 @@ def _validate_request(request: Request) -> Iterator[tuple[RequestPart, str]]:
 
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
-    argv = [PROGRAM.name, f"--connections={load.in_flight}", "--latencies", "--print=result"]
-    argv.append("--format=json")
-    argv.append(f"--requests={load.request_count}" if load.duration_s is None else f"--duration={load.duration_s:g}s")
-    if target.protocol == "h2":
-        argv.append("--http2")
-    if target.tls is not None:
-        argv.append("--insecure")
-    if load.rate is not None:
-        argv.append(f"--rate={load.rate:.0f}")
-    if load.timeout_s is not None:
-        argv.append(f"--timeout={load.timeout_s:g}s")
-    if request.method != "GET":
-        argv.append(f"--method={request.method}")
     headers = [*header_lines(request), *([] if load.keepalive else ["Connection: close"])]
-    argv += [f"--header={line}" for line in headers]
-    if body := body_file(load, "bombardier", request):
-        argv.append(f"--body-file={body}")
-    return [*argv, *load.extra_args, target.origin + request.path]
+    return [
+        *(PROGRAM.name, f"--connections={load.in_flight}", "--latencies", "--print=result", "--format=json"),
+        *option("--requests={}", load.request_count),
+        *option("--duration={:g}s", load.duration_s),
+        *option("--http2", target.protocol == "h2"),
+        *option("--insecure", target.tls is not None),
+        *option("--rate={:.0f}", load.rate),
+        *option("--timeout={:g}s", load.timeout_s),
+        *option("--method={}", request.method != "GET" and request.method),
+        *(f"--header={line}" for line in headers),
+        *option("--body-file={}", body_file(load, request)),
+        *load.extra_args,
+        target.origin + request.path,
+    ]
 
 
 TOOL = Tool(
@@ -213,7 +210,6 @@ TOOL = Tool(
     rate=RateSupport(is_open=False, clocks="one"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(validate=_validate_request),
-    files=lambda load, _target: body_files(load, "bombardier"),
     limits=LoadLimits(least_s=1, rate_step=1, reserved=("-o", "--format"), one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),

@@ -49,11 +49,13 @@ from benchkit.loadtools.tool import (
     Target,
     TlsSupport,
     Tool,
+    UnsupportedField,
     body_file,
-    files_of_paths,
+    body_files,
     has_body,
     header_lines,
-    with_zero_length,
+    option,
+    repeated_requests,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult
@@ -199,37 +201,43 @@ def _validate_request(request: Request) -> Iterable[tuple[RequestPart, str]]:
         yield "body", "h2load sends no body with GET: set another method"
 
 
+def _validate(load: Load) -> Iterable[UnsupportedField]:
+    mix = load.request_mix
+    others = [(each.method, each.headers, each.body, each.body_file) for each in mix]
+    if any(other != others[0] for other in others):
+        yield UnsupportedField("requests", "h2load sends several requests that differ in their paths alone")
+    if len(mix) > 1 and load.request_count is not None:
+        yield UnsupportedField("requests", "each connection of h2load goes through its list: set duration_s")
+
+
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
+    uris = "".join(f"{target.named_origin}{request.path}\n" for request in repeated_requests(load))
+    return {**body_files(load, target), **({URIS: uris.encode()} if len(load.request_mix) > 1 else {})}
+
+
 def _argv(load: Load, target: Target) -> list[str]:
-    first = load.request_mix[0]
-    argv = ["h2load", *_protocol_arguments(load, target), f"-c{load.connections}", f"-t{load.threads}"]
-    argv.append(f"-n{load.request_count}" if load.duration_s is None else f"-D{_time(load.duration_s)}")
-    if load.histogram:
-        argv.append("--log-file=/dev/stdout")
-    if load.rate is not None:
-        argv.append(f"--rps={load.rate / load.connections:.6g}")
-    if load.timeout_s is not None:
-        argv.append(f"-N{load.timeout_s:.0f}s")
-    if body := body_file(load, "h2load", first):
-        argv.append(f"-d{body}")
-    for line in [
-        *([] if first.method == "GET" else [f":method: {first.method}"]),
-        *header_lines(with_zero_length(first)),
-    ]:
-        argv += ["-H", line]
-    where = f"-i{URIS}" if len(load.request_mix) > 1 else target.named_origin + first.path
-    return [*argv, *load.extra_args, where]
-
-
-def _protocol_arguments(load: Load, target: Target) -> list[str]:
-    offers = {"http1": ["--h1"], "https1": ["--h1"], "h2": ["--npn-list=h2"], "h2c": [], "h3": ["--npn-list=h3"]}
-    argv = offers[target.protocol]
-    if has_streams(target.protocol):
-        argv = [*argv, f"-m{load.streams}"]
-    if target.tls is not None and target.tls.ciphers is not None:
-        argv = [*argv, f"--{'tls13-' if target.tls.version == '1.3' else ''}ciphers={target.tls.ciphers}"]
-    if target.server_name is not None:
-        argv = [*argv, f"--connect-to={target.authority}"]
-    return argv
+    request = load.request_mix[0]
+    offers = {"http1": "--h1", "https1": "--h1", "h2": "--npn-list=h2", "h3": "--npn-list=h3"}
+    ciphers = "--tls13-ciphers={}" if target.tls is not None and target.tls.version == "1.3" else "--ciphers={}"
+    headers = header_lines(request, with_zero_length=True)
+    if request.method != "GET":
+        headers = [f":method: {request.method}", *headers]
+    return [
+        *("h2load", *option("{}", offers.get(target.protocol))),
+        *option("-m{}", has_streams(target.protocol) and load.streams),
+        *option(ciphers, target.tls and target.tls.ciphers),
+        *option("--connect-to={}", target.server_name and target.authority),
+        *(f"-c{load.connections}", f"-t{load.threads}"),
+        *option("-n{}", load.request_count),
+        *option("-D{}", load.duration_s and _time(load.duration_s)),
+        *option("--log-file=/dev/stdout", load.histogram),
+        *option("--rps={:.6g}", load.rate and load.rate / load.connections),
+        *option("-N{:.0f}s", load.timeout_s),
+        *option("-d{}", body_file(load, request)),
+        *(word for line in headers for word in ("-H", line)),
+        *load.extra_args,
+        f"-i{URIS}" if len(load.request_mix) > 1 else target.named_origin + request.path,
+    ]
 
 
 ROWS = RequestRows("h2load", covers="request")
@@ -248,13 +256,9 @@ TOOL = Tool(
     rows=ROWS,
     rate=RateSupport(is_open=False, clocks="per connection"),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(
-        differing=frozenset({"path"}),
-        weights="in turn by connection",
-        own_headers=("host",),
-        validate=_validate_request,
-    ),
-    files=lambda load, target: files_of_paths(load, target, "h2load", URIS),
+    requests=RequestSupport(mix="in turn", own_headers=("host",), validate=_validate_request),
+    files=_files,
+    validate=_validate,
     limits=LoadLimits(
         duration_step_s=0.001,
         timeout_step_s=1,

@@ -48,8 +48,8 @@ from benchkit.loadtools.tool import (
     ToolOutput,
     UnsupportedField,
     body_file,
-    body_files,
     header_lines,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, LoadResult, Note
@@ -265,27 +265,22 @@ def _validate(load: Load) -> Iterable[UnsupportedField]:
 
 def _argv(load: Load, target: Target) -> list[str]:
     (request,) = load.request_mix
-    argv = ["hey", "-c", str(load.in_flight), "-disable-redirects"]
-    if target.protocol == "h2":
-        argv.append("-h2")
-    argv += ["-n", str(load.request_count)] if load.duration_s is None else ["-z", f"{load.duration_s:g}s"]
-    if load.histogram:
-        argv += ["-o", TEMPLATE]
-    if not load.keepalive:
-        argv.append("-disable-keepalive")
-    if request.method != "GET":
-        argv += ["-m", request.method]
-    if load.rate is not None:
-        argv += ["-q", f"{load.rate / load.in_flight:.6g}"]
-    if load.timeout_s is not None:
-        argv += ["-t", f"{load.timeout_s:.0f}"]
-    for line in header_lines(request):
-        argv += ["-H", line]
-    if body := body_file(load, "hey", request):
-        argv += ["-D", body]
-    if target.server_name is not None:
-        argv += ["-host", target.server_name]  # of the header and of the handshake
-    return [*argv, *load.extra_args, target.origin + request.path]
+    return [
+        *("hey", "-c", str(load.in_flight), "-disable-redirects"),
+        *option("-h2", target.protocol == "h2"),
+        *option("-n {}", load.request_count),
+        *option("-z {:g}s", load.duration_s),
+        *option("-o {}", load.histogram and TEMPLATE),
+        *option("-disable-keepalive", not load.keepalive),
+        *option("-m {}", request.method != "GET" and request.method),
+        *option("-q {:.6g}", load.rate and load.rate / load.in_flight),
+        *option("-t {:.0f}", load.timeout_s),
+        *(word for line in header_lines(request) for word in ("-H", line)),
+        *option("-D {}", body_file(load, request)),
+        *option("-host {}", target.server_name),  # of the header and of the handshake
+        *load.extra_args,
+        target.origin + request.path,
+    ]
 
 
 TOOL = Tool(
@@ -298,7 +293,6 @@ TOOL = Tool(
     rate=RateSupport(is_open=False, clocks="per stream"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(own_headers=("host", "user-agent")),
-    files=lambda load, _target: body_files(load, "hey"),
     validate=_validate,
     limits=LoadLimits(timeout_step_s=1, count="same each", reserved=("-o",), one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2"}),

@@ -63,6 +63,7 @@ from benchkit.loadtools.tool import (
     UnsupportedField,
     body_file,
     body_files,
+    option,
     repeated_requests,
 )
 from benchkit.models.load import NS_PER_S, Load
@@ -358,7 +359,7 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
             "method": request.method,
             "url": target.named_origin + request.path,
             "headers": {name: str(value) for name, value in request.headers.items()},
-            "body": body_file(load, "k6", request),
+            "body": body_file(load, request),
         }
         for request in mix
     ]
@@ -369,7 +370,7 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
         "requests": requests,
         "order": load.order or [mix.index(request) for request in repeated_requests(load)],
     }
-    return {SCRIPT.name: SCRIPT.read_bytes(), LOAD: json.dumps(document).encode(), **body_files(load, "k6")}
+    return {SCRIPT.name: SCRIPT.read_bytes(), LOAD: json.dumps(document).encode(), **body_files(load, target)}
 
 
 def _options(load: Load) -> dict[str, Any]:
@@ -409,10 +410,12 @@ def _scenario(load: Load) -> dict[str, Any]:
 
 
 def _argv(load: Load, _target: Target) -> list[str]:
-    argv = [PROGRAM.name, "run", "--quiet", "--no-color", "--no-usage-report", "--address="]
-    if load.histogram:
-        argv.append("--out=csv=fileName=-,timeFormat=unix_nano")
-    return [*argv, *load.extra_args, SCRIPT.name]
+    return [
+        *(PROGRAM.name, "run", "--quiet", "--no-color", "--no-usage-report", "--address="),
+        *option("--out=csv=fileName=-,timeFormat=unix_nano", load.histogram),
+        *load.extra_args,
+        SCRIPT.name,
+    ]
 
 
 TOOL = Tool(
@@ -425,9 +428,7 @@ TOOL = Tool(
     go_program=PROGRAM,
     rate=RateSupport(is_open=False, clocks="one"),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(
-        differing=frozenset({"method", "path", "headers", "body"}), follows_order=True, own_headers=("content-length",)
-    ),
+    requests=RequestSupport(mix="in turn", follows_order=True, own_headers=("content-length",)),
     files=_files,
     validate=_validate,
     limits=LoadLimits(least_s=1, rate_step=0.001, count="one each", reserved=("--out", "-o")),

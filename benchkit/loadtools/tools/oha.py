@@ -48,10 +48,9 @@ from benchkit.loadtools.tool import (
     Tool,
     ToolOutput,
     body_file,
-    files_of_paths,
     header_lines,
     longest_answer_s,
-    with_zero_length,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
@@ -184,10 +183,6 @@ def parse(text: str) -> LoadResult:
 FORMAT = OutputFormat("oha", has_any(_OWN, _JSON), parse)
 
 
-URLS = "oha.urls"
-"""File with the URLs of several requests."""
-
-
 def _measure(output: ToolOutput) -> ParsedOutput:
     result = parse(output.stdout)
     answered = sum(result.status.values())
@@ -200,33 +195,28 @@ def _measure(output: ToolOutput) -> ParsedOutput:
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    first = load.request_mix[0]
-    argv = ["oha", "--no-tui", "--no-color", "--output-format=json", "--disable-compression", "--redirect=0"]
-    argv.append(f"-c{load.connections}")
-    if has_streams(target.protocol):
-        argv += ["--http2", f"-p{load.streams}"]
-    argv += [f"-n{load.request_count}"] if load.duration_s is None else [f"-z{load.duration_s * 1000:.0f}ms", "-w"]
-    argv.append(f"--worker-threads={load.threads}")
-    if load.rate is not None:
-        argv += [f"-q{load.rate:.9g}", "--latency-correction"]
-    if not load.keepalive:
-        argv.append("--disable-keepalive")
-    if target.ca_file is not None:
-        argv.append(f"--cacert={target.ca_file}")
-    if target.server_name is not None:
-        argv.append(f"--connect-to={target.server_name}:443:{target.authority}")
+    (request,) = load.request_mix
     timeout_s = load.timeout_s
     if timeout_s is None and load.duration_s is not None:
         timeout_s = longest_answer_s(load, is_open=load.rate is not None)
-    if timeout_s is not None:
-        argv.append(f"-t{timeout_s * 1000:.0f}ms")
-    if first.method != "GET":
-        argv.append(f"-m{first.method}")
-    argv += [f"-H{line}" for line in header_lines(with_zero_length(first))]
-    if body := body_file(load, "oha", first):
-        argv.append(f"-D{body}")
-    where = ["--urls-from-file", URLS] if len(load.request_mix) > 1 else [target.named_origin + first.path]
-    return [*argv, *load.extra_args, *where]
+    return [
+        *("oha", "--no-tui", "--no-color", "--output-format=json", "--disable-compression", "--redirect=0"),
+        f"-c{load.connections}",
+        *option("--http2 -p{}", has_streams(target.protocol) and load.streams),
+        *option("-n{}", load.request_count),
+        *option("-z{:.0f}ms -w", load.duration_s and load.duration_s * 1000),
+        f"--worker-threads={load.threads}",
+        *option("-q{:.9g} --latency-correction", load.rate),
+        *option("--disable-keepalive", not load.keepalive),
+        *option("--cacert={}", target.ca_file),
+        *option(f"--connect-to={{}}:443:{target.authority}", target.server_name),
+        *option("-t{:.0f}ms", timeout_s and timeout_s * 1000),
+        *option("-m{}", request.method != "GET" and request.method),
+        *(f"-H{line}" for line in header_lines(request, with_zero_length=True)),
+        *option("-D{}", body_file(load, request)),
+        *load.extra_args,
+        target.named_origin + request.path,
+    ]
 
 
 TOOL = Tool(
@@ -237,8 +227,7 @@ TOOL = Tool(
     measure=_measure,
     rate=RateSupport(is_open=True, clocks="one"),
     options=frozenset({"threads", "duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"path"}), weights="drawn from a list", own_headers=("host",)),
-    files=lambda load, target: files_of_paths(load, target, "oha", URLS),
+    requests=RequestSupport(own_headers=("host",)),
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
     load_notes=lambda _load: (

@@ -50,6 +50,7 @@ from benchkit.loadtools.tool import (
     TlsSupport,
     Tool,
     longest_answer_s,
+    option,
     repeated_requests,
 )
 from benchkit.models.base import Frozen
@@ -168,47 +169,33 @@ def _message(load: Load, request: Request, target: Target) -> bytes:
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    argv = [PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"]
-    argv += _protocol_arguments(load, target)
-    if load.order:
-        argv.append(f"-order={ORDER}")
-    if load.due_ns:
-        argv.append(f"-due={DUE}")
-    elif load.rate is None:
-        argv.append(f"-duration={load.duration_s:.9f}s")
-    else:
-        argv.append(f"-stages={','.join(stage.text for stage in load.stages or _constant(load, load.rate))}")
-        if load.arrivals == "poisson":
-            argv.append("-poisson")
-    if not load.keepalive:
-        argv.append("-keepalive=false")
-    timeout_s = load.timeout_s
+    timeout_s, stages = load.timeout_s, load.stages
     if timeout_s is None and load.rate is None and load.duration_s is not None:
         timeout_s = longest_answer_s(load, is_open=False)  # a later answer is outside of the window
-    if timeout_s is not None:
-        argv.append(f"-timeout={timeout_s:g}s")
-    if not load.histogram:
-        argv.append("-rows=false")
-    return argv
+    if load.rate is not None and not load.due_ns:
+        stages = stages or _constant(load, load.rate)
+    return [
+        *(PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"),
+        *option("-protocol={}", target.protocol != "http1" and target.protocol),
+        *option("-streams={}", has_streams(target.protocol) and load.streams),
+        *option("-ca={}", target.ca_file),
+        *option("-server-name={}", target.server_name),
+        *option("-full-handshakes", target.tls is not None and not target.tls.resumption),
+        *option("-early-data", target.tls is not None and target.tls.early_data),
+        *option("-order={}", bool(load.order) and ORDER),
+        *option("-due={}", bool(load.due_ns) and DUE),
+        *option("-duration={:.9f}s", load.rate is None and load.duration_s),
+        *option("-stages={}", bool(stages) and ",".join(stage.text for stage in stages)),
+        *option("-poisson", bool(stages) and load.arrivals == "poisson"),
+        *option("-keepalive=false", not load.keepalive),
+        *option("-timeout={:g}s", timeout_s),
+        *option("-rows=false", not load.histogram),
+    ]
 
 
-def _protocol_arguments(load: Load, target: Target) -> Iterator[str]:
-    if target.protocol != "http1":
-        yield f"-protocol={target.protocol}"
-    if has_streams(target.protocol):
-        yield f"-streams={load.streams}"
-    if target.ca_file is not None:
-        yield f"-ca={target.ca_file}"
-    if target.server_name is not None:
-        yield f"-server-name={target.server_name}"
-    if target.tls is not None:
-        yield from (() if target.tls.resumption else ("-full-handshakes",))
-        yield from (("-early-data",) if target.tls.early_data else ())
-
-
-def _constant(load: Load, rate: float) -> list[RateStage]:
+def _constant(load: Load, rate: float) -> tuple[RateStage, ...]:
     requests = load.request_count or round(rate * (load.duration_s or 0))
-    return [RateStage(requests=max(1, requests), interval_ns=round(NS_PER_S / rate))]
+    return (RateStage(requests=max(1, requests), interval_ns=round(NS_PER_S / rate)),)
 
 
 TOOL = Tool(
@@ -221,11 +208,7 @@ TOOL = Tool(
     go_program=PROGRAM,
     rate=RateSupport(is_open=True, clocks="one", replays=True),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
-    requests=RequestSupport(
-        differing=frozenset({"method", "path", "headers", "body"}),
-        follows_order=True,
-        own_headers=("Connection", "Transfer-Encoding"),
-    ),
+    requests=RequestSupport(mix="in turn", follows_order=True, own_headers=("Connection", "Transfer-Encoding")),
     files=_files,
     limits=LoadLimits(ends="time, or count at a rate"),
     protocols=PROTOCOLS,

@@ -46,7 +46,7 @@ from benchkit.loadtools.tool import (
     body_files,
     has_body,
     header_lines,
-    repeated_requests,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
@@ -190,8 +190,6 @@ FORMAT = OutputFormat(
 
 
 CONFIG = "siege.conf"
-URLS = "siege.urls"
-"""File with the URLs of several requests."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -223,35 +221,27 @@ def _files(load: Load, target: Target) -> Mapping[str, bytes]:
         "accept-encoding": "identity",
         **({} if load.timeout_s is None else {"timeout": f"{load.timeout_s:.0f}"}),
     }
-    urls = "".join(f"{_line(load, request, target)}\n" for request in repeated_requests(load))
     return {
         CONFIG: "".join(f"{name} = {value}\n" for name, value in options.items()).encode(),
-        **({URLS: urls.encode()} if len(load.request_mix) > 1 else {}),
-        **body_files(load, "siege"),
+        **body_files(load, target),
     }
 
 
-def _line(load: Load, request: Request, target: Target) -> str:
-    words = [target.origin + request.path]
-    if request.method != "GET":
-        words.append(request.method)
-    if body := body_file(load, "siege", request):
-        words.append(f"<{body}")
-    return " ".join(words)
-
-
 def _argv(load: Load, target: Target) -> list[str]:
-    # siege always writes .siege/ into its home directory.
-    argv = ["env", "HOME=.", "siege", f"--rc={CONFIG}", "-b", f"-c{load.connections}"]
-    if load.duration_s is not None:
-        argv.append(f"-t{load.duration_s:.0f}S")
-    elif load.request_count is not None:
-        argv.append(f"-r{load.request_count // load.connections}")
-    for line in header_lines(load.request_mix[0]):
-        argv += ["-H", line]
-    mix = load.request_mix
-    where = [f"-f{URLS}"] if len(mix) > 1 else [_line(load, mix[0], target)]
-    return [*argv, *load.extra_args, *where]
+    (request,) = load.request_mix
+    words = [
+        target.origin + request.path,
+        *option("{}", request.method != "GET" and request.method),
+        *option("<{}", body_file(load, request)),
+    ]
+    return [
+        *("env", "HOME=.", "siege", f"--rc={CONFIG}", "-b", f"-c{load.connections}"),  # it writes .siege/ into its home
+        *option("-t{:.0f}S", load.duration_s),
+        *option("-r{}", load.request_count and load.request_count // load.connections),
+        *(word for line in header_lines(request) for word in ("-H", line)),
+        *load.extra_args,
+        " ".join(words),
+    ]
 
 
 ROWS = RequestRows("siege")
@@ -266,12 +256,7 @@ TOOL = Tool(
     rows=ROWS,
     summary="stderr",
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
-    requests=RequestSupport(
-        differing=frozenset({"method", "path", "body"}),
-        weights="in turn by connection",
-        own_headers=("user-agent",),
-        validate=_validate_request,
-    ),
+    requests=RequestSupport(own_headers=("user-agent",), validate=_validate_request),
     files=_files,
     limits=LoadLimits(duration_step_s=1, timeout_step_s=1, count="same each"),
     own_s=12.0,

@@ -52,6 +52,7 @@ from benchkit.loadtools.tool import (
     body_file,
     body_files,
     header_lines,
+    option,
     repeated_requests,
 )
 from benchkit.models.load import NS_PER_S, Load
@@ -237,41 +238,33 @@ def _validate_target(load: Load, _target: Target) -> Iterable[str]:
 
 def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     targets = "\n".join(_lines(load, request, target) for request in repeated_requests(load))
-    return {TARGETS: targets.encode(), **body_files(load, "vegeta")}
+    return {TARGETS: targets.encode(), **body_files(load, target)}
 
 
 def _lines(load: Load, request: Request, target: Target) -> str:
-    body = body_file(load, "vegeta", request)
-    lines = [f"{request.method} {target.origin}{request.path}", *header_lines(request), *([f"@{body}"] if body else [])]
+    body = option("@{}", body_file(load, request))
+    lines = [f"{request.method} {target.origin}{request.path}", *header_lines(request), *body]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    output = "stdout" if load.histogram else "/dev/null"
-    argv = ["vegeta", "attack", f"-targets={TARGETS}", f"-output={output}", "-redirects=-1"]
-    argv += [f"-connections={load.connections}", f"-max-connections={load.connections}"]
-    if load.rate is None:  # as fast as possible: one worker for each connection, or each stream of one
-        argv += ["-rate=0", f"-max-workers={load.in_flight}"]
-    else:
-        argv.append(f"-rate={_rate(load.rate)}")
     seconds = load.duration_s
     if seconds is None and load.request_count is not None and load.rate is not None:
         seconds = load.request_count / load.rate
-    argv.append(f"-duration={seconds:.9f}s")
-    argv += _protocol_arguments(target)
-    if not load.keepalive:
-        argv.append("-keepalive=false")
-    if load.timeout_s is not None:
-        argv.append(f"-timeout={load.timeout_s:g}s")
-    return [*argv, *load.extra_args]
-
-
-def _protocol_arguments(target: Target) -> list[str]:
-    """Return the arguments for the protocol: without them it offers HTTP/2 over TLS, and trusts the host's CAs."""
-    if target.protocol == "h2c":
-        return ["-h2c"]
-    trusted = [f"-root-certs={target.ca_file}"] if target.ca_file is not None else []
-    return [*trusted, *(["-http2=false"] if target.protocol == "https1" else [])]
+    return [
+        *("vegeta", "attack", f"-targets={TARGETS}", f"-output={'stdout' if load.histogram else '/dev/null'}"),
+        *("-redirects=-1", f"-connections={load.connections}", f"-max-connections={load.connections}"),
+        # As fast as possible: one worker for each connection, or each stream of one.
+        *option("-rate=0 -max-workers={}", load.rate is None and load.in_flight),
+        *option("-rate={}", load.rate and _rate(load.rate)),
+        *option("-duration={:.9f}s", seconds),
+        *option("-h2c", target.protocol == "h2c"),
+        *option("-root-certs={}", target.ca_file),
+        *option("-http2=false", target.protocol == "https1"),  # otherwise it offers HTTP/2 over TLS
+        *option("-keepalive=false", not load.keepalive),
+        *option("-timeout={:g}s", load.timeout_s),
+        *load.extra_args,
+    ]
 
 
 def _rate(per_s: float) -> str:
@@ -296,7 +289,7 @@ TOOL = Tool(
     go_program=PROGRAM,
     rate=RateSupport(is_open=True, clocks="one", interval_ns=_interval_ns),
     options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"})),
+    requests=RequestSupport(mix="in turn"),
     files=_files,
     validate=_validate,
     limits=LoadLimits(ends="time, or count at a rate", rate_step=0.001, one_http2_connection=True),

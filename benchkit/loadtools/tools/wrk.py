@@ -50,6 +50,7 @@ from benchkit.loadtools.tool import (
     body_file,
     body_files,
     has_body,
+    option,
 )
 from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
@@ -283,7 +284,7 @@ def sent_headers(load: Load, request: Request) -> Iterator[tuple[str, str]]:
 
 def _format_arguments(load: Load, request: Request) -> str:
     headers = ", ".join(f"[{_lua_string(name)}] = {_lua_string(value)}" for name, value in sent_headers(load, request))
-    body = body_file(load, "wrk", request)
+    body = body_file(load, request)
     empty = "nil" if request.content_length is None else '""'
     contents = f"content({_lua_string(body)})" if body else empty
     return f"{_lua_string(request.method)}, {_lua_string(request.path)}, {{{headers}}}, {contents}"
@@ -324,20 +325,21 @@ def _has_script(load: Load) -> bool:
     return load.histogram or not is_plain(load) or any(sent_headers(load, load.request_mix[0]))
 
 
-def _files(load: Load, _target: Target) -> Mapping[str, bytes]:
+def _files(load: Load, target: Target) -> Mapping[str, bytes]:
     if not _has_script(load):
         return {}
     histogram = HISTOGRAM.read_text(encoding="utf-8") if load.histogram else ""
-    return {SCRIPT: (request_script(load) + histogram).encode(), **body_files(load, "wrk")}
+    return {SCRIPT: (request_script(load) + histogram).encode(), **body_files(load, target)}
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    argv = ["wrk", "-v", f"-t{load.threads}", f"-c{load.connections}", f"-d{load.duration_s:.0f}s", "--latency"]
-    if _has_script(load):
-        argv += ["-s", SCRIPT]
-    if load.timeout_s is not None:
-        argv += ["--timeout", f"{load.timeout_s:.0f}s"]
-    return [*argv, *load.extra_args, target.origin + (load.request_mix[0].path if is_plain(load) else "")]
+    return [
+        *("wrk", "-v", f"-t{load.threads}", f"-c{load.connections}", f"-d{load.duration_s:.0f}s", "--latency"),
+        *option("-s {}", _has_script(load) and SCRIPT),
+        *option("--timeout {:.0f}s", load.timeout_s),
+        *load.extra_args,
+        target.origin + (load.request_mix[0].path if is_plain(load) else ""),
+    ]
 
 
 TOOL = Tool(
@@ -347,7 +349,7 @@ TOOL = Tool(
     parse=parse,
     measure=_measure,
     options=frozenset({"threads", "duration_s", "keepalive", "timeout_s", "extra_args"}),
-    requests=RequestSupport(differing=frozenset({"method", "path", "headers", "body"}), weights="drawn"),
+    requests=RequestSupport(mix="drawn"),
     files=_files,
     validate=_validate,
     limits=LoadLimits(

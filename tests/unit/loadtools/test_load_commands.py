@@ -60,7 +60,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     "hey-all": (
         {"duration_s": None, "request_count": 100, "keepalive": False, "method": "POST", "body": "k=v", "rate": 10}
         | PLAIN,
-        "hey -c 4 -disable-redirects -n 100 -disable-keepalive -m POST -q 2.5 -D hey.body.1",
+        "hey -c 4 -disable-redirects -n 100 -disable-keepalive -m POST -q 2.5 -D body.1",
     ),
     "siege": ({}, "env HOME=. siege --rc=siege.conf -b -c4 -t5S"),
     "siege-all": (
@@ -92,7 +92,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
             "timeout_s": 2,
         }
         | PLAIN,
-        "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dh2load.body.1 -H|:method: PUT",
+        "h2load --h1 -c4 -t2 -n100 --rps=2 -N2s -dbody.1 -H|:method: PUT",
     ),
     "openloop": (
         {"rate": 2000},
@@ -131,7 +131,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         },
         (
             "OHA -c4 -n100 --worker-threads=2 -q2.5 --latency-correction --disable-keepalive -t500ms -mPUT -HA:~b "
-            "-Doha.body.1 --ipv4"
+            "-Dbody.1 --ipv4"
         ),
     ),
     "k6": ({}, "K6 --out=csv=fileName=-,timeFormat=unix_nano load.js"),
@@ -151,7 +151,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         },
         (
             "BOMB --format=json --requests=100 --rate=2000 --timeout=0.5s --method=POST --header=A:~b "
-            "--header=Connection:~close --body-file=bombardier.body.1"
+            "--header=Connection:~close --body-file=body.1"
         ),
     ),
 }
@@ -366,9 +366,9 @@ def test_k6_reads_the_load_from_a_file() -> None:
     assert document["order"] == [0, 1, 0]
     assert document["requests"] == [
         {"method": "GET", "url": "https://my.example/a", "headers": {}, "body": None},
-        {"method": "POST", "url": "https://my.example/b", "headers": {"A": "b"}, "body": "k6.body.2"},
+        {"method": "POST", "url": "https://my.example/b", "headers": {"A": "b"}, "body": "body.2"},
     ]
-    assert files["k6.body.2"] == b"k=v"
+    assert files["body.2"] == b"k=v"
     assert document["params"] == {"timeout": "3000ms"}
     options = document["options"]
     assert (options["hosts"], options["noConnectionReuse"]) == ({"my.example": "10.0.0.2:8443"}, True)
@@ -390,8 +390,8 @@ def test_hey_is_called_with_the_template() -> None:
 
 def test_the_files_that_a_command_names() -> None:
     vegeta = TOOLS["vegeta"].files(_load("vegeta", method="POST", body="k=v", headers={"A": "b"}), TARGET)
-    assert vegeta == {"vegeta.targets": f"POST {URL}\nA: b\n@vegeta.body.1\n".encode(), "vegeta.body.1": b"k=v"}
-    assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), TARGET) == {"h2load.body.1": b"k=v"}
+    assert vegeta == {"vegeta.targets": f"POST {URL}\nA: b\n@body.1\n".encode(), "body.1": b"k=v"}
+    assert TOOLS["h2load"].files(_load("h2load", method="POST", body="k=v"), TARGET) == {"body.1": b"k=v"}
     config = TOOLS["siege"].files(_load("siege", connections=300, keepalive=False, timeout_s=4), TARGET)["siege.conf"]
     wanted = {"limit = 300", "connection = close", "timeout = 4", "logging = false", "verbose = true"}
     assert wanted <= set(config.decode().splitlines())

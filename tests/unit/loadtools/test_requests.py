@@ -72,7 +72,7 @@ local requests, limits = {}, {0.66666666666666663, 1}
 function init()
    math.randomseed(benchkit_thread)
    requests[1] = wrk.format("GET", "/a", {["X-A"] = "say \"a\\b\"", ["Connection"] = "close"}, nil)
-   requests[2] = wrk.format("POST", "/b", {["Connection"] = "close"}, content("wrk.body.2"))
+   requests[2] = wrk.format("POST", "/b", {["Connection"] = "close"}, content("body.2"))
 end
 
 function request()
@@ -84,7 +84,7 @@ def test_wrk_is_given_a_script() -> None:
     assert TOOLS["wrk"].command(load, TARGET)[-3:] == ["-s", "benchkit.lua", ORIGIN]
     files = TOOLS["wrk"].files(load, TARGET)
     assert WRK_SCRIPT in files["benchkit.lua"].decode()
-    assert files["wrk.body.2"] == b"k=v"
+    assert files["body.2"] == b"k=v"
     recording = TOOLS["wrk"].files(load.model_copy(update={"histogram": True}), TARGET)["benchkit.lua"]
     assert recording.startswith(files["benchkit.lua"])
     assert b"function done(summary, latency)" in recording
@@ -92,8 +92,8 @@ def test_wrk_is_given_a_script() -> None:
 
 def test_vegeta_is_given_targets() -> None:
     files = TOOLS["vegeta"].files(_load("vegeta", PAGE, UPLOAD), TARGET)
-    page, upload = f'GET {ORIGIN}/a\nX-A: say "a\\b"\n', f"POST {ORIGIN}/b\n@vegeta.body.2\n"
-    assert files == {"vegeta.targets": f"{page}\n{upload}\n{page}".encode(), "vegeta.body.2": b"k=v"}
+    page, upload = f'GET {ORIGIN}/a\nX-A: say "a\\b"\n', f"POST {ORIGIN}/b\n@body.2\n"
+    assert files == {"vegeta.targets": f"{page}\n{upload}\n{page}".encode(), "body.2": b"k=v"}
 
 
 def test_openloop_is_given_requests_as_they_are_sent() -> None:
@@ -125,32 +125,26 @@ def test_openloop_is_given_the_classes_of_requests_and_their_sizes() -> None:
 
 def test_ab_is_given_one_request_whose_content_type_it_does_not_double() -> None:
     load = _load("ab", {**UPLOAD, "method": "PATCH", "headers": {"content-type": "text/csv", "A": "b"}})
-    words = ["-p", "ab.body.1", "-m", "PATCH", "-T", "text/csv", "-H", "A: b", f"{ORIGIN}/b"]
+    words = ["-p", "body.1", "-m", "PATCH", "-T", "text/csv", "-H", "A: b", f"{ORIGIN}/b"]
     assert TOOLS["ab"].command(load, TARGET)[-len(words) :] == words
-    assert TOOLS["ab"].files(load, TARGET) == {"ab.body.1": b"k=v"}
+    assert TOOLS["ab"].files(load, TARGET) == {"body.1": b"k=v"}
 
 
 UNCARRIED: dict[str, tuple[Load, str]] = {
     "ab sends one": (_load("ab", PAGE, UPLOAD), "ab sends one request, not 2"),
     "hey sends one": (_load("hey", PAGE, UPLOAD), "hey sends one request, not 2"),
+    "siege sends one": (_load("siege", PAGE, UPLOAD), "siege sends one request, not 2"),
     "h2load has one method and body": (
         _load("h2load", {"method": "PUT"}, UPLOAD),
-        "; ".join(
-            f"h2load sends every request with the same {part}, and these requests differ in it"
-            for part in ("method", "body")
-        ),
-    ),
-    "siege has the same headers": (
-        _load("siege", PAGE, UPLOAD),
-        "siege sends every request with the same headers, and these requests differ in it",
-    ),
-    "siege ends a body at a zero": (
-        _load("siege", {"path": "/a"}, {**UPLOAD, "body": "a\0b"}),
-        "request 2, POST /b: body: siege ends a body at its first zero byte",
+        "h2load sends several requests that differ in their paths alone",
     ),
     "an incomplete list on each connection": (
         _load("h2load", {"path": "/a", "weight": 2}, {"path": "/b"}, duration_s=None, request_count=40),
-        "every connection of h2load goes through a list of 3 requests: request_count must be a multiple of 12",
+        "each connection of h2load goes through its list: set duration_s",
+    ),
+    "siege ends a body at a zero": (
+        _load("siege", {**UPLOAD, "body": "a\0b"}),
+        "request 1, POST /b: body: siege ends a body at its first zero byte",
     ),
     "too long a list": (
         _load("vegeta", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001}),
