@@ -17,10 +17,6 @@ from benchkit.models.thresholds import Thresholds
 
 LIMITS = Thresholds()
 
-COUNTS_AGREE = 0.02
-"""Largest relative difference between a rate and requests ÷ duration that rounding by tools explains."""
-THOUSANDS = 1000
-"""Step in which autocannon states larger numbers of requests."""
 HOLDS_RATE = frozenset({"wrk2", "vegeta", "openloop"})
 """Load tools that always hold a target rate, or nearly always."""
 UNSTATED_RATE = frozenset({"autocannon", "bombardier", "h2load", "hey", "oha"})
@@ -50,8 +46,6 @@ ORDERED = 0.05
 """Relative excess of a lower percentile over a higher one that rounding explains: Locust has two digits."""
 BOUNDED = 0.1
 """Largest relative distance of a mean from its bounds by percentiles that rounding explains."""
-EQUAL_STEP = 0.01
-"""Step of times, as a share of them, below which equal percentiles are not explained by rounding."""
 REOPENS = 0.99
 """Read errors of wrk for each answer from which the server is taken to close every connection."""
 QUEUED = 0.2
@@ -157,10 +151,8 @@ class _Examination:
             self.completeness,
             self.errors,
             self.connect_errors,
-            self.counts,
             self.held_rate,
             self.order_of_times,
-            self.equal_times,
             self.littles_law,
             self.samples,
         )
@@ -219,28 +211,6 @@ class _Examination:
             f"{units.share(share)}: the load came from the other {units.count(connections - failed)}.",
         )
 
-    def counts(self) -> Iterator[OutputFinding]:
-        """Compare the rate with requests ÷ duration; a rate of the answers, or of the good ones, is accepted."""
-        result = self.result
-        requests, duration_s, rps = result.requests, result.duration_s, result.rps
-        if requests is None or not duration_s or not rps or self.is_short:
-            return
-        good = sum(count for code, count in result.status.items() if code[0] in "23")
-        rounding = THOUSANDS / 2 if "autocannon-thousands" in self.codes else 0
-        step_s = 1.0 if "whole-seconds" in self.codes else 0.0
-        step_rps = 1 if rps.is_integer() else 10.0 ** -len(repr(rps).partition(".")[2])
-        allowed = COUNTS_AGREE + step_s / duration_s + rounding / max(requests, 1) + step_rps / 2 / rps
-        for count in (requests, requests - (self.failures or 0), good):
-            if count and abs(count / duration_s / rps - 1) <= allowed:
-                return
-        yield OutputFinding(
-            code="rate-and-count",
-            severity="suspect",
-            text=f"{units.count(requests)} requests in {units.seconds(duration_s)} are "
-            f"{units.requests_per_s(requests / duration_s)}. The stated {units.requests_per_s(rps)} would take "
-            f"{units.seconds(requests / rps)}.",
-        )
-
     def held_rate(self) -> Iterator[OutputFinding]:
         """Compare the achieved rate with the target rate, or with that of the answers."""
         result, target = self.result, self.load.rate
@@ -297,15 +267,6 @@ class _Examination:
             return
         text = f"The mean is {units.seconds(mean_s)}, and {bounds} imply {needs}."
         yield OutputFinding(code="order-of-times", severity="invalid" if is_far else "suspect", text=text)
-
-    def equal_times(self) -> Iterator[OutputFinding]:
-        """Find percentiles that are all alike, up to the longest time: no measured distribution is."""
-        longest_s = self.result.latency.max_s
-        upper = [time for percent, time in self.percentiles.items() if percent >= 50]  # noqa: PLR2004 - from the median
-        if longest_s and len(upper) >= 3 and set(upper) == {longest_s} and 0 < self.step_s < EQUAL_STEP * longest_s:  # noqa: PLR2004
-            names = ", ".join(f"p{percent:g}" for percent in sorted(self.percentiles))
-            text = f"{names} and the longest time are all {units.seconds(longest_s)}: no measured distribution is so."
-            yield OutputFinding(code="equal-times", severity="suspect", text=text)
 
     @property
     def is_short(self) -> bool:

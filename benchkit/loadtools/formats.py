@@ -62,11 +62,6 @@ def get_format(tool: str) -> OutputFormat:
     raise InputError(f"no load tool is called {tool!r}", why=FORMATS.why_unknown(tool, (AUTO, *FORMATS)))
 
 
-def read_output(tool: str, text: str, *, where: str, command: str) -> LoadResult:
-    """Return what an output of a tool states, as `read_run` does."""
-    return read_run(tool, text, where=where, command=command).result
-
-
 def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
     """Return what an output of a tool states; `tool` may be `AUTO`.
 
@@ -85,11 +80,6 @@ def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
         message = "the number of connections is that of the command line above the output"
         notes = (*notes, Note(code="from-command", message=message))
     return RunOutput(result.model_copy(update={"notes": notes}), load)
-
-
-def tool_of(tool: str, text: str, *, where: str, command: str) -> str:
-    """Return the name of the tool that reads a text, also where `tool` is `AUTO`. Raises as `read_run` does."""
-    return _choose(tool, prepare(text).text, where=where, command=command).tool
 
 
 def _marked(text: str) -> list[OutputFormat]:

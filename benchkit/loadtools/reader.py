@@ -96,6 +96,8 @@ class Reader(ABC):
     non_2xx: int | None = None
     dropped: int | None = None
     availability: float | None = None
+    connect_mean_s: float | None = None
+    first_byte_mean_s: float | None = None
     step_s: float | None = None
     """Largest step in which the latencies are stated."""
     corrected: bool | None = False

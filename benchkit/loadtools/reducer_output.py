@@ -7,7 +7,8 @@ tool mean is with the tool: `rows` in its `TOOL`.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from benchkit.loadtools.tool import ParsedOutput, RequestRows
 from benchkit.models.base import Frozen
 from benchkit.models.histogram import NS_PER_S, Histogram
 from benchkit.models.load import Load
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.validation import first_fault
 
 LOWEST_US, HIGHEST_US, DIGITS = 1, 3_600_000_000, 4
@@ -176,6 +177,23 @@ def measurement(output: ReducerOutput, rows: RequestRows) -> Measurement:
         classes={each.number: _class(each) for each in output.classes},
         span=output.span,
     )
+
+
+def result_of_rows(
+    output: ReducerOutput,
+    rows: RequestRows,
+    *,
+    duration_s: float | None,
+    errors: Errors,
+    failed: int,
+    notes: Iterable[Note],
+) -> ParsedOutput:
+    """Return the measurement of a tool that prints no summary, with its errors by kind and the time of its rate."""
+    measured = measurement(output, rows)
+    counters = measured.counters.model_copy(update={"errors": errors})
+    measured = replace(measured, counters=counters, notes=(*measured.notes, *notes))
+    result = measured.result(duration_s=duration_s, failed=failed)
+    return ParsedOutput(result.model_copy(update={"complete": result.complete and output.rows > 0}), measured)
 
 
 def summary_with_rows(summary: LoadResult, file: bytes | None, rows: RequestRows, load: Load) -> ParsedOutput:

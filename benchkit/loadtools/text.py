@@ -27,7 +27,6 @@ MAX_EXCERPT = 100
 _NOT_A_NUMBER = re.compile(r"[+-]?(?:nan|inf)\s?[a-z%]{0,4}", re.IGNORECASE)
 """Text that C and Go print for a value that is not a number; wrk2 adds a unit."""
 
-_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _NUMBER = re.compile(r"(?:[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}(?=\.))(?:\.[0-9]{1,18})?(?:e[+-][0-9]{2})?")
 _COUNT = re.compile(r"[0-9]{1,18}|[0-9]{1,3}(?:,[0-9]{3}){1,5}")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})h(?=[0-9]+m))?(?:([0-9]{1,2})m)?([0-9]{1,2}(?:\.[0-9]{1,9})?)s")
@@ -67,10 +66,8 @@ def decode(data: bytes) -> str:
 
     Invalid bytes become U+FFFD, which no figure contains.
     """
-    for mark, encoding in _BOMS.items():
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, errors="replace")
-    return data.decode("utf-8", errors="replace")
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if is_utf_16 else "utf-8-sig", errors="replace")
 
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -229,9 +226,9 @@ def latency_by_name(
 ) -> Latency:
     """Return times in seconds by their names: those of `TIMES`, `med`, and percentiles as `99.9`, `p99` or `p(95)`."""
     stated = {name.lower(): time for name, time in times.items() if time is not None}
-    ranks = {"50": stated["med"]} if "med" in stated else {}
+    ranks = {}
     for name, time in stated.items():
-        if match := _PERCENTILE.fullmatch(name):
+        if match := _PERCENTILE.fullmatch(re.sub(r"^med(ian)?$", "50", name)):
             ranks[f"{float(match[1].replace('_', '.')):g}"] = time
     fields = {TIMES[name]: time for name, time in stated.items() if name in TIMES}
     of_run = {"percentiles": ranks, "resolution_s": step_s, "covers": covers, "corrected": corrected}
@@ -248,16 +245,6 @@ def without_times(latency: Latency) -> Latency:
 def count_non_2xx(statuses: Mapping[str, int]) -> int:
     """Return the answers with another status than 2xx, from counts by status."""
     return sum(number for code, number in statuses.items() if code[0] != "2")
-
-
-PART_OF_RUN = Note(
-    code="part-of-run", message="the text lacks a part of the run: figures are of the requests that it has"
-)
-
-
-def no_end_mark(what: str) -> Note:
-    """Return the note on a file of rows, which looks whole wherever it ends between two of them."""
-    return Note(code="no-end-mark", message=f"{what} has no end mark: whether it has the whole run cannot be known")
 
 
 def unread_notes(unread: Sequence[str]) -> Iterator[Note]:
@@ -291,35 +278,6 @@ def several_runs(tool: str, line: str) -> ParseError:
         f"at least two runs of {tool} in one text",
         why=f"a second one has the line {excerpt(line)!r}",
         hint="give each in a file of its own; figures of two runs are never mixed",
-    )
-
-
-PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
-
-
-def latency_of(times: Iterable[int], unit_s: float, covers: Covers = "connect+request") -> Latency:
-    """Return the latency of requests whose `times` are whole multiples of `unit_s` seconds.
-
-    Percentiles are by nearest rank (the ⌈p·n/100⌉-th of n in order). A percentile p (0 to 1) of fewer than 1 / (1 - p)
-    times would only repeat the maximum and is not stated. The deviation is that of a sample (n - 1).
-    """
-    ordered = sorted(times)
-    n = len(ordered)
-    if n == 0:
-        return Latency(covers=covers, corrected=False, resolution_s=unit_s)
-    mean = math.fsum(ordered) / n
-    deviation = math.sqrt(math.fsum((time - mean) ** 2 for time in ordered) / (n - 1)) if n > 1 else None
-    stated = [p for p in PERCENTILES if n * (100 - p) >= 100]  # noqa: PLR2004 - per cent
-    return latency_by_name(
-        {
-            "min": of_unit(ordered[0], unit_s),
-            "mean": float(f"{mean * unit_s:.12g}"),
-            "stdev": None if deviation is None else float(f"{deviation * unit_s:.12g}"),
-            "max": of_unit(ordered[-1], unit_s),
-            **{f"{p:g}": of_unit(ordered[math.ceil(round(p * n / 100, 6)) - 1], unit_s) for p in stated},
-        },
-        covers,
-        step_s=unit_s,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from benchkit.errors import InputError
 from benchkit.models.load import Load
@@ -157,8 +157,7 @@ class ToolOutput:
     """The reducer's file; None where the tool prints no rows."""
 
 
-@dataclass(frozen=True)
-class ParsedOutput:
+class ParsedOutput(NamedTuple):
     """The output of one generator, or of many merged: its summary, and its measurement of every request."""
 
     result: LoadResult
@@ -357,10 +356,8 @@ class Tool:
     own_s: float = 2.0
     """Time for its own start and end, beside its load and the last answers, in seconds; a tool that takes longer is
     ended. For a million different times wrk prints 10 MB of histogram."""
-    exit_codes: frozenset[int] = frozenset({0})
-    """Exit codes of a run that generated its load to the end."""
-    load_notes: Callable[[Load], Iterable[str]] = field(default=lambda _load: (), repr=False)
-    """Return the notes of a plan on how it sends and measures this load; pure."""
+    notes: tuple[str, ...] = ()
+    """Notes of a plan on how it sends and measures every load."""
     single_threaded: bool = False
     thread_per_connection: bool = False
 
@@ -418,9 +415,9 @@ class Tool:
         if self.tls is not None and not self.tls.resumes and target.tls is not None and target.tls.resumption:
             yield f"tls.resumption: {self.name} never resumes a session on a new connection: set it to false, or keep them"
 
-    def plan_notes(self, load: Load, target: Target) -> Iterator[str]:
-        """Yield the notes of a plan on how this tool sends the load to the target."""
-        yield from self.load_notes(load)
+    def plan_notes(self, target: Target) -> Iterator[str]:
+        """Yield the notes of a plan on how this tool sends a load to the target."""
+        yield from self.notes
         if target.protocol in self.builds:
             yield f"{self.name} speaks {target.protocol} where it is {self.builds[target.protocol]}; otherwise no request arrives."
         if target.tls is not None and self.tls is not None and not self.tls.verifies:

@@ -272,9 +272,8 @@ def with_achieved_rate(output: ParsedOutput, load: Load, support: RateSupport | 
     measured = output.measurement
     if load.rate is None or support is None or measured is None:
         return output
-    return replace(
-        output, measurement=replace(measured, achieved_rate=_answered_rate(output.result, measured, load, support))
-    )
+    rate = _answered_rate(output.result, measured, load, support)
+    return output._replace(measurement=replace(measured, achieved_rate=rate))
 
 
 def _answered_rate(result: LoadResult, measured: Measurement, load: Load, support: RateSupport) -> float | None:

@@ -203,7 +203,7 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
 
 def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
     generators = (generator for cell in cells if cell.unsupported is None for generator in cell.generators)
-    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).plan_notes(one.load, one.target))
+    return dict.fromkeys(each for one in generators for each in get_tool(one.tool).plan_notes(one.target))
 
 
 def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.formats import read_output as read_printed
+from benchkit.loadtools.formats import read_run
 from benchkit.loadtools.registry import get_tool
 from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ParsedOutput, ToolOutput
@@ -98,7 +98,8 @@ def read_output(record: TrialRecord, raw: RawFile) -> TrialOutput:
     """
     if record.imported is not None:
         file = record.imported.file
-        result = read_printed(record.load.tool, decode(raw(file)), where=file, command="benchkit parse {tool} " + file)
+        command = f"benchkit parse {{tool}} {file}"
+        result = read_run(record.load.tool, decode(raw(file)), where=file, command=command).result
         parsed = ParsedOutput(result, None)
         return TrialOutput(parsed, (parsed,))
     tool = get_tool(record.load.tool)

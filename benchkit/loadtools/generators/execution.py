@@ -22,7 +22,6 @@ from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.loadtools.generators.generator import Generator, grace_s, time_limit_s
-from benchkit.loadtools.registry import get_tool
 from benchkit.models.telemetry import generator_service
 from benchkit.services import deploy
 
@@ -262,7 +261,7 @@ def _failure_of(host: Host, placed: PlacedGenerator, scheduled: ScheduledProcess
             raise HostStateError(f"{generator} could not write its {name}", where=host.name, why=output.error)
     if ended is None or (scheduled.overran and generator.load.duration_s is None):
         what = f"did not end within {limit_s:g} s"
-    elif ended.exit_code not in get_tool(generator.tool).exit_codes and not scheduled.overran:
+    elif ended.exit_code != 0 and not scheduled.overran:
         what = f"failed with {ended}"
     elif errors := [f"{name}: {output.error}" for name, output in outputs.items() if output.error is not None]:
         what = f"could not write its {errors[0]}"

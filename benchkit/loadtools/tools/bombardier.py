@@ -213,6 +213,6 @@ TOOL = Tool(
     limits=LoadLimits(least_s=1, rate_step=1, reserved=("-o", "--format"), one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=False, resumes=False),
-    load_notes=lambda _load: _NOTES,
+    notes=_NOTES,
     own_s=5.0,
 )

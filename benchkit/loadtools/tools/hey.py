@@ -22,13 +22,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
-from pydantic_core import from_json
+from pydantic import Field, TypeAdapter
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.reader import Action, OutputFormat, SectionReader
 from benchkit.loadtools.text import (
+    Count,
     count_non_2xx,
     errors_of,
     excerpt,
@@ -54,10 +55,6 @@ from benchkit.loadtools.tool import (
 from benchkit.models.load import Load
 from benchkit.models.load_result import Errors, LoadResult, Note
 from benchkit.units import counted
-
-if TYPE_CHECKING:
-    from benchkit.loadtools.measurement import Measurement
-
 
 MAX_RESULTS = 1_000_000
 """`maxRes` in requester/report.go."""
@@ -151,26 +148,13 @@ FORMAT = OutputFormat("hey", lambda text: _has_own(text) or (_begins(text) and n
 
 _BLOCK = re.compile(
     r"^--- benchkit counters of hey 1\n"
-    r"requests ([0-9]{1,18})\nduration_ns ([0-9]{1,18})\nbytes ([0-9]{1,18})\ntime_s ([0-9]{1,18}\.[0-9]{9})\n"
-    r"errors ([0-9a-f]*)\n--- end of benchkit counters of hey$",
+    r"requests (?P<requests>[0-9]{1,18})\nduration_ns (?P<ns>[0-9]{1,18})\nbytes (?P<bytes>[0-9]{1,18})\n"
+    r"time_s (?P<time_s>[0-9]{1,18}\.[0-9]{9})\nerrors (?P<errors>[0-9a-f]*)\n--- end of benchkit counters of hey$",
     re.MULTILINE,
 )
-
-
-class HeyCounters(NamedTuple):
-    """Counters that the template prints after the rows: of all requests, of declared lengths, and of failed ones."""
-
-    requests: int
-    duration_s: float
-    bytes_total: int
-    time_s: float
-    """Sum of the times of all answers."""
-    errors: Mapping[str, int]
-
-    @property
-    def failed(self) -> int:
-        """Number of requests without an answer."""
-        return sum(self.errors.values())
+"""Counters that the template prints after the rows: of all requests, of declared lengths, the sum of the times of all
+answers, and the failed requests by message."""
+_ERRORS = TypeAdapter[dict[str, int]](dict[str, Annotated[Count, Field(gt=0)]])
 
 
 def measure(output: ToolOutput) -> ParsedOutput:
@@ -178,68 +162,50 @@ def measure(output: ToolOutput) -> ParsedOutput:
     from benchkit.loadtools import reducer_output  # noqa: PLC0415 - numpy is slow to import
 
     rows = reducer_output.read_file(output.reduction, "hey")
-    counters, of_rows = read_counters(output.stdout), reducer_output.measurement(rows, ROWS)
-    answers = counters.requests - counters.failed
+    of_rows = reducer_output.measurement(rows, ROWS)
+    blocks = list(_BLOCK.finditer(output.stdout))
+    if len(blocks) != 1:
+        hint = "did it end by itself, and is it version 0.1.0 or newer?"
+        raise ParseError("hey did not print all its counters", where="hey", hint=hint)
+    block, errors = blocks[0], _read_errors(blocks[0]["errors"])
+    requests, failed = int(block["requests"]), sum(errors.values())
+    answers, duration_s = requests - failed, int(block["ns"]) / 1e9
     if rows.rows != min(answers, MAX_RESULTS):
         raise ParseError(f"{rows.rows} rows of hey, but {answers} answers in its counters", where="hey")
-    capped = answers > rows.rows
-    exact = of_rows.counters.model_copy(
-        update={
-            "requests": counters.requests,
-            "bytes_total": counters.bytes_total,
-            "errors": errors_of(counters.errors),
-            "non_2xx": None if capped else of_rows.counters.non_2xx,
-        }
-    )
+    is_capped = answers > rows.rows
+    exact = {"requests": requests, "bytes_total": int(block["bytes"]), "errors": errors_of(errors)}
     measurement = replace(
         of_rows,
-        counters=exact,
-        complete=of_rows.complete and not capped,
-        duration_s=counters.duration_s,
-        notes=tuple(_notes(of_rows, counters, capped=capped)),
+        counters=of_rows.counters.model_copy(update=exact | ({"non_2xx": None} if is_capped else {})),
+        complete=of_rows.complete and not is_capped,
+        duration_s=duration_s,
+        notes=(*of_rows.notes, *_notes(errors, is_capped=is_capped)),
     )
-    result = measurement.result(duration_s=counters.duration_s, failed=counters.failed)
+    result = measurement.result(duration_s=duration_s, failed=failed)
     latency = result.latency
-    if capped:  # the mean of all answers is known; the histogram has the first million
-        latency = latency.model_copy(update={"mean_s": counters.time_s / answers})
+    if is_capped:  # the mean of all answers is known; the histogram has the first million
+        latency = latency.model_copy(update={"mean_s": float(block["time_s"]) / answers})
     result = result.model_copy(update={"latency": latency, "complete": of_rows.complete})
     return ParsedOutput(result, measurement)
 
 
-def read_counters(text: str) -> HeyCounters:
-    """Return the counters after the rows. Raises ParseError where they are missing or incomplete."""
-    blocks = _BLOCK.findall(text)
-    if len(blocks) != 1:
-        raise ParseError(
-            "hey did not print all its counters",
-            where="hey",
-            hint="did it end by itself, and is it version 0.1.0 or newer?",
-        )
-    requests, duration_ns, length, time_s, errors = blocks[0]
-    return HeyCounters(int(requests), int(duration_ns) / 1e9, int(length), float(time_s), _read_errors(errors))
-
-
 def _read_errors(encoded: str) -> dict[str, int]:
     try:
-        counts = from_json(bytes.fromhex(encoded))
+        return _ERRORS.validate_json(bytes.fromhex(encoded), strict=True)
     except ValueError:
-        counts = None
-    if not isinstance(counts, dict) or not all(type(n) is int and n > 0 for n in counts.values()):
-        raise ParseError("the errors that hey counted cannot be read", where="hey", why=excerpt(encoded))
-    return counts
+        raise ParseError("the errors that hey counted cannot be read", where="hey", why=excerpt(encoded)) from None
 
 
-def _notes(of_rows: Measurement, counters: HeyCounters, *, capped: bool) -> Iterator[Note]:
-    yield from of_rows.notes
-    if capped:
+def _notes(errors: Mapping[str, int], *, is_capped: bool) -> Iterator[Note]:
+    if is_capped:
         yield Note(
             code="hey-cap",
             message=f"hey keeps the times of {MAX_RESULTS:,} answers in a process: use more processes. Percentiles, extremes "
             "and statuses are of the first million; counts, rate and mean are of all",
         )
-    if counters.errors:
-        kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(counters.errors.items())[:3])
-        yield Note(code="hey-errors", message=f"{counted(counters.failed, 'request')} failed: {kinds}")
+    if errors:
+        kinds = "; ".join(f"{n} times {excerpt(message)}" for message, n in list(errors.items())[:3])
+        yield Note(code="hey-errors", message=f"{counted(sum(errors.values()), 'request')} failed: {kinds}")
 
 
 TEMPLATE = """\

@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -307,16 +306,15 @@ def measure(output: ToolOutput) -> ParsedOutput:
     from benchkit.loadtools import reducer_output  # noqa: PLC0415 - numpy is slow to import
 
     rows = reducer_output.read_file(output.reduction, "k6")
-    failed = sum(rows.errors.values()) + rows.other_errors
-    measured = reducer_output.measurement(rows, ROWS)
-    notes = (*measured.notes, *_notes(output, failed))
-    errors = errors_of(rows.errors, rows.other_errors)
-    measured = replace(measured, counters=measured.counters.model_copy(update={"errors": errors}), notes=notes)
-    span = rows.span
-    duration_s = (span.last_end_ns - span.first_start_ns) / NS_PER_S if span else None
-    result = measured.result(duration_s=duration_s, failed=failed)
-    result = result.model_copy(update={"complete": result.complete and rows.rows > 0})
-    return ParsedOutput(result, measured)
+    failed, span = sum(rows.errors.values()) + rows.other_errors, rows.span
+    return reducer_output.result_of_rows(
+        rows,
+        ROWS,
+        duration_s=(span.last_end_ns - span.first_start_ns) / NS_PER_S if span else None,
+        errors=errors_of(rows.errors, rows.other_errors),
+        failed=failed,
+        notes=_notes(output, failed),
+    )
 
 
 def _notes(output: ToolOutput, failed: int) -> Iterator[Note]:

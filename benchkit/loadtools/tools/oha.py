@@ -168,11 +168,9 @@ def _read_json(text: str) -> LoadResult:
     reader.step_s = reader.step_s if document.summary.get("average") else None
     reader.availability = None if (document.availability or 0) > 1 else document.availability
     reader.messages.update(document.errors or {})
-    means = {"connect_mean_s": document.connect_mean_s, "first_byte_mean_s": document.first_byte_mean_s}
     is_counted = document.errors is not None and "statuses" in document.model_fields_set
     # A document ends with its last brace: what an excerpt of one lacks was left out, and not cut off.
-    result = reader.counted_result(is_counted=is_counted, complete=True)
-    return result.model_copy(update={**means, "complete": True})
+    return reader.counted_result(is_counted=is_counted, complete=True).model_copy(update={"complete": True})
 
 
 def parse(text: str) -> LoadResult:
@@ -230,7 +228,5 @@ TOOL = Tool(
     requests=RequestSupport(own_headers=("host",)),
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True),
-    load_notes=lambda _load: (
-        "oha prints percentiles, not every time: several generators' or slices' cannot be merged.",
-    ),
+    notes=("oha prints percentiles, not every time: several generators' or slices' cannot be merged.",),
 )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -203,22 +202,20 @@ def measure(output: ToolOutput) -> ParsedOutput:
     from benchkit.loadtools import reducer_output  # noqa: PLC0415 - numpy is slow to import
 
     rows = reducer_output.read_file(output.reduction, "vegeta")
-    measured, span, unanswered = reducer_output.measurement(rows, ROWS), rows.span, rows.status.get("0", 0)
+    span, unanswered = rows.span, rows.status.get("0", 0)
     transport = {text: n for text, n in rows.errors.items() if not _STATUS_LINE.fullmatch(text)}
-    errors = errors_of(transport, max(0, unanswered - sum(transport.values())))
-    message = f"the latencies include {unanswered} requests without an answer, as vegeta's own figures do"
-    included = (Note(code="vegeta-unanswered", message=message),) if unanswered else ()
-    counters = measured.counters.model_copy(update={"errors": errors})
-    measured = replace(measured, counters=counters, notes=(*included, *measured.notes))
-    duration_s = (span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None
     succeeded = sum(n for code, n in rows.status.items() if code[0] in "23")
-    result = measured.result(duration_s=duration_s, failed=rows.rows - succeeded)
-    has_rows = {
-        "complete": result.complete and rows.rows > 0,
-        "availability": succeeded / rows.rows if rows.rows else None,
-        "rps": result.rps or None,
-    }
-    return ParsedOutput(result.model_copy(update=has_rows), measured)
+    message = f"the latencies include {unanswered} requests without an answer, as vegeta's own figures do"
+    result, measured = reducer_output.result_of_rows(
+        rows,
+        ROWS,
+        duration_s=(span.last_start_ns - span.first_start_ns) / NS_PER_S if span else None,
+        errors=errors_of(transport, max(0, unanswered - sum(transport.values()))),
+        failed=rows.rows - succeeded,
+        notes=[Note(code="vegeta-unanswered", message=message)] if unanswered else [],
+    )
+    availability = succeeded / rows.rows if rows.rows else None
+    return ParsedOutput(result.model_copy(update={"availability": availability}), measured)
 
 
 TARGETS = "vegeta.targets"

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,6 +57,8 @@ from benchkit.models.load import Load
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.models.request import Request, has_header
 
+REQUESTS = Path(__file__).with_name("requests.lua")
+"""Lua script that draws the requests of a load."""
 HISTOGRAM = Path(__file__).with_name("histogram.lua")
 """Lua script that prints wrk's whole latency histogram and its exact counters after wrk's own text."""
 
@@ -218,43 +221,6 @@ WRK2_FORMAT = OutputFormat(
 )
 
 
-_START = """\
--- Requests of benchkit. Every thread draws them by their weights, with a seed of its own that is the same in every trial.
-local threads = 0
-
-function setup(thread)
-   threads = threads + 1
-   thread:set("benchkit_thread", threads)
-end
-
-local function content(name)
-   local file = assert(io.open(name, "rb"))
-   local bytes = file:read("*a")
-   file:close()
-   return bytes
-end
-
-local requests, limits = {}, {LIMITS}
-
-function init()
-   math.randomseed(benchkit_thread)
-"""
-
-_DRAW = """\
-end
-
-function request()
-   local drawn = math.random()
-   for number = 1, #limits do
-      if drawn < limits[number] then
-         return requests[number]
-      end
-   end
-   return requests[#requests]
-end
-"""
-
-
 def is_plain(load: Load) -> bool:
     """Return whether a load is one GET without a body, which wrk formats once and for all."""
     mix = load.request_mix
@@ -266,12 +232,11 @@ def request_script(load: Load) -> str:
     if is_plain(load):
         sent = sent_headers(load, load.request_mix[0])
         return "".join(f"wrk.headers[{_lua_string(name)}] = {_lua_string(value)}\n" for name, value in sent)
-    formats = [
-        f"   requests[{number}] = wrk.format({_format_arguments(load, request)})\n"
-        for number, request in enumerate(load.request_mix, 1)
-    ]
-    limits = ", ".join(f"{limit:.17g}" for limit in _limits(load.request_mix))
-    return _START.replace("LIMITS", limits) + "".join(formats) + _DRAW
+    weights = list(accumulate(request.weight for request in load.request_mix))
+    limits = ", ".join(f"{weight / weights[-1]:.17g}" for weight in weights)
+    formats = "".join(f"      wrk.format({_format_arguments(load, request)}),\n" for request in load.request_mix)
+    data = f"local limits = {{{limits}}}\nlocal function formatted(content)\n   return {{\n{formats}   }}\nend\n"
+    return data + REQUESTS.read_text(encoding="utf-8")
 
 
 def sent_headers(load: Load, request: Request) -> Iterator[tuple[str, str]]:
@@ -290,19 +255,9 @@ def _format_arguments(load: Load, request: Request) -> str:
     return f"{_lua_string(request.method)}, {_lua_string(request.path)}, {{{headers}}}, {contents}"
 
 
-def _limits(mix: tuple[Request, ...]) -> Iterator[float]:
-    total = sum(request.weight for request in mix)
-    reached = 0.0
-    for request in mix:
-        reached += request.weight
-        yield reached / total
-
-
-_ESCAPES: Mapping[str, str] = {'"': '\\"', "\\": "\\\\"}
-
-
 def _lua_string(text: str) -> str:
-    return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
+    escaped = text.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'
 
 
 SCRIPT = "benchkit.lua"

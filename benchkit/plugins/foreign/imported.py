@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from benchkit.errors import BenchkitError, InputError
-from benchkit.loadtools.formats import RunOutput, read_run, tool_of
+from benchkit.loadtools.formats import RunOutput, read_run
 from benchkit.loadtools.registry import TOOLS, tools_with_rate
 from benchkit.loadtools.text import decode
 from benchkit.models.base import Levels, cell_id
@@ -94,12 +94,12 @@ def read_cell(tool: str, files: Sequence[OutputFile], levels: Levels, load: Mapp
     Raises InputError for an unknown tool, other text, a missing rate or number of connections, and unfinished runs. It
     also raises it for files of different measurements.
     """
-    tool = tool_of(tool, decode(files[0].content), where=files[0].name, command=_command(files[0]))
     outputs = [_read(tool, file) for file in files]
     results = [output.result for output in outputs]
     for what, value in SAME.items():
         _require_same(what, {file.name: value(result) for file, result in zip(files, results, strict=True)})
     first, stated = results[0], outputs[0].load
+    tool = first.tool
     fields = {"connections": first.connections, "streams": stated.streams, "rate": stated.rate}
     typed = _load(tool, files[0], {name: value for name, value in fields.items() if value} | dict(load))
     if first.tool == WRK2 and typed.rate is None:

@@ -25,9 +25,8 @@ from benchkit.loadtools.text import (
     parse_duration,
     parse_number,
 )
-from benchkit.models.load_result import Errors, Latency, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult, Note
 
-_TEAPOT = "418"
 _FULL = 0.98
 """Least share of the planned time of a run that was not interrupted."""
 _BUCKETS = Note(
@@ -40,20 +39,15 @@ class _FortioReader(Reader):
     tool = "fortio"
     figures: ClassVar[Figures] = {
         **dict.fromkeys(("duration_s", "planned_s"), parse_duration),
-        **dict.fromkeys(("requests", "threads", "failed", "done"), parse_count),
-        **dict.fromkeys(("connect_mean", "asked", "rounded_rate"), parse_number),
+        **dict.fromkeys(("requests", "threads", "failed"), parse_count),
+        **dict.fromkeys(("connect_mean_s", "asked"), parse_number),
     }
 
     asked: float | None = None
     planned_s: float | None = None
-    connect_mean: float | None = None
     aborted: str | None = None
     done: int | None = None
-    rounded_rate: float | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.section = ""
+    section = ""
 
     def time(self, token: str) -> float | None:
         return parse_number(token)
@@ -66,13 +60,13 @@ class _FortioReader(Reader):
             r"Ended after (?P<duration_s>\S+) : (?P<requests>\S+) calls\. qps=(?P<rps>\S+)": None,
             r"(Aggregated Function Time) : count (?P<requests>\S+) avg (?P<mean>\S+) \+/- (?P<stdev>\S+) "
             r"min (?P<min>\S+) max (?P<max>\S+) sum \S+": self.read_section,
-            r"(Connection time histogram) \(s\) : count \S+ avg (?P<connect_mean>\S+) .*": self.read_section,
+            r"(Connection time histogram) \(s\) : count \S+ avg (?P<connect_mean_s>\S+) .*": self.read_section,
             r"(Response Body/Total Sizes) : count \S+ .* sum (?P<bytes_total>\S+)": self.read_section,
             r"(Error cases) : (?:no data|count (?P<failed>\S+) .*)": self.read_section,
             r"(.{1,60}?) : (?:count|no data)\b.*": self.read_section,
             r"# target (\S+)% (\S+)": self.read_target,
             r"Code +(-?[0-9]{1,3}) : ([0-9]{1,18})(?: \(.*)?": self.add_status,
-            r"All done (?P<done>[0-9]{1,18}) calls .* ms avg, (?P<rounded_rate>\S+) qps": None,
+            r"All done ([0-9]{1,18}) calls .* ms avg, (\S+) qps": self.read_done,
             r"Aborting because of (?P<aborted>.*)": None,
         }
 
@@ -82,6 +76,10 @@ class _FortioReader(Reader):
         if self.section == "Error cases":
             self.failed = self.failed or 0
 
+    def read_done(self, match: re.Match[str]) -> None:
+        self.done = int(match[1])
+        self.rps = parse_number(match[2]) if self.rps is None else self.rps
+
     def read_target(self, match: re.Match[str]) -> None:
         if self.section.startswith("Aggregated"):
             self.add(self.percentiles, match[1], None if self.is_last else parse_number(match[2]), match[0])
@@ -90,29 +88,19 @@ class _FortioReader(Reader):
         requests = self.done if self.requests is None else self.requests
         if requests is None:
             raise ParseError("fortio made no run", why=f"it says: Aborting because of {self.aborted}")
-        if self.duration_s and self.rps == float(f"{requests / self.duration_s:.5g}"):
-            self.rps = requests / self.duration_s  # all digits of the rate, of which five were printed
-        rate = self.rounded_rate if self.rps is None else self.rps
+        if not requests:
+            self.times = {}
         is_counted = bool(self.statuses) and sum(self.statuses.values()) == requests
-        if self.failed is None and is_counted:
-            self.failed = sum(n for code, n in self.statuses.items() if code[0] != "2" and code != _TEAPOT)
         unanswered = self.statuses.pop("-1", 0)
         is_short = bool(self.duration_s and self.planned_s and self.duration_s < _FULL * self.planned_s)
-        has_begun = self.target is not None or self.duration_s is not None
         held = Note(code="target-rate", message=f"{self.asked or 0:g} calls/s were asked for; times count from sending")
         return self.load_result(
-            latency=self.latency().model_copy(update={"resolution_s": None})
-            if requests
-            else Latency(covers="connect+request"),
             requests=requests,
-            rps=rate,
-            duration_s=implied_duration(requests, rate) if self.duration_s is None else self.duration_s,
+            duration_s=implied_duration(requests, self.rps) if self.duration_s is None else self.duration_s,
             connections=self.threads,
-            connect_mean_s=self.connect_mean,
-            status=self.statuses,
             errors=Errors(other=unanswered if is_counted else None),
             non_2xx=count_non_2xx(self.statuses) if is_counted else None,
-            complete=bool(self.times) and (self.done or not has_begun) and not is_short and not self.unread,
+            complete=bool(self.times and self.done) and not is_short and not self.unread,
             notes=(*([_BUCKETS] if self.percentiles else []), *([held] if self.asked else [])),
         )
 
@@ -134,28 +122,26 @@ class _Document(JsonOutput):
     threads: Count | None = within("NumThreads", default=None)
     requests: Count = within("DurationHistogram", "Count")
     times: Times = within("DurationHistogram")
-    percentiles: tuple[_Percentile, ...] | None = within("DurationHistogram", "Percentiles", default=None)
+    ranks: tuple[_Percentile, ...] | None = within("DurationHistogram", "Percentiles", default=None)
     failed: Count | None = within("ErrorsDurationHistogram", "Count", default=None)
     statuses: dict[str, Count] | None = within("RetCodes", default=None)
     bytes_total: Figure | None = within("Sizes", "Sum", default=None)
-    connect_mean: Figure | None = within("ConnectionStats", "Avg", default=None)
-
-
-def _read_json(text: str) -> LoadResult:
-    reader = _FortioReader()
-    document = reader.set_document(text, _Document, 1)
-    reader.step_s = None
-    reader.asked, reader.planned_s = parse_number(document.asked), parse_duration(document.planned_s)
-    reader.duration_s, reader.done = of_unit(document.duration_s, 1e-9), document.requests
-    reader.percentiles = {f"{each.Percentile:g}": each.Value for each in document.percentiles or ()}
-    reader.statuses, reader.bytes_total = dict(document.statuses or {}), document.bytes_total or None
-    is_interrupted = "interrupted after" in document.planned_s
-    return reader.result().model_copy(update={"complete": False} if is_interrupted else {})
+    connect_mean_s: Figure | None = within("ConnectionStats", "Avg", default=None)
 
 
 def parse(text: str) -> LoadResult:
     """Return the result of a run. Raises ParseError for other text, for several runs, and where no run was made."""
-    return _read_json(text) if '"DurationHistogram"' in text else _FortioReader().read(text)
+    reader = _FortioReader()
+    if '"DurationHistogram"' not in text:
+        return reader.read(text)
+    document = reader.set_document(text, _Document, 1)
+    reader.step_s = None
+    reader.asked, reader.planned_s = parse_number(document.asked), parse_duration(document.planned_s)
+    reader.duration_s, reader.done = of_unit(document.duration_s, 1e-9), document.requests
+    reader.percentiles = {f"{each.Percentile:g}": each.Value for each in document.ranks or ()}
+    reader.statuses, reader.bytes_total = dict(document.statuses or {}), document.bytes_total or None
+    result = reader.result()
+    return result.model_copy(update={"complete": result.complete and "interrupted after" not in document.planned_s})
 
 
 _has_mark = has_line(

@@ -10,36 +10,39 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.reader import OutputFormat
 from benchkit.loadtools.text import (
-    PART_OF_RUN,
+    all_of_unit,
     count_non_2xx,
     csv_rows,
     errors_of,
     has_any,
     latency_by_name,
-    latency_of,
     line_with,
-    no_end_mark,
     not_output_of,
     of_unit,
     parse_count,
     several_runs,
     unread_notes,
 )
-from benchkit.models.load_result import LoadResult, Note
+from benchkit.models.load_result import Latency, LoadResult, Note
 
+PERCENTILES = (10, 25, 50, 66, 75, 80, 90, 95, 98, 99, 99.9, 99.99)
+_NO_END = Note(code="no-end-mark", message="a JTL in CSV has no end mark: whether it has the whole run cannot be known")
 _HEADING = line_with(r'"?timeStamp"?([,;\t])"?elapsed"?\1')
 _TRANSACTION = "Number of samples in transaction"
 _SUMMARY = re.compile(
-    r"([+=])\s+([0-9]{1,12}) in\s+(?:([0-9]{1,6}):([0-9]{2}):([0-9]{2})|([0-9]{1,9}(?:[.,][0-9])?)s)"
-    r" =\s+([0-9]{1,12}(?:[.,][0-9])?)/s Avg:\s+([0-9]{1,12}) Min:\s+([0-9]{1,12}) Max:\s+([0-9]{1,12})"
-    r" Err:\s+([0-9]{1,12}) \([0-9.,]+\s?%\)(?: Active: ([0-9]{1,9}))?(?: Started: ?([0-9]{1,9}))?"
+    r"(?P<kind>[+=])\s+(?P<requests>[0-9]{1,12}) in\s+(?P<time>[0-9]{1,6}:[0-9]{2}:[0-9]{2}|[0-9]{1,9}(?:[.,][0-9])?(?=s))s?"
+    r" =\s+(?P<rps>[0-9]{1,12}(?:[.,][0-9])?)/s"
+    r" Avg:\s+(?P<mean>[0-9]{1,12}) Min:\s+(?P<min>[0-9]{1,12}) Max:\s+(?P<max>[0-9]{1,12})"
+    r" Err:\s+(?P<failed>[0-9]{1,12}) \([0-9.,]+\s?%\)(?: Active: (?P<active>[0-9]{1,9}))?(?: Started: ?(?P<threads>[0-9]{1,9}))?"
 )
 _BEGUN = re.compile(r"Starting (?:the|standalone|remote) (?:test|engines)\b|Creating summariser")
 _ENDED = re.compile(r"\.\.\. end of run|Tidying up ")
@@ -78,53 +81,54 @@ def _read_csv(lines: Sequence[str], delimiter: str) -> LoadResult:
         threads=threads,
         users=threads,
         bytes_total=None if sizes is None else sum(sizes),
-        latency=latency_of((int(row["elapsed"]) for row in samples), 1e-3),
+        latency=_latency([int(row["elapsed"]) for row in samples]),
         first_byte_mean_s=float(f"{sum(first) / len(first) * 1e-3:.12g}") if first and not unanswered else None,
         errors=errors_of(messages, asserted),
         status=dict(sorted(statuses.items())),
         non_2xx=count_non_2xx(statuses) if statuses else None,
         failed=len(failed) if "success" in names else None,
         complete=bool(samples) and not unread,
-        notes=(*([transactions] if left_out else []), no_end_mark("a JTL in CSV"), *unread_notes(unread)),
+        notes=(*([transactions] if left_out else []), _NO_END, *unread_notes(unread)),
     )
 
 
-def _read_summary(text: str) -> LoadResult | None:
-    found = list(_SUMMARY.finditer(text))
-    whole = [match for match in found if match[1] == "="]
-    if not found:
-        return None
+def _latency(elapsed_ms: Sequence[int]) -> Latency:
+    """Return the latency of samples; percentiles are by nearest rank, and only those below the longest time."""
+    if not elapsed_ms:
+        return Latency(covers="connect+request", corrected=False, resolution_s=1e-3)
+    ordered, n = sorted(elapsed_ms), len(elapsed_ms)
+    times: dict[str, float] = {"min": ordered[0], "mean": statistics.fmean(ordered), "max": ordered[-1]}
+    times |= {f"{p:g}": ordered[math.ceil(p * n / 100 - 1e-6) - 1] for p in PERCENTILES if p < 100 * (1 - 1 / n) + 1e-9}
+    return latency_by_name(all_of_unit(times, 1e-3), "connect+request", step_s=1e-3)
+
+
+def _decimal(token: str) -> float:
+    return float(token.replace(",", "."))
+
+
+def _read_summary(found: Sequence[re.Match[str]], text: str) -> LoadResult:
+    whole = [match for match in found if match["kind"] == "="]
     if not whole:
         hint = "give its line with `=`, which is of the whole run"
         raise ParseError("the lines of jmeter's summariser are of intervals only", hint=hint)
-    if [int(match[2]) for match in whole] != sorted(int(match[2]) for match in whole):
+    if [int(match["requests"]) for match in whole] != sorted(int(match["requests"]) for match in whole):
         raise several_runs("jmeter", whole[-1][0])
-    last = whole[-1]
-    hours, minutes, seconds, decimal = last.group(3, 4, 5, 6)
-    requests = int(last[2])
-    active, threads = next(((each[12], each[13] or each[12]) for each in found[::-1] if each[12]), ("0", None))
+    last, requests = whole[-1], int(whole[-1]["requests"])
+    active, threads = next(
+        ((each["active"], each["threads"] or each["active"]) for each in found[::-1] if each["active"]), ("0", None)
+    )
     is_whole = _ENDED.search(text) is not None or not (_BEGUN.search(text) or int(active))
-    times = {
-        name: of_unit(int(ms), 1e-3) for name, ms in zip(("mean", "min", "max"), last.group(8, 9, 10), strict=True)
-    }
-    step_s = 1e-3 if requests else None
+    times = {name: of_unit(float(last[name]), 1e-3) for name in ("mean", "min", "max")} if requests else {}
     return LoadResult(
         tool="jmeter",
-        duration_s=float(decimal.replace(",", "."))
-        if decimal
-        else int(hours) * 3600 + int(minutes) * 60 + int(seconds),
+        duration_s=sum(_decimal(part) * 60**place for place, part in enumerate(reversed(last["time"].split(":")))),
         requests=requests,
-        rps=float(last[7].replace(",", ".")),
+        rps=_decimal(last["rps"]),
         threads=parse_count(threads),
         users=parse_count(threads),
-        latency=latency_by_name(times if requests else {}, "connect+request", step_s=step_s),
-        failed=int(last[11]),
+        latency=latency_by_name(times, "connect+request", step_s=1e-3 if requests else None),
+        failed=int(last["failed"]),
         complete=is_whole,
-        notes=(
-            Note(code="summariser", message="times are whole milliseconds; the summariser states no percentiles"),
-            *([] if decimal else [Note(code="whole-seconds", message="the duration is rounded down to whole seconds")]),
-            *([] if is_whole else [PART_OF_RUN]),
-        ),
     )
 
 
@@ -132,10 +136,10 @@ def parse(text: str) -> LoadResult:
     """Return the result of a JTL, or of the summariser's lines. Raises ParseError."""
     if heading := _HEADING.search(text):
         return _read_csv([line for line in text[heading.start() :].split("\n") if line.strip()], heading[1])
-    result = _read_summary(text)
-    if result is None:
+    found = list(_SUMMARY.finditer(text))
+    if not found:
         raise not_output_of("jmeter", text.split("\n"))
-    return result
+    return _read_summary(found, text)
 
 
 FORMAT = OutputFormat("jmeter", has_any(_HEADING, _SUMMARY, line_with("Creating summariser <")), parse)

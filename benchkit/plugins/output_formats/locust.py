@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.reader import Action, OutputFormat, Reader
@@ -33,9 +33,6 @@ from benchkit.models.load_result import Errors, LoadResult, Note
 _WHOLE_RUN = frozenset({"Aggregated", "Total"})
 _BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")
 _CSV = re.compile(r'"?Type"?,"?Name"?,"?Request Count"?,"?Failure Count"?,')
-_ROUNDED = Note(
-    code="rounding", message="locust rounds times of 100 ms and more to two digits before it counts percentiles"
-)
 
 
 class _LocustReader(Reader):
@@ -43,14 +40,12 @@ class _LocustReader(Reader):
 
     tool = "locust"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.columns: list[str] = []
-        self.row: dict[str, float | None] = {}
-        """Figures of all requests in the last table, by its headings."""
-        self.is_final = False
-        """True where percentiles follow the last table."""
-        self.has_report = False
+    columns: Sequence[str] = ()
+    row: Mapping[str, float | None] = {}
+    """Figures of all requests in the last table, by its headings."""
+    is_final = False
+    """True where percentiles follow the last table."""
+    has_report = False
 
     def lines(self) -> Mapping[str, Action | None]:
         aggregated = r"(?:Aggregated|Total)"
@@ -103,29 +98,18 @@ class _LocustReader(Reader):
 
     def result(self) -> LoadResult:
         rate = self.row.get("req/s") if self.is_final else None
-        row = self.row if self.requests else {}
-        times = {"min": row.get("Min"), "mean": row.get("Avg"), "max": row.get("Max"), "50": row.get("Med")}
-        times |= self.percentiles if self.requests else {}
         unanswered = {text: number for text, number in self.messages.items() if not _BY_STATUS.search(text)}
         is_counted = self.failed == 0 or (self.has_report and self.messages.total() == self.failed)
-        has_percentiles = self.is_final and (bool(self.percentiles) or self.requests == 0)
-        is_whole = has_percentiles and is_counted if self.tool_version else has_percentiles or not self.is_final
         others = (self.failed or 0) - sum(unanswered.values())
+        times = all_of_unit({**self.row, **self.percentiles} if self.requests else {}, 1e-3)
+        has_percentiles = self.is_final and (bool(self.percentiles) or self.requests == 0)
         return self.load_result(
             duration_s=implied_duration(self.requests, rate),
             rps=rate,
-            latency=latency_by_name(all_of_unit(times, 1e-3), "connect+request", step_s=1e-3 if row else None),
+            latency=latency_by_name(times, "connect+request", step_s=1e-3 if self.row and self.requests else None),
             errors=errors_of(unanswered, others) if is_counted else Errors(),
-            complete=not self.unread and is_whole,
-            notes=self._notes(),
+            complete=has_percentiles and is_counted and not self.unread,
         )
-
-    def _notes(self) -> Iterator[Note]:
-        if self.percentiles:
-            yield _ROUNDED
-        if not self.is_final:
-            message = "no percentiles follow the last table: its rate may be of ten seconds, and is not stated"
-            yield Note(code="live-table", message=message)
 
 
 def _read_csv(lines: Sequence[str]) -> LoadResult:
@@ -136,11 +120,9 @@ def _read_csv(lines: Sequence[str]) -> LoadResult:
     row = next((each for each in whole if each["Name"] in _WHOLE_RUN), {})
     figure = {name: parse_number(value) for name, value in row.items()}
     requests, size = parse_count(row.get("Request Count")), figure.get("Average Content Size")
-    columns = {"min": "Min", "mean": "Average", "50": "Median", "max": "Max"}
-    times = {name: figure.get(f"{column} Response Time") for name, column in columns.items()}
-    times |= {name.removesuffix("%"): ms for name, ms in figure.items() if name.endswith("%") and name != "100%"}
+    times = {name.removesuffix(" Response Time"): ms for name, ms in figure.items() if name != "100%"}
     unread = [",".join(each) for each in rows if len(each) != len(header)]
-    notes = [_ROUNDED] if row else [Note(code="no-total", message="the file has no row 'Aggregated'")]
+    notes = [] if row else [Note(code="no-total", message="the file has no row 'Aggregated'")]
     return LoadResult(
         tool="locust",
         duration_s=implied_duration(requests, figure.get("Requests/s")),

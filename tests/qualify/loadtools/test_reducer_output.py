@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,12 +17,12 @@ from hypothesis import strategies as st
 from benchkit.errors import ParseError
 from benchkit.loadtools.generators.generator import REDUCER
 from benchkit.loadtools.reducer_output import ReducerOutput, read
-from benchkit.loadtools.text import decode, latency_of
+from benchkit.loadtools.text import decode
 from benchkit.loadtools.tool import ToolOutput
 from benchkit.loadtools.tools import siege, vegeta
 from benchkit.loadtools.tools.hey import TEMPLATE
 from benchkit.models.histogram import NS_PER_S
-from benchkit.models.load_result import LoadResult
+from benchkit.models.load_result import Latency, LoadResult
 from benchkit.services.go_build import GoSource
 from tests.support.loadtools.fixtures import GOARCH
 from tests.support.loadtools.reductions import document_with_histogram, measured, payload, wrapped
@@ -63,7 +64,14 @@ def test_the_reducer_reads_abs_table(reducer: Path, tmp_path: Path) -> None:
     path = HISTOGRAMS / "ab-v23-g.txt"
     times = [int(line.split("\t")[4]) for line in path.read_text().splitlines()[1:]]
     reduction, rest = reduce_file(reducer, "ab", path, tmp_path)
-    same_latency(reduction, LoadResult(tool="ab", latency=latency_of(times, 1e-3)))
+    ranks = np.percentile(times, [50, 90, 99], method="inverted_cdf") / 1000
+    expected = Latency(
+        min_s=min(times) / 1000,
+        mean_s=sum(times) / len(times) / 1000,
+        max_s=max(times) / 1000,
+        percentiles=dict(zip(("50", "90", "99"), map(float, ranks), strict=True)),
+    )
+    same_latency(reduction, LoadResult(tool="ab", latency=expected))
     assert (reduction.rows, rest) == (len(times), "")
     with pytest.raises(ParseError, match="rows of ab, not of vegeta"):
         vegeta.measure(ToolOutput("", reduction=reduction.model_dump_json().encode()))

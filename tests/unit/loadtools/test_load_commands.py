@@ -341,19 +341,17 @@ def test_a_target_to_which_a_tool_cannot_send_the_load(name: str) -> None:
 
 
 def test_a_plan_says_which_tools_verify_no_certificate() -> None:
-    over_tls = {
-        name: list(tool.plan_notes(_load(name), _target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls
-    }
+    over_tls = {name: list(tool.plan_notes(_target("https1", TLS13))) for name, tool in TOOLS.items() if tool.tls}
     assert {name for name, notes in over_tls.items() if not notes} == {"vegeta", "openloop"}
     assert over_tls["wrk"] == [
         "wrk verifies no certificate, and cannot be told to: it sends its load to any server that answers."
     ]
     of_load = {"oha", "bombardier"}
-    assert not any(list(tool.plan_notes(_load(name), TARGET)) for name, tool in TOOLS.items() if name not in of_load)
+    assert not any(list(tool.plan_notes(TARGET)) for name, tool in TOOLS.items() if name not in of_load)
     builds = {
         name
         for name, tool in TOOLS.items()
-        if any(" speaks h3 where it is " in note for note in tool.plan_notes(_load(name), _target("h3", TLS13)))
+        if any(" speaks h3 where it is " in note for note in tool.plan_notes(_target("h3", TLS13)))
     }
     assert builds == {"h2load"}
 

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from benchkit.errors import ParseError
-from benchkit.loadtools.formats import AUTO, read_output
+from benchkit.loadtools.formats import AUTO, read_run
 from benchkit.models.load_result import LoadResult
 from benchkit.plugins.output_formats.autocannon import parse_local
 from tests.support.loadtools.outputs import codes, parsed, recorded
 
 
 def _read(text: str) -> LoadResult:
-    return read_output(AUTO, text, where="out.txt", command="benchkit parse {tool} out.txt")
+    return read_run(AUTO, text, where="out.txt", command="benchkit parse {tool} out.txt").result
 
 
 def _without_notes(result: LoadResult) -> LoadResult:
@@ -85,7 +85,7 @@ def test_the_forms_of_k6_agree() -> None:
     dropped = _read(recorded("k6/v18-dropped"))
     assert (dropped.dropped, dropped.users, dropped.connections) == (295, 2, None)
     with pytest.raises(ParseError, match="no requests of HTTP"):
-        read_output("k6", '{"metrics": {"http_req_blocked": {"avg": 1, "max": 2}}}', where="a", command="{tool}")
+        read_run("k6", '{"metrics": {"http_req_blocked": {"avg": 1, "max": 2}}}', where="a", command="{tool}")
 
 
 def test_h2load_renamed_its_rows_and_may_lack_its_threads() -> None:

@@ -13,6 +13,7 @@ from benchkit.loadtools.generators.execution import PlacedGenerator
 from benchkit.loadtools.generators.generator import plan_generators
 from benchkit.loadtools.registry import TOOLS
 from benchkit.loadtools.tool import Target
+from benchkit.loadtools.tools.wrk import REQUESTS
 from benchkit.models.load import MAX_CLASSES, Load
 from benchkit.models.request import Request, SecretValue, request_cycle
 from tests.support.loadtools.fixtures import place
@@ -66,16 +67,13 @@ def _smooth(counts: tuple[int, ...]) -> str:
     return order
 
 
-WRK_SCRIPT = r"""
-local requests, limits = {}, {0.66666666666666663, 1}
-
-function init()
-   math.randomseed(benchkit_thread)
-   requests[1] = wrk.format("GET", "/a", {["X-A"] = "say \"a\\b\"", ["Connection"] = "close"}, nil)
-   requests[2] = wrk.format("POST", "/b", {["Connection"] = "close"}, content("body.2"))
+WRK_SCRIPT = r"""local limits = {0.66666666666666663, 1}
+local function formatted(content)
+   return {
+      wrk.format("GET", "/a", {["X-A"] = "say \"a\\b\"", ["Connection"] = "close"}, nil),
+      wrk.format("POST", "/b", {["Connection"] = "close"}, content("body.2")),
+   }
 end
-
-function request()
 """
 
 
@@ -83,7 +81,7 @@ def test_wrk_is_given_a_script() -> None:
     load = _load("wrk", PAGE, UPLOAD, histogram=False, keepalive=False)
     assert TOOLS["wrk"].command(load, TARGET)[-3:] == ["-s", "benchkit.lua", ORIGIN]
     files = TOOLS["wrk"].files(load, TARGET)
-    assert WRK_SCRIPT in files["benchkit.lua"].decode()
+    assert files["benchkit.lua"].decode() == WRK_SCRIPT + REQUESTS.read_text()
     assert files["body.2"] == b"k=v"
     recording = TOOLS["wrk"].files(load.model_copy(update={"histogram": True}), TARGET)["benchkit.lua"]
     assert recording.startswith(files["benchkit.lua"])
