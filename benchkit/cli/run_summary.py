@@ -13,13 +13,14 @@ from benchkit.cli.console import print_json, print_table, say
 from benchkit.comparison.cell_labels import UNWATCHED, cell_views
 from benchkit.comparison.cell_results import capacity_findings, cell_capacities
 from benchkit.comparison.claims import judge_claims
-from benchkit.comparison.compare import RunComparison, answer_of_run, compare_cells
+from benchkit.comparison.compare import RunComparison, answer_of_run, compare_cells, held_of
+from benchkit.comparison.load_curves import cell_curves
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_run_data
 from benchkit.comparison.server_results import ServerResult, has_answer, server_results
 from benchkit.comparison.texts import outcome as outcome_text
 from benchkit.models.design import explain, until_of
-from benchkit.models.metrics import CPU, P99, PERCENTILES, RPS, metric_named
+from benchkit.models.metrics import CPU, RPS, metric_named
 from benchkit.report.report_files import write_report
 from benchkit.report.stored_run import read_run
 from benchkit.run.recorder import RunOutcome
@@ -160,22 +161,27 @@ def _cells(data: RunData, outcome: RunOutcome, progress: RunProgress) -> list[di
     return cells
 
 
-def print_results(results: Sequence[ServerResult]) -> None:
-    """Print a row for each server; problems are shown in place of the number of valid trials."""
+def print_results(results: Sequence[ServerResult], rate_held: float | None = None) -> None:
+    """Print a row for each server, with its latencies at the held rate; problems replace the number of valid trials."""
     rows = []
+    latencies = ("p50", "p99") if rate_held is not None else ()
     for result in results:
         texts = {
             RPS: units.rate(result.rps),
-            P99: units.seconds(result.latency.get(P99)),
             CPU: units.seconds(result.server_cpu_s_per_request),
         }
-        rate, *costs = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
+        rate, cost = (f"({text})" if metric in result.unusable else text for metric, text in texts.items())
+        held = () if result.held is None else (result.held.p50_s, result.held.p99_s)
+        shown = [units.seconds(each) for each in held] if held else [""] * len(latencies)
         verdict = result.verdicts.problems or (f"{result.verdicts.valid} valid" if result.verdicts.trials else "")
         name = result.label.removesuffix(UNWATCHED)
         name = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-        rows.append((name, rate, ratio_text(result.ratio) if result.ratio else "baseline", *costs, verdict))
-    print_table(("server", "RPS", "ratio [95 %]", "p99", "CPU/req", "verdict"), rows, right=(1, 2, 3, 4))
-    if any({RPS, P99, CPU}.intersection(result.unusable) for result in results):
+        rows.append((name, rate, ratio_text(result.ratio) if result.ratio else "baseline", *shown, cost, verdict))
+    columns = ("server", "RPS", "ratio [95 %]", *latencies, "CPU/req", "verdict")
+    print_table(columns, rows, right=range(1, len(columns) - 1))
+    if rate_held is not None:
+        print(f"p50 and p99 at {units.requests_per_s(rate_held)}.")
+    if any({RPS, CPU}.intersection(result.unusable) for result in results):
         print(UNUSABLE)
 
 
@@ -185,13 +191,18 @@ def print_comparison(
     """Print the results of servers, their answer and where the report is; return True if anything is compared."""
     say_not_restored(outcome)
     data = read_run_data(store, outcome.run)
-    results, answer = server_results(data), answer_of_run(data)
+    held = held_of(data)
+    results, answer = server_results(data, held), answer_of_run(data)
     alone = results[0] if len(results) == len(data.manifest.cells) == 1 else None
     is_interrupted = outcome.status == "interrupted"  # then there is no report, which takes seconds
     if json:
         document = {
             **outcome_document(outcome, store),
             "servers": results,
+            "load_curves": [
+                {"cell_id": each.cell_id, "label": each.label, **each.curve.model_dump()} for each in cell_curves(data)
+            ],
+            "held": held,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
             "report": None if is_interrupted else write_run_report(outcome, store),
             "scenario": save,
@@ -199,10 +210,11 @@ def print_comparison(
         print_json(document)
         return has_answer(results)
     if not quiet:
+        rate = None if held is None else held.rate
         if alone is None:
-            print_results(results)
+            print_results(results, rate)
         else:
-            _print_measured(alone)
+            _print_measured(alone, rate)
         print()
     sentences = answer.sentences if alone is None else (alone.sentence, alone.limit)
     print(*sentences, answer.trust_sentence, sep="\n")
@@ -254,19 +266,33 @@ def _print_places(outcome: RunOutcome, store: Store, save: Path | None, *, has_r
         print(f"scenario  {save}")
 
 
-def _print_measured(server: ServerResult) -> None:
-    latency = {
-        PERCENTILES[name].title: units.seconds(time_s) for name, time_s in server.latency.items() if time_s is not None
-    }
+def _print_measured(server: ServerResult, rate_held: float | None) -> None:
+    """Print the load curve of a server, its rate, and its latencies at the held rate."""
     lines = {
         "server": server.label,
-        "RPS": units.rate(server.rps),
-        **latency,
-        "CPU per request": units.seconds(server.server_cpu_s_per_request),
-        "trials": server.verdicts.text,
+        "RPS": f"{units.rate(server.rps)} with {units.counted(server.connections or 0, 'connection')}",
     }
+    if server.curve is not None:
+        rows = [
+            (
+                f"{'knee ' if point.connections == server.curve.knee else ''}{point.connections}",
+                units.rate(point.rps),
+                units.seconds(point.latency_p50_s),
+                units.seconds(point.latency_p99_s),
+                "" if point.server_cores is None else units.cores(point.server_cores),
+            )
+            for point in server.curve.points
+        ]
+        print_table(("connections", "RPS", "p50", "p99", "server CPU"), rows, right=range(5))
+        print()
+        lines["answer without load"] = units.seconds(server.curve.answer_s)
+    if server.held is not None and rate_held is not None:
+        for title, time_s in (("p50", server.held.p50_s), ("p99", server.held.p99_s), ("p99.9", server.held.p999_s)):
+            lines[f"{title} at {units.requests_per_s(rate_held)}"] = units.seconds(time_s)
+    lines |= {"CPU per request": units.seconds(server.server_cpu_s_per_request), "trials": server.verdicts.text}
+    width = max(map(len, lines))
     for name, text in lines.items():
-        print(f"{name:<17}{text}")
+        print(f"{name:<{width}}  {text}")
 
 
 def ratio_text(ratio: Ratio | None) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,6 +61,14 @@ def versus(
         typer.Option(help="Part of the responses that is meant to differ, between servers or each time; repeatable."),
     ] = None,
     connections: options.LoadConnections = None,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="RATE|SHARE",
+            help="Held rate at which latencies are compared: requests per second, or a share of what the slower server "
+            "carries; `off` for none.",
+        ),
+    ] = "0.5",
     duration: Annotated[
         float, options.seconds("--duration", text="Time that the comparison may take.", least=1)
     ] = 60.0,
@@ -99,17 +109,18 @@ def versus(
 ) -> None:
     """Compare servers by their command lines or URLs, or one server at several git refs, and say which is faster.
 
-    Finds a load at which the load tool is not the limit. Runs blocks of trials until the intervals are narrow or the
-    time is spent. Without -i or --lab, servers and load tool share the only host of a lab of its own: servers may
-    listen on the loopback interface. Elsewhere the load comes from another host.
+    First measures the load curve of each server: its rate by the number of connections, and what limits it. Then it
+    compares rates just above the knee and latencies at a held rate, until intervals are narrow or the time is spent.
+    Without -i or --lab, servers and load tool share the only host of a lab of its own: servers may listen on the
+    loopback interface. Elsewhere the load comes from another host.
     """
-    from benchkit.cli.calibration import MakeFields, calibrate, compare_servers, experiment_of, fixed_fields
     from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
     from benchkit.cli.console import say, signals_interrupt
     from benchkit.cli.run_summary import print_comparison
+    from benchkit.cli.server_runs import MakeFields, compare_servers, experiment_of
     from benchkit.scenario.server_arguments import IMAGE
+    from benchkit.scenario.trial_order import profile_of_servers
     from benchkit.scenario.versus import (
-        DEFAULT_CONNECTIONS,
         ServerComparison,
         compare_commands,
         compare_images_of,
@@ -133,8 +144,9 @@ def versus(
         requests=requests,
         differs=tuple(differs or ()),
         tool=tool or default_tool(requests),
-        connections=connections or DEFAULT_CONNECTIONS,
-        fixed=fixed_fields(tool, connections),
+        connections=connections,
+        fixed=frozenset() if tool is None else frozenset({"tool"}),
+        **held_load(at),
         budget_s=duration,
         precision=precision,
         blocks=blocks,
@@ -156,14 +168,13 @@ def versus(
     experiment = experiment_of(make_fields(comparison), settings or ())  # mistakes are found before a lab is started
     if not quiet and (shortage := comparison.shortage(len(experiment.cells))):
         say(shortage)
+    if why:
+        comparison = replace(comparison, profile=profile_of_servers(len(experiment.cells), duration))
     stored_in = Store(store_path(store))
     with signals_interrupt():  # around the start of the lab, so that a signal removes it
         with hosts_for("versus", servers, inventory, lab, quiet=quiet) as hosts:
             wait_idle_hosts(hosts, wait_idle, experiment.scenario.thresholds.foreign_cores, quiet=quiet)
-            comparison = calibrate(
-                make_fields, comparison, hosts, stored_in, settings=settings or (), why=why, quiet=quiet
-            )
-            outcome = compare_servers(
+            outcome, comparison = compare_servers(
                 make_fields,
                 comparison,
                 hosts,
@@ -179,6 +190,19 @@ def versus(
         raise typer.Exit(ExitCode.INTERRUPTED)
     if outcome.failures or outcome.not_restored or not is_answered:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def held_load(text: str) -> dict[str, Any]:
+    """Return the held rate of a comparison as `--at` states it. Raises BadParameter for any other text."""
+    if text == "off":
+        return {"held_share": None}
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise typer.BadParameter(f"{text!r} is no rate and no share; allowed: 400, 0.5, 50% or off", param_hint="--at")
+    return {"held_share": number} if number < 1 else {"held_share": None, "held_rate": number}
 
 
 def latency_limit(text: str) -> float:
@@ -245,12 +269,12 @@ def capacity(
     The server is restarted for each rate, unless it is given by its URL. Servers that are started run in a lab of the
     command's own, or on the hosts of -i or --lab.
     """
-    from benchkit.cli.calibration import experiment_of
     from benchkit.cli.choices import hosts_for, named_servers, place_of, read_requests, wait_idle_hosts
     from benchkit.cli.console import signals_interrupt
     from benchkit.cli.display import RunDisplay
     from benchkit.cli.run import run_interruptibly
     from benchkit.cli.run_summary import print_capacities
+    from benchkit.cli.server_runs import experiment_of
     from benchkit.models.capacity import CapacityGoal, Objective
     from benchkit.run.run import RunOptions
     from benchkit.scenario.versus import ServerComparison, capacity_fields, save_scenario
@@ -268,6 +292,7 @@ def capacity(
         ready_within_s=ready_within,
         tool=tool,
         connections=connections,
+        held_share=None,
         budget_s=duration,
         precision=precision,
         certificate=None if certificate is None else str(certificate.resolve()),

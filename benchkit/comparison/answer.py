@@ -15,10 +15,12 @@ from benchkit import units
 from benchkit.comparison.cell_labels import cell_views, factors, level_name
 from benchkit.comparison.components import components_between_runs, components_of
 from benchkit.comparison.diagnoses.causes import causes_between_runs, causes_of
+from benchkit.comparison.load_curves import HeldRate, cell_curves, held_sentences, limit_clause
 from benchkit.comparison.notes import describe_findings, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.comparison.why import cause_clause, components_by_pair, cost_explanation, explanation
+from benchkit.judge.load_curve import LoadCurve
 from benchkit.judge.run_differences import FactDifference
 from benchkit.models.base import Frozen, level_text
 from benchkit.models.metrics import CAPACITY, CPU, PERCENTILES, RPS, metric_named
@@ -83,11 +85,13 @@ def write_answer(
     runs: Sequence[RunData],
     changes: Sequence[FactDifference] = (),
     by_class: Sequence[Ratio] = (),
+    held: HeldRate | None = None,
 ) -> Answer:
     """Return the answer of ratios within one run (cells relative to a baseline) or of two runs (second to first).
 
     The first metric among the ratios is the headline; the others are added to its sentences. `runs` are the runs
-    compared, `changes` the differences between their hosts and settings, `by_class` the ratios of classes of requests.
+    compared, `changes` the differences between their hosts and settings, `by_class` the ratios of classes of
+    requests, and `held` the phase of a single run at a held rate.
     """
     names = {view.cell_id: view.label for run in runs for view in cell_views(run.manifest)}
     compared = [ratio for ratio in ratios if not ratio.control]
@@ -97,7 +101,8 @@ def write_answer(
     main = [ratio for ratio in compared if ratio.metric == headline]
     others = {(each.metric, each.cell_id, each.baseline): each for each in compared if each.metric != headline}
     metrics = list(dict.fromkeys(metric for metric, _, _ in others))
-    writer = _Writer(names, tuple(run.manifest for run in runs))
+    curves = {each.cell_id: each.curve for each in cell_curves(runs[0])} if len(runs) == 1 else {}
+    writer = _Writer(names, tuple(run.manifest for run in runs), curves)
     chosen = choose_headlines(main)
     used: list[Ratio] = []
     sentences = []
@@ -116,6 +121,8 @@ def write_answer(
         sentences += _class_sentence(
             of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
         )
+    if held is not None:
+        sentences += held_sentences(held, [(ratio.cell_id, ratio.baseline) for ratio in chosen], names)
     if headline in EXPLAINED:
         decisive = [ratio for ratio in chosen if ratio.outcome != "not shown"]
         sentences += _explanations(decisive, runs, names, is_alone=len(chosen) == 1)
@@ -151,11 +158,13 @@ def choose_headlines(ratios: Sequence[Ratio]) -> list[Ratio]:
 class _Writer:
     names: Mapping[str, str]
     runs: tuple[Manifest, ...]
+    curves: Mapping[str, LoadCurve]
 
     def sentence(self, ratio: Ratio, added: Sequence[Ratio]) -> str:
         """Return the sentence of a ratio, with clauses on other metrics of its two cells."""
         clauses = [self._main_clause(ratio), *(_added_clause(each, ratio) for each in added)]
-        return "; ".join(clauses) + "."
+        limits = limit_clause(self.curves, [ratio.cell_id, ratio.baseline], self.names) if ratio.metric == RPS else None
+        return "; ".join(clauses) + (f": {limits}." if limits else ".")
 
     def _main_clause(self, ratio: Ratio) -> str:
         cell, base, common = self._sides(ratio)

@@ -13,6 +13,7 @@ from benchkit.comparison.answer import Answer, write_answer
 from benchkit.comparison.cell_results import CellCapacity, ClassResult, cell_capacities, class_ratios, class_results
 from benchkit.comparison.claims import ClaimResult, asked_ratios, judge_claims
 from benchkit.comparison.gate import GateLimits, GateResult, default_limits, judge_ratios
+from benchkit.comparison.load_curves import HELD_METRICS, HeldRate, held_rate
 from benchkit.comparison.notes import describe_findings, notes_on_latencies, with_run_notes
 from benchkit.comparison.power import Resolution, noise_of, resolution
 from benchkit.comparison.ratios import Ratio, block_ratios, run_ratios, sequential_ratios, with_outcomes
@@ -63,7 +64,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
     asked: tuple[FactDifference, ...] = ()
     notes: tuple[str, ...] = Field(default=(), serialization_alias="notices")
     answer: Answer | None = None
-    """The result in sentences; without chosen metrics and without a gate also in the metrics of `SHOWN_METRICS`."""
+    """The result in sentences; without chosen metrics and without a gate also in those that are shown beside it."""
     alpha: float
     level: float
     ratios: tuple[Ratio, ...]
@@ -103,10 +104,6 @@ class RunComparison(Frozen, serialize_by_alias=True):
         columns = [field.serialization_alias or name for name, field in fields.items()] if full else list(_FRAME)
         return pd.DataFrame(rows, columns=columns)
 
-
-SHOWN_METRICS = (P99, CPU)
-"""Metrics that answers and reports compare beside the primary one, unless the run has too many cells to read through.
-Each is a family of comparisons of its own."""
 
 _MANY_CELLS = 100
 
@@ -171,7 +168,13 @@ def compare(
     comparison = comparison.model_copy(
         update={
             "claims": judge_claims(data[0]) if run2 is None else (),
-            "answer": write_answer(ratios, data, (*comparison.drift, *comparison.asked), by_class),
+            "answer": write_answer(
+                ratios,
+                data,
+                (*comparison.drift, *comparison.asked),
+                by_class,
+                held_of(data[0]) if run2 is None else None,
+            ),
             "classes": class_results(data[-1], by_class),
             "capacities": cell_capacities(data[-1]),
         }
@@ -245,7 +248,16 @@ def answer_of_run(
     known = {comparison.metrics: comparison for comparison in comparisons}
     parts = [known.get((metric,)) or compare_cells(data, [metric]) for metric in _answer_metrics(data)]
     ratios = _asked_first(data, [ratio for part in parts for ratio in part.ratios])
-    return write_answer(ratios, [data], by_class=classes_of_run(data) if by_class is None else by_class)
+    classes = classes_of_run(data) if by_class is None else by_class
+    return write_answer(ratios, [data], by_class=classes, held=held_of(data))
+
+
+def held_of(data: RunData) -> HeldRate | None:
+    """Return the phase of a run at a held rate, each percentile a family of comparisons; None for a run without one."""
+    if data.held is None:
+        return None
+    ratios = [ratio for metric in HELD_METRICS for ratio in compare_cells(data.held, [metric]).ratios]
+    return held_rate(data.held, ratios)
 
 
 def classes_of_run(data: RunData) -> tuple[Ratio, ...]:
@@ -261,24 +273,33 @@ def _asked_first(data: RunData, ratios: Sequence[Ratio]) -> list[Ratio]:
     return [*asked, *(ratio for ratio in ratios if ratio.metric != asked[0].metric or ratio.is_of_equals)]
 
 
+def _shown_metrics(*runs: RunData) -> tuple[str, ...]:
+    """Return the metrics that answers and reports compare beside the primary one, each a family of comparisons.
+
+    A percentile of a closed loop restates its rate (Little's law), so that only runs at held rates show one. There are
+    none for runs with too many cells to read through.
+    """
+    if any(len(data.manifest.cells) > _MANY_CELLS for data in runs):
+        return ()
+    return (P99, CPU) if all(data.is_held for data in runs) else (CPU,)
+
+
 def _answer_metrics(*runs: RunData) -> tuple[str, ...]:
     """Return the metrics of the answer: the primary one, and others if all runs have values of them and few cells."""
-    others = SHOWN_METRICS if all(len(data.manifest.cells) <= _MANY_CELLS for data in runs) else ()
-    known = (name for name in others if all(run.trials[name].notna().any() for run in runs))
+    known = (name for name in _shown_metrics(*runs) if all(run.trials[name].notna().any() for run in runs))
     return tuple(dict.fromkeys((primary_metric(*runs), *known)))
 
 
 def compare_all_metrics(data: RunData) -> tuple[RunComparison, ...]:
     """Compare the cells of one run with their baseline: one comparison for each metric that has a ratio.
 
-    The metrics are the primary one, those that the scenario asks about, and `SHOWN_METRICS` for a run of at most
-    `_MANY_CELLS` cells. Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Only
+    The metrics are the primary one, those that the scenario asks about, and those that are shown beside it.
+    Each is a family of comparisons of its own, as in `benchkit compare RUN --metric M`. Only
     claims compare shares of profiles: the measured trials have none.
     """
     until = until_of(data.manifest.scenario)
     claimed = (claim.metric for claim in claims_of(data.manifest.scenario) if claim.metric in METRICS)
-    shown = SHOWN_METRICS if len(data.manifest.cells) <= _MANY_CELLS else ()
-    metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *shown))
+    metrics = dict.fromkeys((data.primary_metric, *(until.metrics if until else ()), *claimed, *_shown_metrics(data)))
     comparisons = (compare_cells(data, [metric]) for metric in metrics if data.trials[metric].notna().any())
     return tuple(each for each in comparisons if any(ratio.ratio is not None for ratio in each.ratios))
 

@@ -41,7 +41,7 @@ PER_REQUEST: Mapping[str, tuple[str, str]] = {
 ACCEPTED = "connections_accepted_total"
 OPENED, ARRIVED = "tcp_active_opens_total", "tcp_passive_opens_total"
 """Connections that a server counted, and those that its host opened and accepted."""
-LIMITS = frozenset({"generator-saturated", "link-saturated", "server-idle", "throttled"})
+LIMITS = frozenset({"generator-saturated", "link-saturated", "throttled"})
 """Checks of what limits the rate. They exclude no trace: the system calls of a request are the same at any rate."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
 

@@ -20,7 +20,7 @@ from benchkit.judge.evidence import Severity
 from benchkit.judge.responses import answers_by_cell, mismatch_notes, response_mismatches, with_declared_reasons
 from benchkit.stats.samples import INVALID, ExcludedTrial, is_comparable
 
-EXPLAINED = DISTURBANCES | {"server-idle"}
+EXPLAINED = DISTURBANCES
 """Checks whose suspect findings have no note here. Other notes describe disturbances; a server is suspected to be idle
 only if other programs used its cores."""
 

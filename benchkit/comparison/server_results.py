@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
 from benchkit import units
 from benchkit.comparison.cell_labels import cell_views
 from benchkit.comparison.compare import compare_cells
+from benchkit.comparison.load_curves import HeldLatency, HeldRate, cell_curves
 from benchkit.comparison.ratios import Ratio, measured_value
 from benchkit.comparison.runs.run_data import RunData
+from benchkit.judge.load_curve import LoadCurve
 from benchkit.judge.verdicts import VerdictCounts, count_verdicts
 from benchkit.models.base import Frozen
-from benchkit.models.metrics import CPU, PERCENTILES, RPS
+from benchkit.models.metrics import CPU, RPS
 from benchkit.stats.samples import is_comparable
 
 UNKNOWN = "What limits it is not known"
@@ -21,10 +23,8 @@ DECIDING = {
     "noisy-host": UNKNOWN,
     "generator-saturated": "The load tool is the limit: the server may be faster",
     "link-saturated": "The network is the limit",
-    "server-idle": "Server CPU, load tool and links of known rate are not the limit: the server waits, or needs more connections",
 }
 """Sentences that follow from a finding of each check, in the order in which these decide."""
-CPU_IS_LIMIT = "The server's CPU is the limit."
 
 
 class ServerResult(Frozen):
@@ -37,8 +37,12 @@ class ServerResult(Frozen):
     low: float | None = None
     high: float | None = None
     """95 % interval of the rate over its blocks."""
-    latency: Mapping[str, float | None] = {}
-    """Latencies in seconds, by column of `trials`."""
+    connections: int | None = None
+    """Connections of its trials."""
+    curve: LoadCurve | None = None
+    """Its load curve; None: the run has none."""
+    held: HeldLatency | None = None
+    """Its latencies at the held rate; None: the run has no phase at one."""
     server_cpu_s_per_request: float | None = None
     unusable: tuple[str, ...] = ()
     """Metrics without any usable trial."""
@@ -68,8 +72,9 @@ def has_answer(results: Sequence[ServerResult]) -> bool:
     return any(ratio.ratio is not None and not ratio.is_unusable for ratio in ratios)
 
 
-def server_results(data: RunData) -> tuple[ServerResult, ...]:
-    """Return a row for each cell that the hosts support, in the order of the plan."""
+def server_results(data: RunData, held: HeldRate | None = None) -> tuple[ServerResult, ...]:
+    """Return a row for each cell that the hosts support, in the order of the plan; `held` is of `held_of`."""
+    curves = {each.cell_id: each.curve for each in cell_curves(data)}
     ratios = {ratio.cell_id: ratio for ratio in compare_cells(data, [RPS]).ratios if not ratio.control}
     trials = data.trials[is_comparable(data.trials)]
     results = []
@@ -79,7 +84,7 @@ def server_results(data: RunData) -> tuple[ServerResult, ...]:
         of_cell = trials[trials["cell_id"] == view.cell_id]
         values = {
             metric: measured_value(data.trials, metric, view.cell_id, data.exclusions, data.alpha)
-            for metric in (RPS, *PERCENTILES, CPU)
+            for metric in (RPS, CPU)
         }
         results.append(
             ServerResult(
@@ -89,31 +94,29 @@ def server_results(data: RunData) -> tuple[ServerResult, ...]:
                 rps=values[RPS].ratio,
                 low=values[RPS].low,
                 high=values[RPS].high,
-                latency={name: values[name].ratio for name in PERCENTILES},
+                connections=None if of_cell.empty else int(of_cell["connections"].iloc[-1]),
+                curve=curves.get(view.cell_id),
+                held=None if held is None else held.of(view.cell_id),
                 server_cpu_s_per_request=values[CPU].ratio,
                 unusable=tuple(metric for metric, value in values.items() if value.is_unusable),
                 ratio=ratios.get(view.cell_id),
-                limit=describe_limit(of_cell, data.rows("verdicts"), data.rows("unchecked")),
+                limit=describe_limit(of_cell, data.rows("verdicts"), curves.get(view.cell_id)),
                 verdicts=count_verdicts(of_cell),
             )
         )
     return tuple(results)
 
 
-def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, unchecked: pd.DataFrame) -> str:
-    """Return the sentence on what limits the rate of a cell, given its rows of these tables.
+def describe_limit(trials: pd.DataFrame, verdicts: pd.DataFrame, curve: LoadCurve | None) -> str:
+    """Return the sentence on what limits the rate of a cell, given its rows of `trials`, findings and load curve.
 
     A finding decides if most trials have it.
     """
     trial_ids = set(trials["trial_id"])
-
-    def of_most(table: pd.DataFrame, check: str) -> pd.DataFrame | None:
-        rows = table[(table["check"] == check) & table["trial_id"].isin(trial_ids)]
-        return rows if 2 * rows["trial_id"].nunique() > len(trial_ids) else None
-
     for check, sentence in DECIDING.items():
-        if (found := of_most(verdicts, check)) is not None:
-            return f"{sentence} ({found['seen'].iloc[-1]})."
-    if (skipped := of_most(unchecked, "server-idle")) is not None:
-        return f"{UNKNOWN}: {skipped['why'].iloc[-1]}."
-    return CPU_IS_LIMIT if trial_ids else f"{UNKNOWN}: no trial ended."
+        rows = verdicts[(verdicts["check"] == check) & verdicts["trial_id"].isin(trial_ids)]
+        if 2 * rows["trial_id"].nunique() > len(trial_ids):
+            return f"{sentence} ({rows['seen'].iloc[-1]})."
+    if curve is not None:
+        return f"{curve.limit.sentence[:1].upper()}{curve.limit.sentence[1:]}."
+    return f"{UNKNOWN}: the run measured no load curve." if trial_ids else f"{UNKNOWN}: no trial ended."

@@ -139,6 +139,9 @@ ALWAYS: Final = (
             "speed",
             "noise",
             *NEED_RATE,
+            "at_knee",
+            "held_share",
+            "held_rate",
         }
     )
     | REQUEST_FIELDS

@@ -25,6 +25,10 @@ SLICE_S = 0.25
 
 CONTROL = "~control"
 """Suffix of a control cell's name; no level can contain the character `~`."""
+HELD_WINDOW = 0.5
+"""Window of a trial at a held rate relative to that of a cell's other trial: for percentiles half of the answers do."""
+HELD = "~held"
+"""Suffix of the name of a cell in the plan of its second phase, at a held rate; its trials have the cell's own name."""
 
 
 ALPHA_PER_LOOK = 0.03
@@ -77,6 +81,26 @@ def control_of(cell_id: str) -> str:
 def controlled(cell_id: str) -> str | None:
     """Return the cell that a control repeats, or None for a cell that is no control."""
     return cell_id.removesuffix(CONTROL) if cell_id.endswith(CONTROL) else None
+
+
+def held_of(cell_id: str) -> str:
+    """Return the name under which a cell is planned for its phase at a held rate."""
+    return cell_id + HELD
+
+
+def is_held(cell_id: str) -> bool:
+    """Return True for a cell as it is planned for its phase at a held rate."""
+    return cell_id.endswith(HELD)
+
+
+def is_original(cell_id: str) -> bool:
+    """Return True for a cell that is neither a control nor a phase at a held rate."""
+    return controlled(cell_id) is None and not is_held(cell_id)
+
+
+def compared_cell(cell_id: str) -> str:
+    """Return the name of the cell whose trials these are: without the suffix of its phase at a held rate."""
+    return cell_id.removesuffix(HELD)
 
 
 def design_of(scenario: Mapping[str, Any]) -> Design:

@@ -38,6 +38,8 @@ PIECES_PER_S = 10
 RATE = "rate"
 RATE_SHARES = ("share_of_slowest", "share_of_capacity")
 """`rate: {share_of_slowest: 0.5}` is another form of `share_of_slowest: 0.5`, and likewise for the capacity."""
+HALF = "half"
+"""`rate: half`: latencies at half of what the slowest cell carries, in a phase of their own."""
 MAX_CLASSES = 50
 """Most classes of requests that have figures of their own."""
 
@@ -102,6 +104,7 @@ class Shape(Frozen):
 def _allow_rate_share(schema: dict[str, JsonValue]) -> None:
     forms = schema["anyOf"]
     if isinstance(forms, list):
+        forms.append({"const": HALF})
         for name in RATE_SHARES:
             share: JsonValue = {"type": "number", "exclusiveMinimum": 0}
             forms.append(
@@ -176,6 +179,20 @@ class Load(Frozen):
         description="target rate as a share of the cell's capacity, for which the run searches once",
         examples=[0.5],
     )
+    at_knee: bool = Field(
+        default=False,
+        description="open as many connections as fill the server, by its load curve, which the run measures first; "
+        "`connections` are those of the warm-up before it",
+    )
+    held_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="also measure latencies at a held rate: this share of what the slowest cell carries, by its load "
+        "curve; `rate: half` is 0.5",
+        examples=[0.3],
+    )
+    held_rate: PositiveFloat | None = Field(
+        default=None, description="also measure latencies at this rate, in requests per second", examples=[400]
+    )
     shape: Shape | None = Field(
         default=None,
         description="course of the target rate within the window",
@@ -194,6 +211,8 @@ class Load(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _share_from_rate(cls, data: object) -> object:
+        if isinstance(data, Mapping) and data.get(RATE) == HALF:
+            return {**data, RATE: None, "held_share": 0.5}
         if not isinstance(data, Mapping) or not isinstance(rate := data.get(RATE), Mapping):
             return data
         share = next((name for name in RATE_SHARES if set(rate) == {name}), None)
@@ -246,6 +265,16 @@ class Load(Frozen):
         names = tuple(dict.fromkeys(request.class_name for request in self.requests))
         is_sized = any(request.expect.size is not None for request in self.requests)
         return names if (len(names) > 1 or is_sized) and len(names) <= MAX_CLASSES else ()
+
+    @property
+    def has_held_phase(self) -> bool:
+        """True if its cell has a second phase, at a held rate."""
+        return self.held_share is not None or self.held_rate is not None
+
+    @property
+    def needs_curve(self) -> bool:
+        """True if the run first measures the load curve of its cell."""
+        return self.at_knee or self.has_held_phase or self.share_of_slowest is not None
 
     @property
     def searches_capacity(self) -> bool:

@@ -52,7 +52,7 @@ CAPACITY, GOODPUT = "capacity_rps", "overload_goodput_rps"
 """The metrics of capacity searches and of overload: comparisons show them first, where a run has them."""
 
 
-P50, P99 = percentile_column(50), percentile_column(99)
+P50, P99, P999 = percentile_column(50), percentile_column(99), percentile_column(99.9)
 """The median and the tail that summaries show."""
 
 

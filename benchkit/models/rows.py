@@ -343,6 +343,23 @@ class SliceRow(Row, table="slices"):
     time_wait: Annotated[Count, Column("sockets in TIME_WAIT on its services' hosts at its start")] = None
 
 
+class LoadCurveRow(Row, table="load_curve"):
+    """A number of connections of a load curve, which a cell has before the first block; null: unknown."""
+
+    trial_id: Annotated[str, Column("trial")]
+    connections: Annotated[int, Column("open connections, each with one request at a time")]
+    duration_s: Annotated[float, Column("length of its window", unit="sec")]
+    rps: Annotated[float, Column("answers per second, without the refused ones", unit="req/s")]
+    refused: Annotated[Real, Column("share of answers other than 2xx and 3xx", unit="share")]
+    failed: Annotated[Real, Column("share of requests without an answer", unit="share")]
+    latency_p50_s: Annotated[Real, Column("median response time", unit="sec")]
+    latency_p99_s: Annotated[Real, Column("99th percentile of the response time", unit="sec")]
+    server_cores: Annotated[Real, Column("CPU seconds per second of the services")]
+    server_cpu: Annotated[Real, Column("share of its CPU time that the busiest service used", unit="share")]
+    generator_cpu: Annotated[Real, Column("share of its CPU time that the busiest generator used", unit="share")]
+    link: Annotated[Real, Column("share of the rate of the slowest known link, by payload", unit="share")]
+
+
 class SeriesRow(Row, table="series"):
     """A second of a trial as the load tool saw it, of tools that state when requests began and ended."""
 

@@ -39,12 +39,13 @@ TagValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,200}$"
 """Value of a tag: one line."""
 
 CALIBRATION = "-calibration"
-"""End of the names of scenarios whose runs only find the settings of the run that follows them."""
+"""End of the names of scenarios whose runs only show whether a server runs, as `bisect` makes them."""
 
 PassKind = Literal["profile", "trace"]
 """Kind of the observed trials of a pass after the measured ones."""
-TrialKind = Literal["measure", "control", PassKind, "calibrate", "probe"]
-"""Kind of a trial. `calibrate`: at full speed or at a capacity, from which target rates of the others follow. `probe`:
+TrialKind = Literal["measure", "control", "held", PassKind, "calibrate", "probe"]
+"""Kind of a trial. `held`: at a held rate, for latencies. `calibrate`: a load curve, or a capacity, from which
+connections and target rates of the others follow. `probe`:
 at a rate that a search for a capacity tries.
 """
 RunStatus = Literal["running", "done", "failed", "interrupted"]

@@ -15,7 +15,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.profile import Profiler
 from benchkit.models.protocol import HttpProtocol, Negotiated, TlsOptions
 from benchkit.models.request import ResponseHeaders
-from benchkit.models.rows import SliceRow
+from benchkit.models.rows import LoadCurveRow, SliceRow
 from benchkit.models.run import RawFileName, TrialId, TrialKind
 
 ProcessId = tuple[int, int]
@@ -195,6 +195,7 @@ class TrialRecord(Stored):
     traces: tuple[TraceRecord, ...] = Field(default=(), description="traces of services, in a trace trial")
     capacity: CapacityEstimate | None = Field(default=None, description="search before it, which found its rate")
     slices: tuple[SliceRow, ...] = Field(default=(), description="of a sliced block, without the load tool's figures")
+    load_curve: tuple[LoadCurveRow, ...] = Field(default=(), description="of a trial that measures the load curve")
     external: tuple[str, ...] = Field(default=(), description="services that others deploy, and that were not watched")
     other_programs: tuple[OtherProgram, ...] = Field(default=(), description="other programs, the busiest first")
     killed: tuple[str, ...] = Field(default=(), description="services that did not end when stopped, as sentences")

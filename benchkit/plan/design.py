@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchkit.loadtools.registry import get_tool
-from benchkit.models.design import Design, control_of, controlled
+from benchkit.models.design import HELD_WINDOW, Design, control_of, held_of, is_original
 from benchkit.plan.cells import HostCapabilities, plan_cell
 from benchkit.plan.model import PlannedCell, cells_with_capacity, ports_of
 from benchkit.scenario.experiment import Experiment
@@ -23,6 +23,9 @@ from benchkit.scenario.trial_order import (
 from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import PERF, needs_perf
 from benchkit.units import counted
+
+DEFAULT_RATE_TOOL = "openloop"
+"""Load tool of the phase at a held rate where the other phase's holds none: benchkit builds it for the load hosts."""
 
 SEQUENTIAL = (
     "The design is sequential: drift from one cell's trials to the next cell's is part of their ratios, and mostly not "
@@ -148,18 +151,48 @@ def control_cells(experiment: Experiment, cells: Sequence[PlannedCell]) -> tuple
     )
 
 
+def held_cells(
+    experiment: Experiment,
+    cells: Sequence[PlannedCell],
+    roles: Mapping[str, tuple[str, ...]],
+    capabilities: Mapping[str, HostCapabilities],
+) -> Iterator[PlannedCell]:
+    """Yield the cells as their second phase runs them: at a held rate, with a tool that counts from due times."""
+    for cell in cells:
+        if cell.unsupported is not None or not cell.load.has_held_phase:
+            continue
+        load, rate = cell.load, get_tool(cell.load.tool).rate
+        tool = load.tool if rate is not None and rate.is_open else DEFAULT_RATE_TOOL
+        fields = {
+            "tool": tool,
+            "threads": 1 if tool != load.tool else load.threads,
+            "share_of_slowest": load.held_share,
+            "rate": load.held_rate,
+            "held_share": None,
+            "held_rate": None,
+            "duration_s": None
+            if load.duration_s is None
+            else max(experiment.scenario.slice_s, HELD_WINDOW * load.duration_s),
+            "extra_args": () if tool != load.tool else load.extra_args,
+        }
+        spec = replace(cell.spec, cell_id=held_of(cell.cell_id), load=load.model_copy(update=fields))
+        planned = plan_cell(experiment, spec, roles, capabilities, tuning=cell.tuning)
+        yield replace(planned, same_as=cell.same_as)
+
+
 def calibrations(cells: Iterable[PlannedCell]) -> tuple[PlannedTrial, ...]:
     """Return the trials that these cells need before the first block; none with target rates stated.
 
-    A cell at a share of the slowest needs one at full speed. Cells at shares of a capacity need one that searches it.
+    Loads at the knee or at a share of the slowest cell's rate need load curves. Cells at shares of a capacity need a
+    search for it.
     """
     cells = tuple(cells)
-    at_full_speed = [
+    with_curve = [
         cell.cell_id
         for cell in cells
-        if cell.unsupported is None and cell.load.share_of_slowest is not None and not controlled(cell.cell_id)
+        if cell.unsupported is None and cell.load.needs_curve and is_original(cell.cell_id)
     ]
-    return calibration_trials([*at_full_speed, *dict.fromkeys(cells_with_capacity(cells).values())])
+    return calibration_trials([*with_curve, *dict.fromkeys(cells_with_capacity(cells).values())])
 
 
 def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
@@ -171,7 +204,7 @@ def cells_of_pass(options: ObservationPass, cells: Sequence[PlannedCell]) -> tup
             generators=tuple(generator.with_window(options.window(cell.load)) for generator in cell.generators),
         )
         for cell in cells
-        if cell.unsupported is None and controlled(cell.cell_id) is None
+        if cell.unsupported is None and is_original(cell.cell_id)
     )
 
 

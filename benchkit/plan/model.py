@@ -24,6 +24,9 @@ from benchkit.services.images import LocalImage
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Service
 
+CURVE_S = 6.0
+"""Time of a load curve, for the estimate of a run's duration: about eight points of half a second, and as much between
+them."""
 OVERHEAD_S = 0.5
 """Time to start, probe and stop services, for the estimate of a run's duration; measured by `make bench`."""
 
@@ -168,8 +171,8 @@ class RunPlan:
 
     def _trial_s(self, trial: PlannedTrial) -> float | None:
         cell = self.cell_of(trial)
-        if trial.kind == "calibrate" and cell.load.share_of_capacity is not None:
-            return cell.calibrated.seconds
+        if trial.kind == "calibrate":
+            return CURVE_S if cell.load.share_of_capacity is None else cell.calibrated.seconds
         if cell.seconds is None or self.slice_s is None or is_of_pass(trial.kind, trial.cell_id):
             return cell.seconds
         duration_s = cell.load.duration_s or 0.0

@@ -27,6 +27,7 @@ from benchkit.plan.design import (
     calibrations,
     cells_of_pass,
     control_cells,
+    held_cells,
     pass_notes,
     pass_order,
     plan_design,
@@ -75,7 +76,11 @@ def draft_plan(experiment: Experiment, hosts: Hosts, seed: int | None = None) ->
     cell_tuning = plan_cell_tuning(experiment, roles, hosts, tuning)
     supported, missing = _plan_cells(experiment, roles, capabilities, cell_tuning)
     supported = validate_engines(validate_configs(mark_equal_cells(build_services(supported)), hosts), hosts)
-    planned_cells = (*supported, *control_cells(experiment, supported))
+    planned_cells = (
+        *supported,
+        *control_cells(experiment, supported),
+        *held_cells(experiment, supported, roles, capabilities),
+    )
     design = plan_design(experiment, planned_cells, roles, capabilities)
     cells = design.cells
     runnable = [cell.cell_id for cell in cells if cell.unsupported is None]

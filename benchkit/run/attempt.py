@@ -120,7 +120,7 @@ def _attempt(
     testbed.record_block_facts(first)
     testbed.tune_for(testbed.plan.cell_of(first))
     trials = {each: _make_trial(each, attempt, testbed) for each in planned_trials}
-    block = Block(list(trials.values()), testbed.plan.seed, testbed.plan.slice_of(first))
+    block = Block(list(trials.values()), testbed.plan.seed, testbed.rates.slice_s(first, testbed.plan))
     ended = _run_and_commit(block, recorder)
     rows: dict[PlannedTrial, TrialRow] = {}
     for each, trial in trials.items():

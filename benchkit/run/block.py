@@ -23,6 +23,7 @@ from benchkit.run.steps.load import (
     require_load,
     warm_up,
 )
+from benchkit.run.steps.load_curve import measure_curve
 from benchkit.run.steps.probe import probe_after, probe_responses
 from benchkit.run.steps.profiles import (
     check_perf_maps,
@@ -63,12 +64,18 @@ class TrialSteps:
     steps: tuple[TrialStep, ...]
 
 
+def apply_load(block: Block) -> None:
+    """Measure the load curve of a block's only trial, or the load of all of its trials."""
+    is_curve = any(trial.measures_curve for trial in block.trials)
+    (measure_curve if is_curve else measure)(block)
+
+
 STEPS: tuple[BlockStep | TrialSteps, ...] = (
     TrialSteps((require_free_ports, make_folders, expect_perf_maps, start_services, check_perf_maps)),
     make_shared_folder,
     watch_hosts,
     TrialSteps((probe_responses, warm_up, cause_outages)),
-    measure,
+    apply_load,
     collect_load,
     collect_telemetry,
     TrialSteps(

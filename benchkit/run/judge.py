@@ -124,7 +124,7 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, manifest.scenario_name, run.run_id)
-    names = ("trials", "hosts", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
+    names = ("trials", "hosts", "load_curve", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
     stored = {table: tables.rows(table) for table in names}
     for table, rows in judge_together(manifest, stored, run).items():
         tables.replace(table, rows)

@@ -13,6 +13,7 @@ from benchkit.files import shipped
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.cpu_affinity import controller_record
 from benchkit.loadtools.registry import get_tool
+from benchkit.models.design import is_held
 from benchkit.models.run import CodeState, ControllerRecord, HostRecord, Manifest
 from benchkit.plan.model import RunPlan, cell_record, inventory_facts
 from benchkit.services.git_source import code_state
@@ -43,7 +44,7 @@ def make_manifest(
         settings=plan.experiment.settings,
         seed=plan.seed,
         blocks=plan.blocks,
-        cells=tuple(cell_record(cell) for cell in plan.cells),
+        cells=tuple(cell_record(cell) for cell in plan.cells if not is_held(cell.cell_id)),
         hosts=tuple(
             HostRecord(
                 name=name,

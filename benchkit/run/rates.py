@@ -1,4 +1,4 @@
-"""Target rates that a run finds itself: shares of the slowest cell at full speed, and capacities found by probes.
+"""Loads that a run finds itself: by load curves, and by capacities, for which it tries rates.
 
 Each probe is a whole trial with servers started afresh. That is the recovery after a probe that overloaded the server:
 no backlog, queue or connection of it is left.
@@ -7,16 +7,20 @@ no backlog, queue or connection of it is left.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
 from benchkit.loadtools.load_shares import divide_load
+from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
+from benchkit.models.design import compared_cell
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.models.thresholds import Thresholds
@@ -24,10 +28,16 @@ from benchkit.plan.model import PlannedCell, RunPlan
 from benchkit.scenario.trial_order import PlannedTrial
 from benchkit.store.trial_tables import TrialTables
 
-CALIBRATION_S = 2.0
-"""Window of a trial at full speed. Its rate varies by some per cent, which does not matter for a share that leaves
-room. Whole seconds suit every load tool.
-"""
+ABOVE_KNEE = 2
+"""Connections of a trial relative to the knee: there the rate has its full height, and twice as many wait at most."""
+ANSWERS_IN_SLICE = 20
+"""Answers on each connection in a slice of load. What queues at an edge of a slice is a request for each connection, a
+twentieth of the answers. A slice begins and ends alike, so that less than 2 % of its rate remain."""
+RESERVE = 1.5
+"""Answers that slices are planned for, relative to `ANSWERS_IN_SLICE`: rates vary by tens of per cent."""
+SLICE_STEP_S = 0.05
+MIN_SLICES = 2
+"""Slices of a window, so that cells take turns within a block."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -37,52 +47,101 @@ def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
     return replace(cell, load=load, generators=generators)
 
 
+class _Knee(NamedTuple):
+    """The knee of a load curve."""
+
+    connections: int
+    rps: float
+
+
 class TargetRates:
-    """The rates of cells at full speed and their capacities, and the target rates that follow from them."""
+    """The load curves of cells and their capacities, and the loads that follow from them."""
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
-        self._rps: dict[str, float] = {}
+        self._curves: dict[str, _Knee] = {}
         self._capacities: dict[str, TrialRow] = {}
         for row in rows:
             self.add(row)
 
     def add(self, row: TrialRow) -> None:
-        """Add a trial that has ended; only calibrations matter."""
+        """Add a trial that has ended; only calibrations matter. That of a load curve has the load at its knee."""
         if row.kind != "calibrate":
             return
         if row.capacity_rps is not None:
             self._capacities[row.cell_id] = row
-        elif row.rps:
-            self._rps[row.cell_id] = row.rps
+        elif row.rps and row.connections:
+            self._curves[row.cell_id] = _Knee(row.connections, row.rps)
 
     def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
-        """Return the cell of a trial with its target rate, and a note about a rate that the run found.
+        """Return the cell of a trial with its connections and target rate, and a note on what the run found.
 
-        Raises InputError where no cell has answered at full speed, the capacity is unknown, or the rate is too low to
-        be divided.
+        Raises InputError where no curve is known, the capacity is unknown, or the rate is too low to be divided.
         """
         cell = plan.cell_of(trial)
         if cell.load.share_of_capacity is not None:
             return self._at_capacity(cell, cell.load.share_of_capacity, trial, plan)
-        share = cell.load.share_of_slowest
-        if share is None:
-            return cell, None
         if trial.kind == "calibrate":
-            window = {"duration_s": CALIBRATION_S, "request_count": None, "shape": None}
-            return with_load(cell, cell.load.model_copy(update=window)), None
-        if not self._rps:
+            return cell, None
+        notes = []
+        if cell.load.at_knee:
+            connections = self._connections(compared_cell(cell.cell_id))
+            cell = _with(cell, connections=connections, **self._longer_window(cell, plan))
+            notes.append(self._note_on_connections())
+        share = cell.load.share_of_slowest
+        if share is not None:
+            slowest, carried = self._slowest(cell)
+            rate = float(max(1, int(share * carried)))
+            notes.append(
+                f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the "
+                f"{units.requests_per_s(carried)} that the slowest cell carries, {slowest}."
+            )
+            cell = _with(cell, rate=rate)
+        return cell, " ".join(notes) or None
+
+    def slice_s(self, trial: PlannedTrial, plan: RunPlan) -> float | None:
+        """Return the length of the slices of a block, long enough for its slowest cell; None without slices."""
+        slice_s = plan.slice_of(trial)
+        if slice_s is None or not any(cell.load.at_knee for cell in plan.cells):
+            return slice_s
+        return max([slice_s, *(self._answers_s(name, self._connections(name)) for name in self._curves)])
+
+    def _answers_s(self, cell_id: str, connections: int) -> float:
+        """Return the time in which each connection of a cell gets `ANSWERS_IN_SLICE` answers, in steps of 50 ms."""
+        wanted_s = RESERVE * ANSWERS_IN_SLICE * connections / self._curves[cell_id].rps
+        return math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S
+
+    def _longer_window(self, cell: PlannedCell, plan: RunPlan) -> dict[str, float]:
+        duration_s = cell.load.duration_s or 0.0
+        answers_s = max(self._answers_s(name, self._connections(name)) for name in self._curves)
+        slices = MIN_SLICES if plan.slice_s is not None else 1
+        needed_s = slices * answers_s
+        step_s = get_tool(cell.load.tool).limits.duration_step_s
+        return {"duration_s": max(duration_s, needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s)}
+
+    def _connections(self, cell_id: str) -> int:
+        """Return the connections of a cell: the same for all cells where that is at most twice every knee."""
+        if cell_id not in self._curves:
+            raise InputError("the load curve is unknown", where=cell_id, hint="its trial in block 0 says why")
+        knees = [row.connections for row in self._curves.values()]
+        common = ABOVE_KNEE * min(knees)
+        return common if common >= max(knees) else ABOVE_KNEE * self._curves[cell_id].connections
+
+    def _note_on_connections(self) -> str:
+        numbers = {name: self._connections(name) for name in self._curves}
+        if len(set(numbers.values())) == 1:
+            return f"Each cell has {units.counted(next(iter(numbers.values())), 'connection')}, by its load curve."
+        listed = ", ".join(f"{name} {number}" for name, number in numbers.items())
+        return f"Connections by load curves, at most twice those that fill each server: {listed}."
+
+    def _slowest(self, cell: PlannedCell) -> tuple[str, float]:
+        if not self._curves:
             raise InputError(
                 "no target rate: no cell has answered at full speed",
-                where=trial.cell_id,
+                where=cell.cell_id,
                 hint="the trials of block 0 say why; state a rate to run without them",
             )
-        slowest, rps = min(self._rps.items(), key=lambda each: each[1])
-        rate = float(max(1, int(share * rps)))
-        note = (
-            f"Target rate: {units.requests_per_s(rate)}, {units.share(share)} of the {units.requests_per_s(rps)} of the "
-            f"slowest cell at full speed, {slowest}."
-        )
-        return _with_rate(cell, rate), note
+        name, knee = min(self._curves.items(), key=lambda each: each[1].rps)
+        return name, knee.rps
 
     def _at_capacity(
         self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan
@@ -103,14 +162,15 @@ class TargetRates:
             f"Capacity of {searched}: {bound}{units.requests_per_s(found.capacity_rps)} "
             f"[{units.rate(found.capacity_low)}, {high}]; target rates are shares of it."
         )
-        return _with_rate(cell, float(max(1, round(share * found.capacity_rps)))), note
+        return _with(cell, rate=float(max(1, round(share * found.capacity_rps)))), note
 
 
-def _with_rate(cell: PlannedCell, rate: float) -> PlannedCell:
+def _with(cell: PlannedCell, **load: float | None) -> PlannedCell:
+    """Return a cell with other fields of its load. Raises InputError where they cannot be divided."""
     try:
-        return with_load(cell, cell.load.model_copy(update={"rate": rate}))
+        return with_load(cell, cell.load.model_copy(update=load))
     except ValueError as error:
-        raise InputError("the target rate is too low", where=cell.cell_id, why=str(error)) from None
+        raise InputError("this load cannot be divided", where=cell.cell_id, why=str(error)) from None
 
 
 logger = logging.getLogger(__name__)

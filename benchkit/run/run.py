@@ -29,8 +29,9 @@ from benchkit.hosts.connections import RECONNECT_S, Hosts, connect_all
 from benchkit.hosts.cpu_affinity import pinned
 from benchkit.hosts.inventory import Inventory
 from benchkit.hosts.other_programs import busy_programs, describe_programs, take_snapshot
+from benchkit.judge.load_curve import load_curve
 from benchkit.models.thresholds import thresholds_of
-from benchkit.plan.adaptation import Adaptation, ObservedBlock, adapt_to_first_block
+from benchkit.plan.adaptation import LATEST_RESTART, Adaptation, Observed, adapt
 from benchkit.plan.model import RunPlan
 from benchkit.plan.planner import make_plan, secret_notes
 from benchkit.run.attempt import AttemptResult, attempt_block
@@ -79,7 +80,7 @@ class RunOptions:
     names_other_programs: bool = False
     """True to report before the first block what else uses the CPUs of the hosts; this may take a second."""
     adapts: ServerComparison | None = None
-    """Comparison that ends after its first block where that block asks for another load or design."""
+    """Comparison that ends after its load curves, or its first block, where these ask for another load or design."""
 
 
 @dataclass(frozen=True)
@@ -160,26 +161,28 @@ def execute(run: OpenedRun, show: Show = show_nothing) -> RunOutcome:
     A host that cannot be restored after the last trial raises no error: the outcome names it.
     """
     with recording(run.folder, run.store, show) as recorder:
-        first_block = None if run.options.adapts is None else _FirstBlock(run.folder, run.options.adapts)
-        queue = _open_queue(run, recorder, first_block)
+        review = None if run.options.adapts is None else _Review(run.folder, recorder.outcome, run.options.adapts)
+        queue = _open_queue(run, recorder, review)
         if not queue.is_empty:  # empty if the run was killed after its last trial
             testbed = Testbed(run.plan, run.hosts, recorder, reconnect_s=run.options.reconnect_s)
             with testbed.ready(), pinned(controller_placement(run.plan, run.hosts)):
                 for batch in queue.batches():
+                    if review is not None and batch[0].is_measured and review.ends_before_blocks():
+                        break
                     _run_batch(batch, queue, testbed)
         recorder.record_early_stop(queue.early_stop)
-    recorder.outcome.adaptation = None if first_block is None else first_block.adaptation
+    recorder.outcome.adaptation = None if review is None else review.adaptation
     return recorder.outcome
 
 
-def _open_queue(run: OpenedRun, recorder: RunRecorder, first_block: _FirstBlock | None) -> TrialQueue:
+def _open_queue(run: OpenedRun, recorder: RunRecorder, review: _Review | None) -> TrialQueue:
     plan, resumption, run_id = run.plan, run.resumption, run.folder.run_id
     trials = counted(len(plan.planned_trials), "trial")
     names = ", ".join(sorted({name for names in plan.roles.values() for name in names}))
     logger.info("run %s: %s: %s on %s", run_id, "start" if resumption is None else "resume", trials, names)
     recorder.record_start(plan.planned_trials)
     if resumption is None:
-        rule = stop_rule(run.folder.manifest(), first_block)
+        rule = stop_rule(run.folder.manifest(), review)
         return TrialQueue(plan.planned_trials, rule, together=plan.design == "sliced")
     queue = resume_queue(plan, resumption, recorder)
     verdicts = {row.trial_id: row.verdict for row in recorder.tables.trials()}
@@ -188,21 +191,39 @@ def _open_queue(run: OpenedRun, recorder: RunRecorder, first_block: _FirstBlock 
     return queue
 
 
-class _FirstBlock:
-    """Review of the first block of a comparison, which keeps what there is to adapt."""
+class _Review:
+    """Review of a comparison after its load curves, and after its first block; it keeps what there is to adapt."""
 
-    def __init__(self, run: RunFolder, comparison: ServerComparison) -> None:
+    def __init__(self, run: RunFolder, outcome: RunOutcome, comparison: ServerComparison) -> None:
         self._run = run
+        self._outcome = outcome
         self._comparison = comparison
         self._began_s = time.monotonic()
+        self._has_begun_blocks = False
         self.adaptation: Adaptation | None = None
 
+    def ends_before_blocks(self) -> bool:
+        """Return True where the run ends before its first block: another load is called for, or a server failed."""
+        if self._has_begun_blocks:
+            return False
+        self._has_begun_blocks = True
+        thresholds, records = thresholds_of(self._run.manifest()), tuple(self._run.records())
+        curves = [load_curve(record.load_curve, thresholds) for record in records if record.load_curve]
+        limits, causes = (
+            {curve.limit.kind for curve in curves},
+            {cause for cause in self._outcome.causes.values() if cause is not None},
+        )
+        self.adaptation = adapt(self._comparison, Observed(records, thresholds, limits, causes))
+        return self.adaptation is not None or bool(self._outcome.failures)
+
     def __call__(self, exclusions: Sequence[Exclusion]) -> str | None:
-        """Return why the run ends; None where it goes on."""
+        """Return why the run ends after its first block; None where it goes on."""
+        spent_s = self._comparison.spent_s + time.monotonic() - self._began_s
+        if spent_s > LATEST_RESTART * self._comparison.budget_s:
+            return None
         checks = frozenset(check for each in exclusions for check in each.checks)
-        observed = ObservedBlock(tuple(self._run.records()), checks, thresholds_of(self._run.manifest()))
-        spent_s = time.monotonic() - self._began_s
-        self.adaptation = adapt_to_first_block(self._comparison, observed, spent_s=spent_s)
+        records = [record for record in self._run.records() if record.kind == "measure"]
+        self.adaptation = adapt(self._comparison, Observed(records, thresholds_of(self._run.manifest()), checks=checks))
         return None if self.adaptation is None else "its load is adapted to its first block"
 
 

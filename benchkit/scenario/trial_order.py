@@ -15,7 +15,7 @@ from pydantic import Field, PositiveInt
 
 from benchkit.loadtools.load_shares import Pauses
 from benchkit.models.base import Frozen, Name
-from benchkit.models.design import Design, controlled
+from benchkit.models.design import Design, compared_cell, controlled, is_held, is_original
 from benchkit.models.load import Load
 from benchkit.models.run import PassKind, TrialKind
 
@@ -34,7 +34,7 @@ class PlannedTrial:
     position: int
     cell_id: str
     kind: TrialKind = "measure"
-    """`calibrate`: at full speed or with a search for the capacity, before the first block as block 0. `control`: the
+    """`calibrate`: a load curve or a search for the capacity, before the first block as block 0. `control`: the
     second run of a cell in the block, or the unobserved partner of a trial of a pass."""
     round: int = 1
     """Repetition of the block: a block interrupted by a pause is repeated whole, as its next round."""
@@ -45,8 +45,13 @@ class PlannedTrial:
     @property
     def title(self) -> str:
         """Name of the cell as displayed, marked if the trial is profiled."""
-        notes = {"profile": " (profiled)", "trace": " (traced)", "calibrate": " (calibration)"}
-        return self.cell_id + notes.get(self.kind, "")
+        notes = {
+            "profile": " (profiled)",
+            "trace": " (traced)",
+            "calibrate": " (load curve)",
+            "held": " (at a held rate)",
+        }
+        return compared_cell(self.cell_id) + notes.get(self.kind, "")
 
     @property
     def is_measured(self) -> bool:
@@ -61,7 +66,12 @@ def planned_trials(design: Design, cell_ids: Sequence[str], blocks: int, seed: i
             trials = randomised_blocks(cell_ids, blocks, seed)
         case "sequential":
             trials = sequential(cell_ids, blocks)
-    return tuple(replace(trial, kind="control") if controlled(trial.cell_id) else trial for trial in trials)
+    kinds = {cell: _kind(cell) for cell in cell_ids}
+    return tuple(replace(trial, kind=kinds[trial.cell_id]) for trial in trials)
+
+
+def _kind(cell_id: str) -> TrialKind:
+    return "control" if controlled(cell_id) else "held" if is_held(cell_id) else "measure"
 
 
 def calibration_trials(cell_ids: Sequence[str]) -> tuple[PlannedTrial, ...]:
@@ -176,7 +186,7 @@ def pass_trials(
     Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift. The order
     within each pair, and of the pairs, is drawn from the seed. Control cells are not observed.
     """
-    observed = [cell_id for cell_id in cell_ids if controlled(cell_id) is None]
+    observed = [cell_id for cell_id in cell_ids if is_original(cell_id)]
     trials: list[PlannedTrial] = []
     for block in range(1, options.blocks + 1):
         rng = random.Random(f"{seed}/{kind}/{block}")  # noqa: S311 - an order of trials, no secret

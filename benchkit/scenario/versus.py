@@ -19,10 +19,9 @@ from benchkit.loadtools.load_shares import pauses, turn_s
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.base import SplitCpus
 from benchkit.models.capacity import CapacityGoal
-from benchkit.models.design import Design, ResponsePart, StopCondition
+from benchkit.models.design import HELD_WINDOW, Design, ResponsePart, StopCondition
 from benchkit.models.load import Load
 from benchkit.models.request import Request
-from benchkit.models.run import CALIBRATION
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.server_arguments import command_words, image_of, is_url, split_url
 from benchkit.services.container import CONTAINER
@@ -35,8 +34,10 @@ SERVICE = "app"
 OWN_HEADERS = {"what": ["header_bytes"], "why": "two servers send headers of their own"}
 """A difference that every comparison of servers has."""
 
-DEFAULT_TOOL, DEFAULT_CONNECTIONS = "h2load", 64
-"""Load tool and connections that a comparison begins with where they are not given; they are adapted to its servers."""
+DEFAULT_TOOL = "h2load"
+"""Load tool that a comparison begins with where none is given; it is adapted to its servers."""
+WARM_UP_CONNECTIONS = 16
+"""Connections of the warm-up before a load curve, which finds those of the trials."""
 MIXING_TOOL = "wrk"
 """Load tool for requests that differ in method or body, which h2load cannot send."""
 
@@ -45,17 +46,17 @@ WARM_UP_SHARE = 0.25
 CAPACITY_WARM_UP_S = 0.5
 OVERHEAD_S = 0.5
 """Time of a trial without load, as in `benchkit.plan.model`."""
-CALIBRATION_S = 1.0
-"""Measured window of a calibration, of which half precedes it as warm-up."""
+CURVE_S = 6.0
+"""Estimated time of a load curve: about eight points of half a second, and as much between them."""
+HELD_SHARE = 0.5
+"""Held rate of the second phase, as a share of what the slowest server carries: at half of its capacity a server of any
+kind answers at once, or its queue is its own (M/M/1: as long as the work itself)."""
 SHORTEST_WINDOW_S, LONGEST_WINDOW_S = 0.5, 5.0
 """Bounds of a measured window: in less, a slow server answers too few requests for a p99."""
 SHORTEST_WHOLE_S = 1.5
 """Shortest window planned for tools that take whole seconds: a second of warm-up, and one that is measured."""
 
 SLICE_S = float(Scenario.model_fields["slice_s"].default)
-SLICE_RESERVE = 1.5
-"""Answers that slices are planned for, relative to the fewest that are valid: rates vary by tens of per cent."""
-SLICE_STEP_S, LONGEST_SLICE_S = 0.05, 10.0
 MIN_SLICES = 2
 """Slices of a window: with a single one, cells would not take turns within a block."""
 
@@ -79,9 +80,14 @@ class ServerComparison:
     requests: tuple[Request, ...]
     """Requests that every server gets, equally often; they have the same headers."""
     tool: str
-    connections: int
     budget_s: float
     precision: float
+    connections: int | None = None
+    """None: as many as fill the servers, by their load curves."""
+    held_share: float | None = HELD_SHARE
+    """Held rate as a share of what the slowest server carries; None: `held_rate`, or no second phase."""
+    held_rate: float | None = None
+    """Held rate in requests per second."""
     blocks: int | None = None
     """Blocks to run; None: until the intervals are as narrow as `precision`, or the budget is spent."""
     design: Design | None = None
@@ -105,13 +111,11 @@ class ServerComparison:
     cpus: SplitCpus | None = None
     """CPUs of servers and load tool on one host, connected by loopback; None: each has hosts of its own."""
     fixed: frozenset[str] = frozenset()
-    """Fields out of `tool`, `connections` and `quota` that are not adapted to the servers."""
+    """Fields out of `tool` and `quota` that are not adapted to the servers."""
     keepalive: bool = True
     """False where each request has a connection of its own."""
     is_sliced: bool = True
     """False where servers work while they have no load, so that they cannot share a block."""
-    slice_s: float = SLICE_S
-    """Length of the slices of load."""
     spent_s: float = 0.0
     """Part of the budget that is spent already."""
     quota: float | None = None
@@ -126,11 +130,10 @@ class ServerComparison:
 
         Fewer blocks fit where it would be too short. Windows that are long enough are whole numbers of slices.
         """
-        spent_s = max(self.spent_s, _calibrations_s(servers))
-        of_trial_s = (self.budget_s - spent_s) / (self.blocks or planned_blocks) / servers
-        window = (of_trial_s - self._beside_s) / self._per_window
-        step_s = self.slice_s if window >= MIN_SLICES * self.slice_s else SLICE_S
-        whole = math.floor(min(LONGEST_WINDOW_S, window) / step_s) * step_s
+        spent_s = self.spent_s + servers * CURVE_S
+        of_server_s = (self.budget_s - spent_s) / (self.blocks or planned_blocks) / servers
+        window = (of_server_s - self._phases * self._beside_s) / (self._per_window * self._windows)
+        whole = math.floor(min(LONGEST_WINDOW_S, window) / SLICE_S) * SLICE_S
         return max(self._shortest_s, round(whole, 3))
 
     def shortage(self, servers: int) -> str | None:
@@ -146,19 +149,18 @@ class ServerComparison:
         """Return the fields of a scenario that say which load there is, how long, and when the run ends."""
         window = self.window_s(servers, planned_blocks)
         warm_up_s = _warm_up_s(window) if self.warm_up_s is None else self.warm_up_s
-        fits = window >= MIN_SLICES * self.slice_s and not takes_whole_seconds(self.tool)
+        fits = window >= MIN_SLICES * SLICE_S and not takes_whole_seconds(self.tool)
         design = "sliced" if servers > 1 and self.is_sliced and fits else "blocks"
         until = None
         if self.blocks is None:
-            block_s = servers * (window + warm_up_s + OVERHEAD_S)
-            left_s = self.budget_s - _calibrations_s(servers)
-            fewest = MIN_BLOCKS if self.shortage(servers) is None else max(FEWEST_BLOCKS, int(left_s / block_s))
-            budget_s = math.ceil(max(self.budget_s - self.spent_s, fewest * block_s))
+            block_s = servers * (self._windows * window + self._phases * (warm_up_s + OVERHEAD_S))
+            left_s = self.budget_s - self.spent_s
+            fewest = MIN_BLOCKS if self.shortage(servers) is None else FEWEST_BLOCKS
+            budget_s = math.ceil(max(left_s, fewest * block_s))
             until = {"precision": self.precision, "budget_s": budget_s}
         return _given(
             load={**self.load, **load_times(window, warm_up_s, self.tool), **_given(warmup_s=self.warm_up_s)},
             design=self.design or design,
-            slice_s=None if self.slice_s == SLICE_S else self.slice_s,
             blocks=self.blocks or MAX_BLOCKS,
             until=until,
             profile=self.profile,
@@ -176,7 +178,10 @@ class ServerComparison:
         is_plain = len(requests) == 1 and first.body_file is None
         return _given(
             tool=self.tool,
-            connections=self.connections,
+            connections=self.connections or WARM_UP_CONNECTIONS,
+            at_knee=True if self.connections is None else None,
+            held_share=self.held_share if self.held_rate is None else None,
+            held_rate=self.held_rate,
             keepalive=None if self.keepalive else False,
             **(requests[0] if is_plain else {"requests": requests}),
             headers={
@@ -199,12 +204,22 @@ class ServerComparison:
         return {"load": {} if self.cpus is None else {"cpus": self.cpus.load}}
 
     @property
+    def _phases(self) -> int:
+        """Trials of a server in a block: at full speed, and at a held rate."""
+        return 1 if self.held_share is None and self.held_rate is None else 2
+
+    @property
+    def _windows(self) -> float:
+        """Windows of a server in a block: that at a held rate is shorter."""
+        return 1.0 + HELD_WINDOW * (self._phases - 1)
+
+    @property
     def _per_window(self) -> float:
         """Ratio of the time of a trial under load, with warm-up and pauses between slices, to its window."""
         of_slices = 1.0
         if not takes_whole_seconds(self.tool):
-            one_slice = Load(tool=self.tool, connections=self.connections, duration_s=self.slice_s)
-            of_slices = turn_s(pauses(one_slice), self.slice_s) / self.slice_s
+            one_slice = Load(tool=self.tool, connections=WARM_UP_CONNECTIONS, duration_s=SLICE_S)
+            of_slices = turn_s(pauses(one_slice), SLICE_S) / SLICE_S
         return of_slices + (WARM_UP_SHARE / (1 - WARM_UP_SHARE) if self.warm_up_s is None else 0.0)
 
     @property
@@ -216,8 +231,8 @@ class ServerComparison:
         return SHORTEST_WHOLE_S if takes_whole_seconds(self.tool) else SHORTEST_WINDOW_S
 
     def _fewest_s(self, servers: int, blocks: int) -> float:
-        block_s = servers * (self._shortest_s * self._per_window + self._beside_s)
-        return _calibrations_s(servers) + blocks * block_s
+        block_s = self._windows * self._shortest_s * self._per_window + self._phases * self._beside_s
+        return servers * (CURVE_S + blocks * block_s)
 
 
 def default_tool(requests: Sequence[Request]) -> str:
@@ -240,15 +255,6 @@ def load_times(window_s: float, warm_up_s: float, tool: str) -> dict[str, float]
     if takes_whole_seconds(tool):
         window_s, warm_up_s = max(1.0, math.floor(window_s)), max(1.0, round(warm_up_s))
     return {"duration_s": window_s, "warmup_s": warm_up_s}
-
-
-def slice_for(rate: float, connections: int, min_answers: float) -> float:
-    """Return the length of slices in which a server with this rate answers often enough on each connection, in seconds.
-
-    `min_answers` is the threshold `slice_answers` of the check few-requests-in-slice.
-    """
-    wanted_s = SLICE_RESERVE * min_answers * connections / rate
-    return max(SLICE_S, min(LONGEST_SLICE_S, round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)))
 
 
 def compare_commands(servers: Mapping[str, str], comparison: ServerComparison) -> Fields:
@@ -318,15 +324,6 @@ def capacity_fields(
     }
 
 
-def calibration_fields(fields: Mapping[str, Any]) -> Fields:
-    """Return the same comparison as one short trial of each server."""
-    load = fields["load"]
-    window = load_times(CALIBRATION_S, CALIBRATION_S / 2, load["tool"])
-    kept = {name: value for name, value in fields.items() if name not in {"until", "profile", "trace"}}
-    changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **window}, "design": "blocks", "blocks": 1}
-    return {**kept, **changes}
-
-
 def save_scenario(fields: Mapping[str, object], path: Path) -> None:
     """Write a scenario as a file, to be run and edited. Raises OSError."""
     yaml = YAML()
@@ -339,10 +336,6 @@ def save_scenario(fields: Mapping[str, object], path: Path) -> None:
 def _given(**fields: object) -> Fields:
     """Return the fields that are given; None: the default of the scenario holds."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _calibrations_s(servers: int) -> float:
-    return servers * (1.5 * CALIBRATION_S + OVERHEAD_S)
 
 
 def _warm_up_s(window_s: float) -> float:

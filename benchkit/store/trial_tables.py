@@ -20,6 +20,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import (
     TABLES,
     ClassRow,
+    LoadCurveRow,
     NoteRow,
     ProfileRow,
     ProfileShareRow,
@@ -65,6 +66,7 @@ class TrialTables:
     trace: tuple[TraceRow, ...] = ()
     classes: tuple[ClassRow, ...] = ()
     slices: tuple[SliceRow, ...] = ()
+    load_curve: tuple[LoadCurveRow, ...] = ()
     series: tuple[SeriesRow, ...] = ()
     verdicts: tuple[VerdictRow, ...] = ()
     unchecked: tuple[UncheckedRow, ...] = ()
@@ -145,6 +147,7 @@ def build_trial_tables(
         classes=class_rows(record, measurement),
         series=series_rows(record.trial_id, measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),
+        load_curve=record.load_curve,
     )
 
 

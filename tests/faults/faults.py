@@ -343,8 +343,6 @@ FAULTS = (
         context=lambda fault_lab: busy_loop(cpus_of(fault_lab.lab, "load")[0]),
     ),
     Fault(expects("shared-cpus", "a lab with all cores shared"), lab="shared"),
-    Fault(expects("server-idle", "5 ms of delay in the handler"), single_stack(go("delay:5ms"))),
-    Fault(expects("server-idle", "a lock held for 0.2 ms in the handler"), single_stack(go("lock:200us"))),
     Fault(
         (
             ExpectedFinding("link-saturated", "a link capped below what the servers send"),

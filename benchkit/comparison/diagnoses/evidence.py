@@ -48,7 +48,7 @@ class Diagnosis:
     next_step: str = ""
 
 
-WAITED = frozenset({"server-idle", "throttled"})
+WAITED = frozenset({"throttled"})
 """Checks whose findings diagnoses explain: they exclude a trial from ratios, and its evidence stays good."""
 
 

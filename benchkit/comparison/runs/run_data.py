@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -153,6 +153,12 @@ class RunData:
         return () if self.table is None else profile_pass_exclusions(self.trials, self.rows("verdicts"), self.manifest)
 
     @cached_property
+    def held(self) -> RunData | None:
+        """Its trials at a held rate, as measured trials of a run; None where there is none."""
+        rows = self.trials[self.trials["kind"] == "held"]
+        return None if rows.empty else replace(self, trials=rows.assign(kind="measure").reset_index(drop=True))
+
+    @cached_property
     def profiled(self) -> ProfileTrials | None:
         """Its profiled trials; None where there is none."""
         has_profiles = self.table is not None and self.trials["kind"].eq("profile").any()
@@ -202,8 +208,13 @@ class RunData:
         for metric in (CAPACITY, GOODPUT):
             if compared[metric].notna().any():
                 return metric
-        is_held = not compared.empty and bool(compared["rate_requested"].notna().all())
-        return CPU if is_held and compared[CPU].notna().any() else RPS
+        return CPU if self.is_held and compared[CPU].notna().any() else RPS
+
+    @property
+    def is_held(self) -> bool:
+        """True where every compared trial has a target rate."""
+        compared = self.trials[self.trials["kind"].isin(["measure", "control"])]
+        return not compared.empty and bool(compared["rate_requested"].notna().all())
 
     @property
     def limitation(self) -> str | None:

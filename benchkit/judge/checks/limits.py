@@ -12,7 +12,7 @@ from operator import ge, gt, lt
 from typing import Literal, NamedTuple
 
 from benchkit import units
-from benchkit.judge.check import ALL, LOAD, RATES, Check, CheckResult, Finding, SkippedCheck
+from benchkit.judge.check import ALL, LOAD, Check, CheckResult, Finding, SkippedCheck
 from benchkit.judge.evidence import Evidence, Severity
 from benchkit.judge.usage import (
     counter_increase,
@@ -21,7 +21,6 @@ from benchkit.judge.usage import (
     handshakes,
     is_load_crowded,
     link_use,
-    server_use,
     unknown_links,
 )
 from benchkit.models.metrics import FAILURES, METRICS, metric_named
@@ -279,17 +278,6 @@ def cpu_of_generators(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why=f"no telemetry for the cores of {', '.join(unwatched)}")
 
 
-def cpu_of_servers(evidence: Evidence, thresholds: Thresholds) -> Readings:
-    """Read the CPU use of the busiest part of the stack, in a closed loop whose load tool had its cores."""
-    if not evidence.closed_loop:
-        return
-    use, limit = server_use(evidence), thresholds.server_cpu
-    if use is None:
-        yield SkippedCheck(why="the server's CPU time or its CPUs are not recorded")
-    elif not is_load_crowded(evidence, thresholds):
-        yield Reading(use.share, limit, use.text, units.share(limit))
-
-
 def use_of_links(evidence: Evidence, thresholds: Thresholds) -> Readings:
     """Read the bytes and packets of the fullest link of known rate, in one direction."""
     use = link_use(evidence)
@@ -476,17 +464,6 @@ LIMITS = (
         "The host, or all of its processes, stopped: the window was shorter than the tool assumes.",
         "Check whether the machine was suspended, migrated or out of memory, and run again.",
         reads="hosts",
-    ),
-    Limit(
-        "server-idle",
-        "the server was not the limit, so its rate is not its capacity",
-        cpu_of_servers,
-        lt,
-        "invalid",
-        RATES,
-        "The server was not the limit: something else limited the rate, which is not the server's capacity.",
-        "Find what it waits for: a lock, a delay, too few connections, the generator, the network.",
-        reads="servers",
     ),
     Limit(
         "few-requests-in-slice",

@@ -28,7 +28,6 @@ _ALL = (
     disturbances.NOISY_HOST,
     LIMIT_CHECKS["stalled"],
     conditions.SHARED_CPUS,
-    LIMIT_CHECKS["server-idle"],
     disturbances.BUSY_NEIGHBOUR,
     LIMIT_CHECKS["few-requests-in-slice"],
     between_trials.COLD,

@@ -104,6 +104,7 @@ def _read_outputs(host: Host, placed: Sequence[PlacedGenerator]) -> list[Outputs
         host.call(FileStore.archive, folder / ARCHIVE, names)
         with tarfile.open(fileobj=io.BytesIO(host.files.read(folder / ARCHIVE))) as archive:
             contents = {member.name: file.read() for member in archive if (file := archive.extractfile(member))}
+        host.call(FileStore.remove, folder / ARCHIVE)
     return [
         {kind: contents[name] for kind in SUFFIXES if (name := each.output(kind).name) in contents} for each in placed
     ]

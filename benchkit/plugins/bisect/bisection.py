@@ -5,14 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchkit import units
-from benchkit.cli.calibration import calibrate, calibration_of, experiment_of
 from benchkit.cli.console import say
 from benchkit.cli.display import RunDisplay
 from benchkit.cli.run import run_interruptibly
+from benchkit.cli.server_runs import compare_servers, experiment_of
 from benchkit.comparison.compare import compare_cells
 from benchkit.comparison.runs.run_data import read_run_data
 from benchkit.errors import BenchkitError, HostError, InputError, raise_first
@@ -20,6 +20,7 @@ from benchkit.hosts.connections import connect_all
 from benchkit.hosts.inventory import Inventory
 from benchkit.models.design import ALPHA_PER_LOOK, StopCondition
 from benchkit.models.metrics import METRICS, metric_column
+from benchkit.models.run import CALIBRATION
 from benchkit.plan.model import PlannedCell
 from benchkit.plan.planner import draft_plan
 from benchkit.plugins.bisect.search import (
@@ -32,8 +33,7 @@ from benchkit.plugins.bisect.search import (
 )
 from benchkit.run.recorder import RunOutcome
 from benchkit.run.run import RunOptions
-from benchkit.scenario.experiment import Experiment
-from benchkit.scenario.versus import MAX_BLOCKS, Fields, ServerComparison, compare_refs
+from benchkit.scenario.versus import MAX_BLOCKS, Fields, ServerComparison, compare_refs, load_times
 from benchkit.services.git_source import commits_between
 from benchkit.store.store import Store
 
@@ -44,6 +44,8 @@ MIN_BLOCKS = 6
 """Fewest blocks of a comparison: from here on the t interval keeps its coverage (see `benchkit.stats.inference`)."""
 USUAL_BLOCKS = 30
 """Blocks for which a step has time: with so many, simulated searches find the right commit (`make bench`)."""
+SHORT_S = 1.0
+"""Window of the trial that shows whether a commit runs; half of it precedes as warm-up."""
 STEP_PRECISION = 0.001
 """Reach of an interval at which a step ends, even if the threshold is within it."""
 
@@ -81,41 +83,34 @@ def step_fields(search: Search, commit: str, *, threshold: float | None, error_r
     }
 
 
+def short_fields(fields: Mapping[str, Any]) -> Fields:
+    """Return the same comparison as one short trial of each server."""
+    load = {name: value for name, value in fields["load"].items() if name not in {"at_knee", "held_share", "held_rate"}}
+    kept = {name: value for name, value in fields.items() if name not in {"until", "profile", "trace"}}
+    times = load_times(SHORT_S, SHORT_S / 2, load["tool"])
+    changes = {"name": f"{fields['name']}{CALIBRATION}", "load": {**load, **times}, "design": "blocks", "blocks": 1}
+    return {**kept, **changes}
+
+
 class CommitComparison:
     """Comparisons of one search, on the hosts of one inventory; see `benchkit.plugins.bisect.search.Compare`."""
 
     def __init__(self, search: Search, inventory: Inventory, store: Store) -> None:
-        """Take the search; `calibrate` first adapts its load."""
+        """Take the search, whose load is adapted by its first comparison."""
         self.search = search
         self._inventory = inventory
         self._store = store
 
-    def calibrate(self, *, quiet: bool) -> Search:
-        """Return the search with a load at which the load tool is not the limit for either end.
-
-        Raises BenchkitError where an end does not build, HostError where one does not run.
-        """
-        search = self.search
-        ends = (search.good.commit, search.commits[-1].commit)
-        bad = self._build(ends)[-1]
-        if bad.unsupported is not None:
-            raise BenchkitError("the bad end does not build", where=ends[1][:12], why=bad.unsupported)
-        if bad.same_as is None:
-            make_fields = partial(commit_fields, search, ends)
-            found = calibrate(
-                make_fields, search.comparison, self._inventory, self._store, settings=search.settings, quiet=quiet
-            )
-            self.search = search.model_copy(update={"comparison": replace(found, spent_s=0.0)})
-        return self.search
-
     def __call__(self, commit: str, *, threshold: float | None, judged: Sequence[str]) -> Compared:
         """Build a commit, start it once, and compare it with the good end.
 
-        Raises BenchkitError where the good end does not build, HostError where hosts fail.
+        Raises BenchkitError where an end does not build, HostError where the good end does not run or hosts fail.
         """
         cells = self._build((*judged, commit))
         built = cells[-1]
         if built.unsupported is not None:
+            if threshold is None:
+                raise BenchkitError("the bad end does not build", where=commit[:12], why=built.unsupported)
             return Compared(reason=built.unsupported)
         if built.same_as is not None:
             return Compared(
@@ -127,8 +122,21 @@ class CommitComparison:
                 raise HostError("the good end does not run any more", why=why)
             return Compared(reason=why)
         level = min(step_error_rate(len(self.search.commits)), ALPHA_PER_LOOK)
-        fields = step_fields(self.search, commit, threshold=threshold, error_rate=level)
-        outcome = self._run(experiment_of(fields, self.search.settings))
+
+        def make_fields(comparison: ServerComparison) -> Fields:
+            search = self.search.model_copy(update={"comparison": comparison})
+            return step_fields(search, commit, threshold=threshold, error_rate=level)
+
+        outcome, comparison = compare_servers(
+            make_fields,
+            self.search.comparison,
+            self._inventory,
+            self._store,
+            settings=self.search.settings,
+            quiet=True,
+        )
+        _require_hosts(outcome)
+        self.search = self.search.model_copy(update={"comparison": replace(comparison, spent_s=0.0)})
         data = read_run_data(self._store, outcome.run)
         cell_id = next(cell.cell_id for cell in data.manifest.cells if cell.levels["ref"] == commit)
         ratios = compare_cells(data, [self.search.metric]).ratios
@@ -143,7 +151,8 @@ class CommitComparison:
 
         The cell of one that does not build is unsupported. Raises BenchkitError where the good end does not build.
         """
-        experiment = calibration_of(commit_fields(self.search, commits, self.search.comparison), self.search.settings)
+        fields = commit_fields(self.search, commits, self.search.comparison)
+        experiment = experiment_of(short_fields(fields), self.search.settings)
         with connect_all(self._inventory) as hosts:
             plan, errors = draft_plan(experiment, hosts)
         good = plan.cells[0]
@@ -155,16 +164,18 @@ class CommitComparison:
     def _short_trial(self, commit: str) -> Mapping[str, str]:
         """Run a short trial of a commit, and return why it failed, by trial."""
         fields = commit_fields(self.search, (commit,), self.search.comparison)
-        return self._run(calibration_of(fields, self.search.settings)).failures
-
-    def _run(self, experiment: Experiment) -> RunOutcome:
-        """Run a scenario. Raises HostError where a host is lost or not restored."""
+        experiment = experiment_of(short_fields(fields), self.search.settings)
         display = RunDisplay(quiet=True)
         outcome = run_interruptibly(experiment, self._inventory, self._store, display, RunOptions(), is_resumable=False)
-        if faults := {**outcome.not_restored, **outcome.restore_unconfirmed}:
-            why = "; ".join(f"{host}: {reason}" for host, reason in faults.items())
-            raise HostError("a host is lost or not restored", why=why, hint="benchkit hosts restore")
-        return outcome
+        _require_hosts(outcome)
+        return outcome.failures
+
+
+def _require_hosts(outcome: RunOutcome) -> None:
+    """Raise HostError where a host is lost or not restored."""
+    if faults := {**outcome.not_restored, **outcome.restore_unconfirmed}:
+        why = "; ".join(f"{host}: {reason}" for host, reason in faults.items())
+        raise HostError("a host is lost or not restored", why=why, hint="benchkit hosts restore")
 
 
 def new_search(
@@ -199,7 +210,7 @@ def bisect_commits(search: Search, inventory: Inventory, store: Store, *, quiet:
     most = units.duration(search.comparison.budget_s)
     notify(f"{units.counted(len(search.commits), 'commit')}: about {steps} of at most {most}")
     compare = CommitComparison(search, inventory, store)
-    return run_search(compare.calibrate(quiet=quiet), compare, lambda state: notify(_progress_line(state)))
+    return run_search(search, compare, lambda state: notify(_progress_line(state)))
 
 
 def _progress_line(search: Search) -> str:

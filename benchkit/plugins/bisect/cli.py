@@ -50,12 +50,11 @@ def bisect(
     side of the threshold half-way between the two, or its time is spent. A commit that does not build or start is
     skipped. Without -i or --lab, servers and load tool share the only host of a lab of its own.
     """
-    from benchkit.cli.calibration import fixed_fields
     from benchkit.cli.choices import hosts_for, place_of, read_requests
     from benchkit.cli.console import print_json, signals_interrupt
     from benchkit.plugins.bisect.bisection import bisect_commits, new_search
     from benchkit.plugins.bisect.search import answer_of
-    from benchkit.scenario.versus import DEFAULT_CONNECTIONS, ServerComparison, default_tool
+    from benchkit.scenario.versus import ServerComparison, default_tool
     from benchkit.store.store import Store, store_path
 
     if build is None or run is None:
@@ -64,11 +63,12 @@ def bisect(
     comparison = ServerComparison(
         requests=requests,
         tool=tool or default_tool(requests),
-        connections=connections or DEFAULT_CONNECTIONS,
+        connections=connections,
+        held_share=None,
         budget_s=duration,
         precision=precision,
         ready_within_s=ready_within,
-        fixed=fixed_fields(tool, connections),
+        fixed=frozenset() if tool is None else frozenset({"tool"}),
         **{**place_of([], inventory, lab), "cwd": None},
     )
     search = new_search(good, bad, build=build, run=run, metric=metric, comparison=comparison, settings=settings or ())

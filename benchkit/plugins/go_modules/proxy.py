@@ -10,8 +10,9 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -111,11 +112,12 @@ def repository_access(
     return files, env
 
 
-class ProxyCommand(NamedTuple):
+@dataclass(frozen=True)
+class ProxyCommand:
     """The command of a proxy: its arguments, further variables, and the executable where benchkit carries it."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(default_factory=dict)
     files: tuple[ServiceFile, ...] = ()
 
 
@@ -156,7 +158,11 @@ class ModuleProxy(Backend[ProxyOptions]):
 
     @abstractmethod
     def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
-        """Return the command of this proxy; all get `env`, and other modules from the proxy at the URL `upstream`."""
+        """Return the command of this proxy.
+
+        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all proxies
+        get.
+        """
 
 
 class Goproxy(ModuleProxy):
@@ -172,7 +178,7 @@ class Goproxy(ModuleProxy):
         cache, private = str(request.place.folder / CACHE), ",".join(request.options.private)
         listen = ("-listen", request.endpoint.authority, "-cacheDir", cache)
         argv = (str(executable.path), *listen, "-proxy", upstream, "-exclude", private)
-        return ProxyCommand(argv, {}, (executable,))
+        return ProxyCommand(argv, files=(executable,))
 
 
 class Athens(ModuleProxy):
@@ -211,7 +217,10 @@ class Athens(ModuleProxy):
 
 
 _PASSED_TO_GO = frozenset(
-    ["GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"]
+    {
+        *("GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK"),
+        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"),
+    }
 )
 """Variables of the proxy that Athens does not pass to the go command by itself."""
 

@@ -13,6 +13,7 @@ _ALL = (
     cpu_time.WHY,
     latency.LATENCY,
     load.LOAD,
+    cpu_time.PROFILE_SHARES,
     over_time.OVER_TIME,
 )
 

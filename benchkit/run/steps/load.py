@@ -111,7 +111,7 @@ def measure(block: Block) -> None:
     if len(block.load_hosts) > 1:
         run_on_hosts(block.load_hosts, Host.compare_clocks)
     before = snapshot_hosts(block)
-    used_before = _cpu_s_of_services(block, before)
+    used_before = cpu_s_of_services(block, before)
     block.began_s = start_of_load(block.used_hosts, slices)
     schedule_samples(block)
     with scheduled_calls(2 * len(block.trials)) as schedule_call:
@@ -126,7 +126,7 @@ def measure(block: Block) -> None:
                 schedule_call(block.began_s + probed_s, partial(probe_during, trial))
         runs = run_slices(block.hosts, slices, block.folder, block.began_s)
         after = snapshot_hosts(block)  # at once: servers still work on requests that the load tool has given up
-    used_after = _cpu_s_of_services(block, after)
+    used_after = cpu_s_of_services(block, after)
     others = () if programs is None else busiest_programs(programs, take_snapshot(block.hosts))
     for trial in block.trials:
         pairs = zip(block.turns, runs, strict=True)
@@ -176,7 +176,7 @@ def _plan_slices(block: Block) -> list[PlannedSlice]:
     ]
 
 
-def _cpu_s_of_services(block: Block, snapshot: HostsSnapshot) -> Mapping[str, float]:
+def cpu_s_of_services(block: Block, snapshot: HostsSnapshot) -> Mapping[str, float]:
     """Return the CPU time of services so far, by their names in the telemetry.
 
     Without telemetry it is read for a window in one piece, to the hundredth of a second.

@@ -14,8 +14,9 @@ from benchkit.hosts.host import Host
 from benchkit.hosts.profilers import PerfCapture, PprofCapture, TraceCapture
 from benchkit.loadtools.generators.execution import GeneratorRun
 from benchkit.models.capacity import CapacityEstimate
+from benchkit.models.design import compared_cell
 from benchkit.models.profile import Profiler
-from benchkit.models.rows import SliceRow
+from benchkit.models.rows import LoadCurveRow, SliceRow
 from benchkit.models.trial import (
     GeneratorRecord,
     OtherProgram,
@@ -97,6 +98,8 @@ class Trial:
     traces: tuple[TraceRecord, ...] = ()
     slices: tuple[SliceRow, ...] = ()
     """Slices of its window, in a sliced block."""
+    load_curve: tuple[LoadCurveRow, ...] = ()
+    """Points of its load curve, of a trial that measures one."""
     load_failures: tuple[HostError, ...] = ()
     """Reasons why output of the load tool cannot be used, each with its host, and its slice if there are several."""
     has_hung: bool = False
@@ -113,6 +116,12 @@ class Trial:
     """Sentences on services that did not end by themselves when they were stopped."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Files to store, name → content."""
+
+    @property
+    def measures_curve(self) -> bool:
+        """True if it measures the load curve of its cell, in place of one load."""
+        is_search = self.planned_trial.kind in {"calibrate", "probe"}
+        return is_search and self.capacity is None and self.cell.load.rate is None
 
     @property
     def overran(self) -> bool:
@@ -242,7 +251,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         raise AssertionError("a step did not run")
     return TrialRecord(
         trial_id=trial.trial_id,
-        cell_id=trial.cell.cell_id,
+        cell_id=compared_cell(trial.cell.cell_id),
         levels=trial.cell.spec.levels,
         block=trial.planned_trial.block,
         position=trial.planned_trial.position,
@@ -288,6 +297,7 @@ def make_record(trial: Trial, wall_s: float) -> TrialRecord:
         killed=tuple(trial.killed),
         capacity=trial.capacity,
         slices=trial.slices,
+        load_curve=trial.load_curve,
     )
 
 

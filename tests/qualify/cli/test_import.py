@@ -54,7 +54,7 @@ def test_outputs_become_a_run_that_is_marked_judged_and_compared(
     assert (listed["is_imported"], listed["scale"], listed["seed"], listed["blocks"]) == (True, "imported", None, 4)
     trials = cli("results", "trials", run_id, "--json").document()
     skipped = {each["check"] for each in trials[0]["unchecked"]}
-    assert {"generator-saturated", "noisy-host", "server-idle", "unequal-responses"} <= skipped
+    assert {"generator-saturated", "noisy-host", "unequal-responses"} <= skipped
     assert "littles-law" not in skipped
     assert {each["overhead_s"] for each in trials} == {None}
 

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from benchkit.cli.calibration import calibrate
 from ruamel.yaml import YAML
 
 import benchkit
-from benchkit.cli.calibration import calibrate
 from benchkit.cli.choices import own_lab, split_cpus
 from benchkit.lab.lab import Lab
 from benchkit.models.request import Request

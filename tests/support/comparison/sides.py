@@ -69,7 +69,8 @@ def compared(
     run = Store(folder).create(manifest)
     trials = pd.concat([_trials(name, side) for name, side in sides.items()], ignore_index=True)
     tables: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("telemetry", "latency", "profile", "profile_share", "trace", "verdicts", "classes")
+        name: []
+        for name in ("telemetry", "latency", "profile", "profile_share", "trace", "verdicts", "classes", "load_curve")
     }
     for trial_id, cell_id, kind in zip(trials["trial_id"], trials["cell_id"], trials["kind"], strict=True):
         side = sides[cell_id]

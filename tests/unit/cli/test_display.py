@@ -10,12 +10,12 @@ import pytest
 
 from benchkit.cli.display import RunDisplay
 from benchkit.cli.run_summary import print_results
+from benchkit.comparison.load_curves import HeldLatency
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.server_results import ServerResult, has_answer
 from benchkit.errors import HostError
 from benchkit.hosts.connections import Hosts
 from benchkit.hosts.inventory import Inventory
-from benchkit.models.metrics import P99
 from benchkit.run.events import (
     BlockRepeated,
     Event,
@@ -81,12 +81,16 @@ def test_results_come_after_each_block_in_place_of_trials(capfd: pytest.CaptureF
     assert lines_of(capfd, Notice("building"), *ended, display=RunDisplay(quiet=True)) == []
 
 
+def held(name: str, p50_s: float) -> HeldLatency:
+    return HeldLatency(cell_id=name, label=name, p50_s=p50_s, p99_s=2 * p50_s, p999_s=None)
+
+
 def test_numbers_that_cannot_be_used_are_in_brackets(capsys: pytest.CaptureFixture[str], snapshot: Snapshot) -> None:
     ratio = Ratio(metric="rps", cell_id="b", baseline="a", blocks=0, ratio=0.5, is_unusable=True)
     results = (
-        ServerResult(cell_id="a", label="a", rps=1000.0, latency={P99: 0.004}),
-        ServerResult(cell_id="b", label="b", rps=500.0, latency={P99: 0.008}, unusable=("rps",), ratio=ratio),
+        ServerResult(cell_id="a", label="a", rps=1000.0, held=held("a", 0.004)),
+        ServerResult(cell_id="b", label="b", rps=500.0, held=held("b", 0.008), unusable=("rps",), ratio=ratio),
     )
-    print_results(results)
+    print_results(results, 300.0)
     snapshot(capsys.readouterr().out)
     assert not has_answer(results)

@@ -143,9 +143,9 @@ def test_a_gateway_whose_services_share_the_requests_is_no_cache(tmp_path: Path)
         assert codes(tmp_path / str(shares[0] + shares[1] * 10), side, other) == expected
 
 
-def test_idle_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: Path) -> None:
+def test_throttled_servers_are_diagnosed_and_saturated_generators_are_not(tmp_path: Path) -> None:
     trials = [f"r1.{CELL}.b{block}".replace("=", "-") for block in BLOCKS]
-    for check, expected in (("server-idle", [("waits", CELL)]), ("generator-saturated", [])):
+    for check, expected in (("throttled", [("waits", CELL)]), ("generator-saturated", [])):
         excluded = [Exclusion(trial, f"invalid: {check}", None, frozenset({check})) for trial in trials]
         assert codes(tmp_path / check, *SEEN["waits"], exclusions=excluded) == expected
 

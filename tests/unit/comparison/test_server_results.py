@@ -4,7 +4,10 @@ import pandas as pd
 import pytest
 
 from benchkit.comparison.ratios import Ratio
-from benchkit.comparison.server_results import CPU_IS_LIMIT, ServerResult, describe_limit, has_answer
+from benchkit.comparison.server_results import ServerResult, describe_limit, has_answer
+from benchkit.judge.load_curve import load_curve
+from benchkit.models.rows import LoadCurveRow
+from benchkit.models.thresholds import Thresholds
 
 
 def server(name: str, *, rps: float | None = None, ratio: float | None = None) -> ServerResult:
@@ -27,25 +30,42 @@ def findings(*checks: str, trials: int = 3) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["trial_id", "check", "seen"])
 
 
-def skipped(*checks: str) -> pd.DataFrame:
-    rows = [(f"t{number}", check, "not watched") for check in checks for number in (1, 2, 3)]
-    return pd.DataFrame(rows, columns=["trial_id", "check", "why"])
+CURVE = load_curve(
+    [
+        LoadCurveRow(
+            trial_id="t0",
+            connections=number,
+            duration_s=0.5,
+            rps=min(number, 2) * 100.0,
+            refused=0.0,
+            failed=0.0,
+            latency_p50_s=0.01,
+            latency_p99_s=0.02,
+            server_cores=0.1,
+            server_cpu=0.1,
+            generator_cpu=0.1,
+            link=None,
+        )
+        for number in (1, 2, 4, 8)
+    ],
+    Thresholds(),
+)
 
 
 @pytest.mark.parametrize(
     ("found", "start"),
     [
-        (findings("server-idle", "generator-saturated"), "The load tool is the limit"),
-        (findings("server-idle", "link-saturated"), "The network is the limit (seen by link-saturated)"),
-        (findings("server-idle"), "Server CPU, load tool and links of known rate are not"),
-        (findings("server-idle", "noisy-host"), "What limits it is not known (seen by noisy-host)"),
-        (findings("generator-saturated", trials=1), CPU_IS_LIMIT),
+        (findings("generator-saturated"), "The load tool is the limit"),
+        (findings("link-saturated"), "The network is the limit (seen by link-saturated)"),
+        (findings("noisy-host", "link-saturated"), "What limits it is not known (seen by noisy-host)"),
+        (findings("generator-saturated", trials=1), "It serves 2 at a time"),
     ],
 )
-def test_the_limit_is_what_the_checks_of_most_trials_found(found: pd.DataFrame, start: str) -> None:
-    assert describe_limit(TRIALS, found, skipped()).startswith(start)
+def test_the_limit_is_what_the_checks_of_most_trials_found_else_that_of_the_curve(
+    found: pd.DataFrame, start: str
+) -> None:
+    assert describe_limit(TRIALS, found, CURVE).startswith(start)
 
 
-def test_the_limit_of_a_server_that_is_not_watched_is_not_known() -> None:
-    sentence = "What limits it is not known: not watched."
-    assert describe_limit(TRIALS, findings(), skipped("server-idle", "cold")) == sentence
+def test_the_limit_without_a_load_curve_is_not_known() -> None:
+    assert describe_limit(TRIALS, findings(), None) == "What limits it is not known: the run measured no load curve."

@@ -43,7 +43,7 @@ def test_checks_that_need_the_host_of_an_external_server_are_skipped() -> None:
             "missing-connections",
             "noisy-host",
         ),
-        *("server-idle", "service-restarted", "shared-cpus", "stalled", "throttled"),
+        *("service-restarted", "shared-cpus", "stalled", "throttled"),
     }
     saturated = build_trial(services=(), external=("app",), generators=(build_generator(cpu_s=0.95 * WINDOW_S),))
     assert [each.check for each in judge_trial(saturated, Thresholds()).verdicts] == ["generator-saturated"]

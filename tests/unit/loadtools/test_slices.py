@@ -70,6 +70,7 @@ def agent_of(*ends: dict[str, Any], reducer_exit_code: int = 0) -> FakeLink:
             ProcessTable.wait: replace(reducer, ended=replace(well, exit_code=reducer_exit_code)),
             FileStore.list_folder: {**dict.fromkeys(outputs, 1), "cell1.1.1.stderr.txt": 0, "outputs.tar": 9},
             FileStore.archive: archive,
+            FileStore.remove: None,
             FileStore.read: read,
         }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -15,8 +16,8 @@ from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.plan.design import calibrations
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.run.rates import CALIBRATION_S, TargetRates
-from benchkit.scenario.experiment import Cell
+from benchkit.run.rates import TargetRates
+from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.support.loadtools.fixtures import place
 
@@ -31,13 +32,16 @@ def planned(load: Load, cell_id: str = "stack=go") -> PlannedCell:
     return PlannedCell(spec, (), load, plan_generators(load, Target("10.0.0.2:8080"), [place("a")]), "")
 
 
+SLICED = cast("Experiment", SimpleNamespace(scenario=SimpleNamespace(slice_s=0.25)))
+
+
 def plan(load: Load = LOAD) -> RunPlan:
     cells = (planned(load),)
     return RunPlan(cast("object", None), 1, {}, cells, (), (), (), (), frozenset())  # type: ignore[arg-type]
 
 
-def full_speed(cell_id: str, rps: float | None, kind: str = "calibrate") -> TrialRow:
-    return TrialRow(cell_id=cell_id, trial_id=cell_id, block=0, position=1, kind=kind, rps=rps)
+def full_speed(cell_id: str, rps: float | None, kind: str = "calibrate", connections: int = 8) -> TrialRow:
+    return TrialRow(cell_id=cell_id, trial_id=cell_id, block=0, position=1, kind=kind, rps=rps, connections=connections)
 
 
 def test_the_share_is_one_of_two_forms_and_never_both() -> None:
@@ -59,14 +63,37 @@ def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> No
         ("/w/tools/reduce", "-tool", "vegeta", "-interval", "999500ns")
     }
     assert note == (
-        "Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s of the slowest cell at full speed, stack=node."
+        "Target rate: 2,001 requests/s, 50.0 % of the 4,003 requests/s that the slowest cell carries, stack=node."
     )
 
 
-def test_calibrations_run_at_full_speed_for_a_short_time() -> None:
-    cell, note = TargetRates().cell_of(replace(TRIAL, kind="calibrate"), plan())
-    assert (cell.load.rate, cell.load.duration_s, note) == (None, CALIBRATION_S, None)
-    assert {each.reducer for each in cell.generators} == {("/w/tools/reduce", "-tool", "vegeta")}
+@pytest.mark.parametrize(
+    ("knees", "connections", "note"),
+    [
+        ((8, 8), (16, 16), "Each cell has 16 connections, by its load curve."),
+        ((8, 16), (16, 16), "Each cell has 16 connections, by its load curve."),
+        (
+            (4, 16),
+            (8, 32),
+            "Connections by load curves, at most twice those that fill each server: stack=go 8, stack=node 32.",
+        ),
+    ],
+)
+def test_connections_are_at_most_twice_those_of_every_knee(
+    knees: tuple[int, int], connections: tuple[int, int], note: str
+) -> None:
+    load = Load.model_validate({"tool": "h2load", "connections": 16, "duration_s": 1, "at_knee": True})
+    cells = (planned(load, "stack=go"), planned(load, "stack=node"))
+    at_knee = replace(plan(), cells=cells, design="sliced", experiment=SLICED)
+    rates = TargetRates(
+        full_speed(cell.cell_id, 1000.0, connections=knee) for cell, knee in zip(cells, knees, strict=True)
+    )
+    found = [rates.cell_of(PlannedTrial(1, 1, cell.cell_id), at_knee) for cell in cells]
+    assert tuple(cell.load.connections for cell, _ in found) == connections
+    assert {text for _, text in found} == {note}
+    slice_s = rates.slice_s(PlannedTrial(1, 1, "stack=go"), at_knee)
+    assert slice_s == pytest.approx(1.5 * 20 * max(connections) / 1000, abs=0.05)
+    assert all(cell.load.duration_s == pytest.approx(max(1.0, 2 * slice_s)) for cell, _ in found)
 
 
 def test_no_rate_is_invented() -> None:

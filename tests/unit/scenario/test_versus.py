@@ -11,29 +11,28 @@ from benchkit.errors import InputError
 from benchkit.loadtools.load_shares import pauses, turn_s
 from benchkit.loadtools.registry import TOOLS
 from benchkit.models.base import SplitCpus
-from benchkit.models.design import Difference, ResponsePart
+from benchkit.models.design import HELD_WINDOW, Difference, ResponsePart
 from benchkit.models.load import Load
 from benchkit.models.request import Request, SecretValue
 from benchkit.scenario.model import Scenario
 from benchkit.scenario.read import experiment_of_options
 from benchkit.scenario.server_arguments import is_on_this_machine, request_path, server_names
 from benchkit.scenario.versus import (
+    CURVE_S,
     MIN_BLOCKS,
     OVERHEAD_S,
     SLICE_S,
     WARM_UP_SHARE,
     ServerComparison,
-    calibration_fields,
     compare_commands,
     compare_refs,
     default_tool,
     save_scenario,
-    slice_for,
 )
 
 SLICE_OF_64 = Load(tool="h2load", connections=64, duration_s=SLICE_S)
 COMMANDS = {"node": "node server.js {port}", "caddy": "caddy file-server --listen :{port}"}
-COMPARISON = ServerComparison(requests=(Request(),), tool="h2load", connections=64, budget_s=60, precision=0.03)
+COMPARISON = ServerComparison(requests=(Request(),), tool="h2load", budget_s=60, precision=0.03)
 
 
 def test_commands_become_stacks_of_one_service_each() -> None:
@@ -68,18 +67,15 @@ def test_a_tool_that_takes_whole_seconds_gets_them() -> None:
     fields = compare_commands(COMMANDS, replace(COMPARISON, tool="wrk", budget_s=40))
     load = fields["load"]
     assert (load["duration_s"], load["warmup_s"], fields["design"]) == (1, 1, "blocks")
-    calibration = calibration_fields(fields)["load"]
-    assert (calibration["duration_s"], calibration["warmup_s"]) == (1, 1)
 
 
-def test_slices_are_long_enough_for_the_slowest_server() -> None:
-    assert slice_for(50_000, 64, 20) == SLICE_S
-    assert slice_for(4_000, 64, 20) == pytest.approx(0.5)
-    fields = compare_commands(COMMANDS, replace(COMPARISON, slice_s=0.5))
-    assert (fields["design"], fields["slice_s"]) == ("sliced", 0.5)
-    load = fields["load"]
-    assert load["duration_s"] % 0.5 == 0
-    assert compare_commands(COMMANDS, replace(COMPARISON, slice_s=2.5))["design"] == "blocks"
+def test_connections_and_the_held_rate_follow_from_load_curves_unless_given() -> None:
+    load = compare_commands(COMMANDS, COMPARISON)["load"]
+    assert (load["at_knee"], load["held_share"]) == (True, 0.5)
+    given = replace(COMPARISON, connections=32, held_share=None, held_rate=400)
+    load = compare_commands(COMMANDS, given)["load"]
+    assert (load["connections"], load["held_rate"]) == (32, 400)
+    assert not {"at_knee", "held_share"} & load.keys()
 
 
 def test_servers_of_a_lab_share_a_host_with_the_load_tool() -> None:
@@ -104,7 +100,7 @@ def test_servers_of_a_lab_start_as_in_the_shell(tmp_path: Path) -> None:
 
 def test_request_is_that_of_the_load() -> None:
     request = Request(path="/items", method="POST", body="{}", headers={"Accept": "text/html"})
-    load = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 32, 60, 0.03))["load"]
+    load = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 60, 0.03, connections=32))["load"]
     assert {name: load[name] for name in ("tool", "connections", "path", "method", "body", "headers")} == {
         "tool": "wrk",
         "connections": 32,
@@ -117,7 +113,7 @@ def test_request_is_that_of_the_load() -> None:
 
 def test_a_body_may_be_a_file_and_differences_are_declared() -> None:
     request = Request(path="/items", method="PUT", body_file="/data/items.bin")
-    fields = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 32, 60, 0.03, differs=(ResponsePart.BODY,)))
+    fields = compare_commands(COMMANDS, ServerComparison((request,), "wrk", 60, 0.03, differs=(ResponsePart.BODY,)))
     load = fields["load"]
     assert load["requests"] == [{"path": "/items", "method": "PUT", "body_file": "/data/items.bin"}]
     declared = [Difference.model_validate(each) for each in Scenario.model_validate(fields).differs]
@@ -136,7 +132,7 @@ def test_requests_of_several_methods_get_a_tool_that_sends_them() -> None:
             "connections": 1,
             "duration_s": 1,
             "tool": tool.name,
-            **replace(COMPARISON, requests=mixed, tool=tool.name, connections=1).load,
+            **replace(COMPARISON, requests=mixed, tool=tool.name, connections=1, held_share=None).load,
         }
     )
     assert not list(tool.requests.unsupported_fields(load, tool.name))
@@ -152,13 +148,14 @@ def test_several_requests_share_their_headers() -> None:
 
 
 def test_blocks_design_warm_up_and_start_time_are_those_asked_for() -> None:
-    asked = replace(COMPARISON, blocks=5, design="blocks", warm_up_s=3.0, ready_within_s=20.0)
+    asked = replace(COMPARISON, budget_s=120, blocks=5, design="blocks", warm_up_s=3.0, ready_within_s=20.0)
     fields = compare_commands({"java": "java Server {port}", "there": "http://192.0.2.1"}, asked)
     assert (fields["blocks"], fields["design"]) == (5, "blocks")
     assert "until" not in fields, "all blocks run, however precise"
     load, stacks = fields["load"], fields["stacks"]
     assert load["warmup_s"] == 3.0
-    assert 5 * 2 * (load["warmup_s"] + load["duration_s"] + OVERHEAD_S) <= asked.budget_s
+    trials_s = (1 + HELD_WINDOW) * load["duration_s"] + 2 * (load["warmup_s"] + OVERHEAD_S)
+    assert 2 * (CURVE_S + 5 * trials_s) <= asked.budget_s
     assert stacks["java"]["services"]["app"]["ready"] == {"within_s": 20.0}
     assert "ready" not in stacks["there"]["services"]["app"]
 
@@ -188,18 +185,18 @@ def test_mistakes_name_the_field_and_the_command_line() -> None:
         experiment_of_options(fields)
 
 
-@pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 25)])
+@pytest.mark.parametrize(("servers", "budget_s"), [(2, 60), (3, 60), (5, 120), (2, 40)])
 def test_fewest_blocks_fit_the_budget(servers: int, budget_s: float) -> None:
     window = replace(COMPARISON, budget_s=budget_s).window_s(servers)
     pauses_s = window / SLICE_S * turn_s(pauses(SLICE_OF_64), SLICE_S) - window
-    assert MIN_BLOCKS * servers * (window / (1 - WARM_UP_SHARE) + pauses_s + OVERHEAD_S) <= budget_s
+    trials_s = (1 + HELD_WINDOW) * (window / (1 - WARM_UP_SHARE) + pauses_s) + 2 * OVERHEAD_S
+    assert servers * (CURVE_S + MIN_BLOCKS * trials_s) <= budget_s + servers * MIN_BLOCKS * 0.1
 
 
 def test_a_short_budget_has_fewer_blocks_and_names_one_that_is_enough() -> None:
     short = replace(COMPARISON, budget_s=12)
     fields = compare_commands(COMMANDS, short)
-    block_s = len(COMMANDS) * (fields["load"]["duration_s"] + fields["load"]["warmup_s"] + OVERHEAD_S)
-    assert 3 * block_s <= fields["until"]["budget_s"] < MIN_BLOCKS * block_s
+    assert fields["until"]["budget_s"] >= 12, "three blocks run all the same"
     shortage = short.shortage(len(COMMANDS))
     assert shortage is not None
     assert shortage.endswith(" s, and not 12 s.")
@@ -207,26 +204,10 @@ def test_a_short_budget_has_fewer_blocks_and_names_one_that_is_enough() -> None:
     assert replace(COMPARISON, budget_s=needed_s).shortage(len(COMMANDS)) is None
 
 
-def test_a_long_calibration_leaves_time_for_the_fewest_blocks() -> None:
-    fields = compare_commands(COMMANDS, replace(COMPARISON, budget_s=25, spent_s=24))
-    load = fields["load"]
-    block_s = len(COMMANDS) * (load["duration_s"] + load["warmup_s"])
-    assert fields["until"]["budget_s"] >= MIN_BLOCKS * block_s
-
-
-def test_time_of_the_calibration_is_taken_off_the_budget() -> None:
-    spent = replace(COMPARISON, spent_s=4)
-    assert compare_commands(COMMANDS, spent)["until"] == {"precision": 0.03, "budget_s": 56}
-    assert compare_commands(COMMANDS, spent)["load"] == compare_commands(COMMANDS, COMPARISON)["load"]
-    again = compare_commands(COMMANDS, replace(spent, spent_s=30))
+def test_time_before_another_start_is_taken_off_the_budget() -> None:
+    again = compare_commands(COMMANDS, replace(COMPARISON, spent_s=20))
+    assert again["until"] == {"precision": 0.03, "budget_s": 40}
     assert again["load"]["duration_s"] < compare_commands(COMMANDS, COMPARISON)["load"]["duration_s"]
-
-
-def test_calibration_is_one_short_trial_of_each_server() -> None:
-    fields = calibration_fields(compare_commands(COMMANDS, COMPARISON))
-    assert fields["blocks"] == 1
-    assert "until" not in fields
-    assert fields["load"]["duration_s"] == 1.0
 
 
 def test_names_are_those_of_the_programs() -> None:

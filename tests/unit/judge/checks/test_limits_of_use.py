@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchkit.judge.check import LOAD, RATES
+from benchkit.judge.check import LOAD
 from benchkit.judge.evidence import Evidence
 from tests.support.judge.builders import (
     WINDOW_S,
@@ -54,18 +54,6 @@ def trial_with_cpu_use(share: float, **fields: object) -> Evidence:
     return build_trial(taken, **fields)  # type: ignore[arg-type] # fields of the record
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.61, False), (0.59, True)])
-def test_share_of_one_core(share: float, *, expected: bool) -> None:
-    found = finding_of("server-idle", trial_with_cpu_use(share))
-    assert (found is not None) == expected
-    assert found is None or (found.severity, found.metrics) == ("invalid", RATES)
-
-
-def test_interrupts_count_as_use() -> None:
-    taken = {**cpu_time(app=0.5), **core_counters("sut", 0, user=0.5, softirq=0.2)}
-    assert finding_of("server-idle", build_trial(taken)) is None
-
-
 FAST: dict[str, object] = {"link_bps": 10e9}
 
 
@@ -86,10 +74,3 @@ def test_small_packets_fill_ethernet(packets: int, *, expected: bool) -> None:
     facts = {"sut": network_card(), "load": FAST}
     found = finding_of("link-saturated", build_trial(sent_traffic("sut", 0.7e9, packets), facts=facts))
     assert (found is not None) == expected
-
-
-@pytest.mark.parametrize(("app", "busy", "load_user"), [(0.6, 0.95, 0.6), (0.3, 0.3, 0.95)])
-def test_server_beside_other_programs_is_not_called_idle(app: float, busy: float, load_user: float) -> None:
-    """Let others take the server's core, or the load tool's, which `generator-saturated` reports."""
-    taken = {**cpu_time(app=app), **core_counters("sut", 0, user=busy), **core_counters("load", 1, user=load_user)}
-    assert finding_of("server-idle", build_trial(taken)) is None

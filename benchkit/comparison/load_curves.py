@@ -1,0 +1,132 @@
+"""The load curves of a run's cells, and the latencies at its held rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+
+from benchkit import units
+from benchkit.comparison.cell_labels import cell_views
+from benchkit.comparison.ratios import Ratio, measured_value
+from benchkit.comparison.runs.run_data import RunData
+from benchkit.judge.load_curve import LoadCurve, load_curve
+from benchkit.models.base import Frozen
+from benchkit.models.metrics import P50, P99, P999
+from benchkit.models.rows import LoadCurveRow
+from benchkit.models.thresholds import thresholds_of
+
+HELD_METRICS = (P50, P99, P999)
+
+
+class CellCurve(Frozen):
+    """The load curve of a cell."""
+
+    cell_id: str
+    label: str
+    curve: LoadCurve
+
+
+class HeldLatency(Frozen):
+    """Latencies of a cell at the held rate, in seconds; None where no usable trial has one."""
+
+    cell_id: str
+    label: str
+    p50_s: float | None
+    p99_s: float | None
+    p999_s: float | None
+
+
+class HeldRate(Frozen):
+    """The phase of a run at a held rate, in requests per second, and its ratios of latencies to the baseline."""
+
+    rate: float
+    servers: tuple[HeldLatency, ...]
+    ratios: tuple[Ratio, ...]
+
+    def of(self, cell_id: str) -> HeldLatency | None:
+        """Return the latencies of a cell."""
+        return next((each for each in self.servers if each.cell_id == cell_id), None)
+
+    def ratio(self, cell_id: str, metric: str) -> Ratio | None:
+        """Return the ratio of a cell in a metric."""
+        return next((each for each in self.ratios if each.cell_id == cell_id and each.metric == metric), None)
+
+
+def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
+    """Return the load curve of each cell that has one, in the order of the plan."""
+    rows = data.rows(LoadCurveRow.TABLE)
+    if rows.empty:
+        return ()
+    searched = data.trials.loc[data.trials["kind"].isin(["calibrate", "probe"]), ["trial_id", "cell_id"]]
+    points = rows.merge(searched, on="trial_id")
+    thresholds = thresholds_of(data.manifest)
+    curves = []
+    for view in cell_views(data.manifest):
+        of_cell = points[points["cell_id"] == view.cell_id]
+        first = of_cell[of_cell["trial_id"] == of_cell["trial_id"].iloc[0]] if len(of_cell) else of_cell
+        if (first["rps"] > 0).any():
+            curve = load_curve(map(_point, first.to_dict("records")), thresholds)
+            curves.append(CellCurve(cell_id=view.cell_id, label=view.label, curve=curve))
+    return tuple(curves)
+
+
+def _point(row: Mapping[str, Any]) -> LoadCurveRow:
+    """Return the point of a row, in which unknown figures are NaN."""
+    known: dict[str, Any] = {
+        field.name: None if pd.isna(row[field.name]) else row[field.name] for field in fields(LoadCurveRow)
+    }
+    return LoadCurveRow(**known)
+
+
+def held_rate(held: RunData, ratios: Sequence[Ratio]) -> HeldRate:
+    """Return the phase at a held rate, from its trials (`RunData.held`) and their ratios in `HELD_METRICS`."""
+    servers = []
+    for view in cell_views(held.manifest):
+        if view.unsupported is None:
+            values = [
+                measured_value(held.trials, name, view.cell_id, held.exclusions, held.alpha) for name in HELD_METRICS
+            ]
+            p50, p99, p999 = (None if value.is_unusable else value.ratio for value in values)
+            servers.append(HeldLatency(cell_id=view.cell_id, label=view.label, p50_s=p50, p99_s=p99, p999_s=p999))
+    rate = float(held.trials["rate_requested"].astype("float64").median())
+    return HeldRate(rate=rate, servers=tuple(servers), ratios=tuple(each for each in ratios if not each.control))
+
+
+def limit_clause(curves: Mapping[str, LoadCurve], cells: Sequence[str], names: Mapping[str, str]) -> str | None:
+    """Return what limits the cells of a ratio, as a clause; None where that is their CPU, or unknown."""
+    limits = [curves[cell].limit for cell in cells if cell in curves]
+    if len(limits) < len(cells) or all(limit.kind in {"cpu", "unknown"} for limit in limits):
+        return None
+    if len({limit.clause for limit in limits}) == 1:
+        return f"each {limits[0].clause}"
+    return ", ".join(f"{names[cell]} {limit.clause}" for cell, limit in zip(cells, limits, strict=True))
+
+
+def held_sentences(held: HeldRate, pairs: Sequence[tuple[str, str]], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each pair of a cell and its baseline: how fast both answer at the held rate."""
+    for cell_id, baseline in pairs:
+        cell, base, p99 = held.of(cell_id), held.of(baseline), held.ratio(cell_id, P99)
+        at = f"At {units.requests_per_s(held.rate)}"
+        if cell is None or base is None or cell.p50_s is None or base.p50_s is None:
+            reason = next((each.reason for each in held.ratios if each.cell_id == cell_id and each.reason), None)
+            why = f": {reason}" if reason else ""
+            yield f"{at} the latencies of {names[cell_id]} and {names[baseline]} cannot be compared{why}."
+            continue
+        tail = ""
+        if cell.p99_s is not None and base.p99_s is not None:
+            times = f": {_times(p99)}" if p99 is not None and p99.ratio is not None else ""
+            tail = f" (p99 {units.seconds(cell.p99_s)} and {units.seconds(base.p99_s)}{times})"
+        yield (
+            f"{at} {names[cell_id]} answered in {units.seconds(cell.p50_s)}, {names[baseline]} in "
+            f"{units.seconds(base.p50_s)}{tail}."
+        )
+
+
+def _times(ratio: Ratio) -> str:
+    text = f"{ratio.ratio:.2f}\N{MULTIPLICATION SIGN}"
+    if ratio.low is None or ratio.high is None:
+        return text
+    return f"{text}, {100 * ratio.confidence:.3g} % CI {ratio.low:.2f} to {ratio.high:.2f}"

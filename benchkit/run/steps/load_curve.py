@@ -1,0 +1,169 @@
+"""The load of a trial that measures a load curve: 1, 2, 4, … connections, one after the other, on the same servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchkit.errors import HostError, ParseError
+from benchkit.judge.cpu_time import capacity
+from benchkit.judge.load_curve import MOST_CONNECTIONS, is_over, knee_of
+from benchkit.loadtools.generators.execution import (
+    GeneratorRun,
+    PlannedSlice,
+    place_inputs,
+    run_slices,
+    start_of_load,
+)
+from benchkit.loadtools.generators.outputs import failure_of, fetch_outputs
+from benchkit.loadtools.registry import get_tool
+from benchkit.loadtools.text import decode
+from benchkit.loadtools.tool import ToolOutput
+from benchkit.loadtools.trial_result import merge_generator_outputs, read_generator
+from benchkit.models.load_result import LoadResult
+from benchkit.models.rows import LoadCurveRow
+from benchkit.plan.cells import EXTRA_FILES
+from benchkit.plan.model import PlannedCell
+from benchkit.run.rates import with_load
+from benchkit.run.steps.load import cpu_s_of_services
+from benchkit.run.steps.services import blame_ended_service
+from benchkit.run.steps.state import Block, Trial
+from benchkit.run.steps.telemetry import snapshot_hosts
+from benchkit.scenario.trial_order import Turn
+from benchkit.services.placement import CpuQuota
+
+POINT_S, LONGEST_POINT_S = 0.5, 2.0
+"""Bounds of the window of a point."""
+ANSWERS = 20
+"""Answers that each connection has time for in a window, up to `LONGEST_POINT_S`: the request that its end cuts off is
+then a twentieth of them at most."""
+BITS = 8
+
+
+def measure_curve(block: Block) -> None:
+    """Measure the load curve of the only trial of a block. Its record has the window at the knee as its load.
+
+    Ends at the first number of connections that tells nothing new (`is_over`), or with which the load tool fails.
+    Raises HostError where no request is answered.
+    """
+    (trial,) = block.trials
+    cells: dict[int, PlannedCell] = {}
+    runs_at: dict[int, list[GeneratorRun]] = {}
+    points: list[LoadCurveRow] = []
+    window_s = POINT_S
+    for connections in _levels(trial):
+        cell = _cell_at(trial.cell, connections, window_s)
+        before = cpu_s_of_services(block, snapshot_hosts(block))
+        runs = _run(block, cell)
+        after = cpu_s_of_services(block, snapshot_hosts(block))
+        try:
+            result = _result(block, cell, runs)
+        except (HostError, ParseError):
+            if points:
+                break
+            with blame_ended_service(trial):
+                raise
+        used = {name: after[name] - before[name] for name in before.keys() & after}
+        point = _point(trial, cell, result, runs, used)
+        cells[connections], runs_at[connections] = cell, runs
+        points.append(point)
+        if is_over(points):
+            break
+        window_s = min(LONGEST_POINT_S, max(POINT_S, ANSWERS * (point.latency_p50_s or 0.0)))
+    if not any(point.rps for point in points):
+        raise HostError("no request was answered", where=trial.load_hosts[0].name)
+    knee = knee_of(points)
+    trial.load_curve, trial.cell, trial.runs = tuple(points), cells[knee], [runs_at[knee]]
+    window = (0.0, trial.cell.load.duration_s or POINT_S)
+    block.turns = (Turn(round=1, place=1, cell_id=trial.cell.cell_id, start_s=0.0, window_s=window),)
+
+
+def _levels(trial: Trial) -> Iterator[int]:
+    """Yield numbers of connections from one for each generator, doubled up to what the load tool may open."""
+    files = min(generator.nofile for generator in trial.cell.generators) - EXTRA_FILES
+    connections = len(trial.cell.generators) * trial.cell.load.threads
+    while connections <= min(MOST_CONNECTIONS, files * len(trial.cell.generators)):
+        yield connections
+        connections *= 2
+
+
+def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCell:
+    """Return a cell with this many connections, as fast as possible, in windows that its tool can measure."""
+    limits = get_tool(cell.load.tool).limits
+    step_s, window_s = limits.duration_step_s or POINT_S, max(window_s, limits.least_s)
+    window = {"duration_s": math.ceil(window_s / step_s) * step_s, "request_count": None, "warmup_s": 0.0}
+    free = {"rate": None, "share_of_slowest": None, "held_share": None, "held_rate": None, "shape": None}
+    return with_load(cell, cell.load.model_copy(update={**window, **free, "connections": connections}))
+
+
+def _run(block: Block, cell: PlannedCell) -> list[GeneratorRun]:
+    """Run the load of a point, in a window that begins when all connections are open as far as its tool can."""
+    name, window_s = f"curve{cell.load.connections}", cell.load.duration_s or POINT_S
+    generators = tuple(each.as_slice(window_s, cell.pauses.lead_s) for each in cell.generators)
+    slices = [PlannedSlice(name, name, generators)]
+    place_inputs(block.hosts, slices, block.folder)
+    block.began_s = start_of_load(block.load_hosts, slices)
+    (runs,) = run_slices(block.hosts, slices, block.folder, block.began_s)
+    return runs
+
+
+def _result(block: Block, cell: PlannedCell, runs: Sequence[GeneratorRun]) -> LoadResult:
+    """Return what the load tool measured. Raises HostError where it failed, ParseError for an unreadable output."""
+    fetched = fetch_outputs(block.hosts, runs)
+    for run, output in zip(runs, fetched, strict=True):
+        if (failure := failure_of(run, output)) is not None:
+            raise HostError(failure, where=run.generator.host)
+    tool = get_tool(cell.load.tool)
+    parsed = [
+        read_generator(
+            tool,
+            run.generator.load,
+            ToolOutput(decode(output.get("stdout", b"")), decode(output.get("stderr", b"")), output.get("reduction")),
+        )
+        for run, output in zip(runs, fetched, strict=True)
+    ]
+    return merge_generator_outputs(parsed, [run.started_s for run in runs]).result
+
+
+def _point(
+    trial: Trial, cell: PlannedCell, result: LoadResult, runs: Sequence[GeneratorRun], used: Mapping[str, float]
+) -> LoadCurveRow:
+    """Return a point; `used` is the CPU time of each service from before the load until after it."""
+    window_s, requests = result.duration_s or cell.load.duration_s or POINT_S, result.requests or 0
+    errors = sum(count or 0 for count in result.errors.model_dump().values())
+    refused = (result.non_2xx or 0) / requests if requests else 0.0
+    services = [each.service for each in trial.running_services if each.service.name in used]
+    is_watched = bool(services) and not trial.cell.spec.external and len(services) == len(trial.running_services)
+    links = [host.spec.link_bps for host in trial.used_hosts if host.spec.link_bps is not None]
+    return LoadCurveRow(
+        trial_id=trial.trial_id,
+        connections=cell.load.connections,
+        duration_s=window_s,
+        rps=(result.rps or 0.0) * (1 - refused),
+        refused=refused,
+        failed=errors / (requests + errors) if requests + errors else 1.0,
+        latency_p50_s=result.latency.percentiles.get("50"),
+        latency_p99_s=result.latency.percentiles.get("99"),
+        server_cores=sum(used.values()) / window_s if is_watched else None,
+        server_cpu=max(
+            used[each.name] / window_s / _cpus(each.process.cpus, each.parallelism, each.process.quota)
+            for each in services
+        )
+        if is_watched
+        else None,
+        generator_cpu=max((_generator_cpu(run) for run in runs), default=None),
+        link=BITS * (result.bytes_per_s or 0.0) / min(links) if links else None,
+    )
+
+
+def _cpus(cpus: Sequence[int], parallelism: int | None, quota: CpuQuota | None) -> float:
+    return capacity(len(cpus), parallelism, None if quota is None else quota.cpus)
+
+
+def _generator_cpu(run: GeneratorRun) -> float:
+    """Return the share of the CPU time that a generator could use which it used, over its whole life."""
+    if run.ended is None:
+        return 0.0
+    threads = get_tool(run.generator.tool).threads(run.generator.load)
+    used_s = run.ended.user_s + run.ended.system_s
+    return used_s / (run.ended_s - run.started_s) / capacity(len(run.generator.cpus), threads, None)
