@@ -141,7 +141,7 @@ def show_shares(
 
     profile, _ = profile_of(file, cell=cell, service=service, store=store)
     found = shares(profile)
-    kind = profile.value_types[profile.default_value]
+    kind = profile.value_type
     if json:
         _print_json(
             profile,

@@ -1,19 +1,15 @@
-"""A CPU profile from any profiler: samples with their stacks, the categories of CPU time, and the metrics of both.
-
-The model serves pprof and perf. Equal frames and equal stacks are stored once, and a sample refers to its stack: 10⁵
-samples of a server have some thousand stacks.
-"""
+"""A CPU profile from pprof or perf: stacks with their samples, the categories of CPU time, and the metrics of both."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Final, Generic, Literal, TypeVar, get_args
+from typing import Final, Literal, get_args
 
 from benchkit import units
 from benchkit.models.columns import Metric
@@ -113,32 +109,19 @@ class Frame:
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile: tables of frames and stacks, and samples as columns of equal length."""
+    """A profile: frames, and stacks with the sums of their samples."""
 
     profiler: Profiler
-    value_types: tuple[ValueType, ...]
-    """Types of the values of a sample, at least one."""
-    default_value: int
-    """Index of the value type that is used by default."""
+    value_type: ValueType
+    """Type of its values: of several in its file, the default one."""
     frames: tuple[Frame, ...]
     stacks: tuple[tuple[int, ...], ...]
     """Stacks as indices into `frames`, innermost (the function that ran) first; an unknown stack is empty."""
-    samples: tuple[int, ...]
-    """Stack of each sample, an index into `stacks`."""
-    values: tuple[tuple[int, ...], ...]
-    """Value of each sample, for each value type."""
+    weights: tuple[int, ...]
+    """Sum of the samples of each stack."""
     started_at: datetime | None = None
     duration_s: float | None = None
     """Wall-clock duration of the profile."""
-
-    def weights(self, value: int | None = None) -> list[int]:
-        """Return for each stack the sum of the values of its samples, by the index of a value type (or the default)."""
-        sums = [0] * len(self.stacks)
-        for stack, number in zip(
-            self.samples, self.values[self.default_value if value is None else value], strict=True
-        ):
-            sums[stack] += number
-        return sums
 
     @cached_property
     def has_kernel(self) -> bool:
@@ -147,25 +130,6 @@ class Profile:
         Only frames with a module count: a wrongly unwound stack may end at any address.
         """
         return any(frame.kernel and frame.module is not None for frame in self.frames)
-
-
-T = TypeVar("T", bound=Hashable)
-
-
-class Interned(Generic[T]):
-    """Distinct values, in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._indexes: dict[T, int] = {}
-
-    def index(self, value: T) -> int:
-        """Return the index of a value; a new value is appended."""
-        return self._indexes.setdefault(value, len(self._indexes))
-
-    @property
-    def values(self) -> tuple[T, ...]:
-        """All values, by index."""
-        return tuple(self._indexes)
 
 
 SHARE: Final = "profile_share/"

@@ -100,7 +100,7 @@ def export_profile(
 
 
 def speedscope(profile: Profile, name: str) -> dict[str, Any]:
-    """Return the document of speedscope: one of its profiles for each value type, with the default one selected.
+    """Return the document of speedscope.
 
     The format is published (github.com/jlfwong/speedscope, src/lib/file-format-spec.ts). Frames are stored once, and a
     sampled profile is a list of stacks, outermost frame first, with a weight each. Times have their unit; counts none.
@@ -108,34 +108,28 @@ def speedscope(profile: Profile, name: str) -> dict[str, Any]:
     from benchkit.models.profile import PER_SECOND
     from benchkit.version import __version__
 
-    profiles = []
-    for i, value_type in enumerate(profile.value_types):
-        stacks = [
-            (stack, weight) for stack, weight in zip(profile.stacks, profile.weights(i), strict=True) if weight > 0
-        ]
-        profiles.append(
-            {
-                "type": "sampled",
-                "name": f"{name}: {value_type.kind}",
-                "unit": value_type.unit if value_type.unit in {*PER_SECOND, "bytes"} else "none",
-                "startValue": 0,
-                "endValue": sum(weight for _, weight in stacks),
-                "samples": [stack[::-1] for stack, _ in stacks],
-                "weights": [weight for _, weight in stacks],
-            }
-        )
+    stacks = [(stack, weight) for stack, weight in zip(profile.stacks, profile.weights, strict=True) if weight > 0]
+    sampled = {
+        "type": "sampled",
+        "name": f"{name}: {profile.value_type.kind}",
+        "unit": profile.value_type.unit if profile.value_type.unit in {*PER_SECOND, "bytes"} else "none",
+        "startValue": 0,
+        "endValue": sum(weight for _, weight in stacks),
+        "samples": [stack[::-1] for stack, _ in stacks],
+        "weights": [weight for _, weight in stacks],
+    }
     return {
         "$schema": SPEEDSCOPE,
         "name": name,
         "exporter": f"benchkit@{__version__}",
-        "activeProfileIndex": profile.default_value,
+        "activeProfileIndex": 0,
         "shared": {
             "frames": [
                 {"name": frame.label, **({"file": where} if (where := frame.file or frame.module) else {})}
                 for frame in profile.frames
             ]
         },
-        "profiles": profiles,
+        "profiles": [sampled],
     }
 
 

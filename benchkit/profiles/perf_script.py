@@ -15,11 +15,12 @@ lines are parsed from their ends.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchkit.errors import ParseError
-from benchkit.models.profile import Frame, Interned, Profile, ValueType
+from benchkit.models.profile import Frame, Profile, ValueType
 
 _HEADER = re.compile(
     r"""\s*(?P<comm>\S.*?)\s+
@@ -68,10 +69,8 @@ def parse_perf_script(text: str) -> Profile:
 
 @dataclass
 class _Parser:
-    frames: Interned[Frame] = field(default_factory=Interned)
-    stacks: Interned[tuple[int, ...]] = field(default_factory=Interned)
-    events: Interned[str] = field(default_factory=Interned)
-    rows: list[tuple[int, int, int | None]] = field(default_factory=list)
+    frames: dict[Frame, int] = field(default_factory=dict)
+    rows: list[tuple[tuple[int, ...], str, int | None]] = field(default_factory=list)
     """Stack, event and period of each sample."""
     known_frames: dict[str, int] = field(default_factory=dict)
     """Frames by their lines: most lines are repeated."""
@@ -94,9 +93,8 @@ class _Parser:
                 stack.append(frame)
             else:
                 raise ParseError("the output of perf script is truncated", why="it ends in the middle of a sample")
-        event = self.events.index(_MODIFIERS.sub("", header["event"]))
         period = None if header["period"] is None else int(header["period"])
-        self.rows.append((self.stacks.index(tuple(stack)), event, period))
+        self.rows.append((tuple(stack), _MODIFIERS.sub("", header["event"]), period))
 
     def parse_frame(self, number: int, line: str) -> int:
         """Parse the line of a frame, and return its index."""
@@ -105,32 +103,30 @@ class _Parser:
         if not (found and parts):
             raise _unexpected_line(number, line, "a frame")
         symbol, module = parts["symbol"], parts["module"]
-        return self.frames.index(
-            Frame(
-                function="" if symbol == _NAMELESS else symbol,
-                module=None if module in {_INLINED, _NAMELESS} else module.removesuffix(" (deleted)"),
-                kernel=int(found["address"], 16) >= _KERNEL_FROM or _KERNEL.fullmatch(module) is not None,
-            )
+        frame = Frame(
+            function="" if symbol == _NAMELESS else symbol,
+            module=None if module in {_INLINED, _NAMELESS} else module.removesuffix(" (deleted)"),
+            kernel=int(found["address"], 16) >= _KERNEL_FROM or _KERNEL.fullmatch(module) is not None,
         )
+        return self.frames.setdefault(frame, len(self.frames))
 
     def build(self) -> Profile:
         if not self.rows:
             raise ParseError("not output of perf script", why="it contains no sample")
-        periods = [(event, period) for _, event, period in self.rows if period is not None]
-        events = self.events.values if len(periods) == len(self.rows) else ()
-        columns = [tuple(period if event == i else 0 for event, period in periods) for i in range(len(events))]
-        default = next((i for i, event in enumerate(events, 1) if event in _CLOCKS), min(1, len(events)))
+        events = dict.fromkeys(event for _, event, _ in self.rows)
+        counted = next((event for event in events if event in _CLOCKS), next(iter(events)))
+        has_periods = all(period is not None for *_, period in self.rows)
+        sums: defaultdict[tuple[int, ...], int] = defaultdict(int)
+        for stack, event, period in self.rows:
+            if not has_periods or event == counted:
+                sums[stack] += 1 if period is None or not has_periods else period
+        unit = "nanoseconds" if counted in _CLOCKS else "count"
         return Profile(
             profiler="perf",
-            value_types=(
-                ValueType("samples", "count"),
-                *(ValueType(event, "nanoseconds" if event in _CLOCKS else "count") for event in events),
-            ),
-            default_value=default,
-            frames=self.frames.values,
-            stacks=self.stacks.values,
-            samples=tuple(stack for stack, _, _ in self.rows),
-            values=((1,) * len(self.rows), *columns),
+            value_type=ValueType(counted, unit) if has_periods else ValueType("samples", "count"),
+            frames=tuple(self.frames),
+            stacks=tuple(sums),
+            weights=tuple(sums.values()),
         )
 
 

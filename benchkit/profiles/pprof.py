@@ -1,8 +1,7 @@
 """A parser of pprof's format (`profile.proto`), in which Go and others write profiles.
 
 Names come from the profile itself, where Go writes all of them, as with `go tool pprof` without the program's binary.
-The patterns `drop_frames` and `keep_frames`, which some C++ heap profilers write, are not applied. Labels are ignored,
-so that a difference that pprof wrote (`-diff_base`, `-proto`) is read as plain samples.
+The patterns `drop_frames` and `keep_frames`, which some C++ heap profilers write, are not applied. Labels are ignored.
 
 The format is published, package `perftools.profiles` (github.com/google/pprof, proto/profile.proto). The protobuf
 library gets number and type of each field in code, so that no generated module depends on the library's version. Two
@@ -12,6 +11,7 @@ UTF-8. Fields that benchkit does not use are not described, and the library skip
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -22,7 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from benchkit.errors import ParseError
-from benchkit.models.profile import Frame, Interned, Profile, ValueType
+from benchkit.models.profile import Frame, Profile, ValueType
 
 _PACKAGE = "benchkit.profiles.profile"
 
@@ -108,11 +108,10 @@ def parse_pprof(data: bytes) -> Profile:
         raise ParseError("not a pprof profile", why="it has no sample types")
     texts = _Texts(message.string_table)
     types = tuple(ValueType(texts[each.type], texts[each.unit]) for each in message.sample_type)
-    frames: Interned[Frame] = Interned()
-    stacks: Interned[tuple[int, ...]] = Interned()
+    frames: dict[Frame, int] = {}
     frames_of = _frames_by_location(message, texts, frames)
-    samples: list[int] = []
-    rows: list[Sequence[int]] = []
+    default = _default_index(types, texts[message.default_sample_type])
+    sums: defaultdict[tuple[int, ...], int] = defaultdict(int)
     for sample in message.sample:
         try:
             stack = tuple([frame for location in sample.location_id for frame in frames_of[location]])
@@ -120,16 +119,13 @@ def parse_pprof(data: bytes) -> Profile:
             raise ParseError(_DAMAGED, why=f"a sample refers to location {error}, which is missing") from None
         if len(sample.value) != len(types):
             raise ParseError(_DAMAGED, why=f"a sample has {len(sample.value)} values, not {len(types)}")
-        samples.append(stacks.index(stack))
-        rows.append(sample.value)
+        sums[stack] += sample.value[default]
     return Profile(
         profiler="pprof",
-        value_types=types,
-        default_value=_default_index(types, texts[message.default_sample_type]),
-        frames=frames.values,
-        stacks=stacks.values,
-        samples=tuple(samples),
-        values=tuple(zip(*rows, strict=True)) if rows else ((),) * len(types),
+        value_type=types[default],
+        frames=tuple(frames),
+        stacks=tuple(sums),
+        weights=tuple(sums.values()),
         started_at=_datetime(message.time_nanos),
         duration_s=message.duration_nanos * _NANOSECOND if message.duration_nanos > 0 else None,
     )
@@ -147,7 +143,7 @@ class _Texts:
         raise ParseError(_DAMAGED, why=f"it refers to string {index} of {len(self._texts)}")
 
 
-def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) -> Mapping[int, tuple[int, ...]]:  # noqa: ANN401 - its class is made at run time
+def _frames_by_location(message: Any, texts: _Texts, frames: dict[Frame, int]) -> Mapping[int, tuple[int, ...]]:  # noqa: ANN401 - its class is made at run time
     """Return the frames of each location, innermost first: several for inlined functions, an unknown one for none."""
     modules = {each.id: texts[each.filename] or None for each in message.mapping}
     functions = {each.id: (texts[each.name], texts[each.filename] or None) for each in message.function}
@@ -161,8 +157,8 @@ def _frames_by_location(message: Any, texts: _Texts, frames: Interned[Frame]) ->
             if line.function_id not in functions:
                 raise ParseError(_DAMAGED, why=f"a location refers to function {line.function_id}, which is missing")
             name, file = functions[line.function_id]
-            stack.append(frames.index(Frame(name, module, file)))
-        found[location.id] = tuple(stack) or (frames.index(Frame("", module)),)
+            stack.append(frames.setdefault(Frame(name, module, file), len(frames)))
+        found[location.id] = tuple(stack) or (frames.setdefault(Frame("", module), len(frames)),)
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import defaultdict
 from collections.abc import Sequence
 
 from benchkit.errors import ParseError
-from benchkit.models.profile import Frame, Interned, Profile
+from benchkit.models.profile import Frame, Profile
 from benchkit.profiles.perf_script import looks_like_perf_script, parse_perf_script
 from benchkit.profiles.pprof import parse_pprof
 
@@ -45,30 +46,23 @@ def read_profile(data: bytes) -> Profile:
 def merge_profiles(profiles: Sequence[Profile]) -> Profile:
     """Merge the samples of profiles; durations add up. Raises ParseError for profiles with different value types."""
     first = profiles[0]
-    if len(profiles) == 1:
-        return first
-    if any((each.profiler, each.value_types) != (first.profiler, first.value_types) for each in profiles):
-        counted = sorted({f"{each.profiler}: {', '.join(v.kind for v in each.value_types)}" for each in profiles})
+    if any((each.profiler, each.value_type) != (first.profiler, first.value_type) for each in profiles):
+        counted = sorted({f"{each.profiler}: {each.value_type.kind}" for each in profiles})
         raise ParseError("profiles with different value types cannot be merged", why="; ".join(counted))
-    frames: Interned[Frame] = Interned()
-    stacks: Interned[tuple[int, ...]] = Interned()
-    samples: list[int] = []
+    frames: dict[Frame, int] = {}
+    sums: defaultdict[tuple[int, ...], int] = defaultdict(int)
     for profile in profiles:
-        place_of = [frames.index(frame) for frame in profile.frames]
-        stack_of = [stacks.index(tuple(place_of[frame] for frame in stack)) for stack in profile.stacks]
-        samples += [stack_of[stack] for stack in profile.samples]
+        place_of = [frames.setdefault(frame, len(frames)) for frame in profile.frames]
+        for stack, weight in zip(profile.stacks, profile.weights, strict=True):
+            sums[tuple(place_of[frame] for frame in stack)] += weight
     durations = [each.duration_s for each in profiles if each.duration_s is not None]
     started = [each.started_at for each in profiles if each.started_at is not None]
     return Profile(
         profiler=first.profiler,
-        value_types=first.value_types,
-        default_value=first.default_value,
-        frames=frames.values,
-        stacks=stacks.values,
-        samples=tuple(samples),
-        values=tuple(
-            tuple(value for each in profiles for value in each.values[i]) for i in range(len(first.value_types))
-        ),
+        value_type=first.value_type,
+        frames=tuple(frames),
+        stacks=tuple(sums),
+        weights=tuple(sums.values()),
         started_at=min(started, default=None),
         duration_s=sum(durations) if len(durations) == len(profiles) else None,
     )

@@ -230,7 +230,7 @@ def shares(profile: Profile) -> Shares:
         {name for name, names in STUDIED.items() if names.match(frame.function)} for frame in profile.frames
     ]
     total = 0
-    for stack, weight in zip(profile.stacks, profile.weights(), strict=True):
+    for stack, weight in zip(profile.stacks, profile.weights, strict=True):
         if weight:
             total += weight
             sums[classifier.category(stack)] += weight

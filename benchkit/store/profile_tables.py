@@ -65,7 +65,7 @@ def _read(record: ProfileRecord, raw: Callable[[str], bytes]) -> Profile:
         profile = read_profile(raw(record.file))
     except ParseError as error:
         raise ParseError(f"{record.file}: {error}") from None
-    if not sum(profile.values[profile.default_value]):
+    if not sum(profile.weights):
         raise ParseError(f"{record.file} has no samples: the service was idle, or the profile too short")
     return profile
 

@@ -30,8 +30,8 @@ nginx 4711/4712 [001]  5158.414337:    3412969 cpu-clock:pppH:
 """
 
 
-def frames_of(profile: Profile, sample: int = 0) -> list[Frame]:
-    return [profile.frames[place] for place in profile.stacks[profile.samples[sample]]]
+def frames_of(profile: Profile) -> list[Frame]:
+    return [profile.frames[place] for place in profile.stacks[0]]
 
 
 def test_a_stack_is_read_line_by_line() -> None:
@@ -45,9 +45,7 @@ def test_a_stack_is_read_line_by_line() -> None:
         Frame("__vdso_time", "[vdso]"),
         Frame("", None),
     ]
-    assert profile.value_types == (SAMPLES, CLOCK)
-    assert profile.values == ((1,), (3412969,))
-    assert (profile.default_value, profile.profiler) == (1, "perf")
+    assert (profile.value_type, profile.weights, profile.profiler) == (CLOCK, (3412969,), "perf")
 
 
 @pytest.mark.parametrize(
@@ -63,28 +61,25 @@ def test_a_stack_is_read_line_by_line() -> None:
 )
 def test_all_forms_of_sample_headers_are_read(header: str) -> None:
     profile = parse_perf_script(f"{header}\n\t fde9d writev+0x4d (libc.so.6)\n\n")
-    assert profile.value_types == (SAMPLES, CLOCK)
-    assert profile.values == ((1,), (3412969,))
+    assert (profile.value_type, profile.weights) == (CLOCK, (3412969,))
     assert frames_of(profile) == [Frame("writev", "libc.so.6")]
 
 
 def test_comments_windows_line_ends_and_empty_stacks_are_accepted() -> None:
     text = "# captured on: today\n#\n" + STACK + "swapper 0 [000] 5158.5: 10 cpu-clock:\n\n"
-    assert parse_perf_script(text).values[1] == (3412969, 10)
+    assert parse_perf_script(text).weights == (3412969, 10)
     assert read_profile(text.replace("\n", "\r\n").encode()) == parse_perf_script(text)
 
 
-def test_each_event_is_a_value_and_the_clock_is_the_default_one() -> None:
+def test_of_several_events_the_clock_counts() -> None:
     frame = "\t fde9d writev+0x4d (libc.so.6)\n\n"
     profile = parse_perf_script(f"a 1 1.5: 7 page-faults:u:\n{frame}a 1 1.6: 9 task-clock:\n{frame}")
-    assert profile.value_types == (SAMPLES, ValueType("page-faults", "count"), ValueType("task-clock", "nanoseconds"))
-    assert profile.values == ((1, 1), (7, 0), (0, 9))
-    assert profile.default_value == 2
+    assert (profile.value_type, profile.weights) == (ValueType("task-clock", "nanoseconds"), (9,))
 
 
 def test_without_periods_samples_are_only_counted() -> None:
     profile = parse_perf_script("a 1 1.5: cpu-clock:\n\t fde9d x (y)\n\na 1 1.6: cpu-clock:\n\t fde9d x (y)\n\n")
-    assert (profile.value_types, profile.values, profile.default_value) == ((SAMPLES,), ((1, 1),), 0)
+    assert (profile.value_type, profile.weights) == (SAMPLES, (2,))
     assert len(profile.stacks) == len(profile.frames) == 1
 
 
@@ -95,11 +90,10 @@ def test_every_sample_and_frame_of_a_recording_is_read(
     """Count in another way: header lines, sums of their periods, lines of frames."""
     profile, text = recorded(name), unpacked(name).decode()
     heads = re.findall(r"^.*?[0-9]+\.[0-9]{6}: +(?:([0-9]+) )?cpu-clock:", text, re.MULTILINE)
-    assert len(profile.samples) == len(heads) > 90
-    if heads[0]:
-        assert sum(profile.values[1]) == sum(map(int, heads))
-    frames = re.findall(r"^\t.*\)$|cpu-clock: +[0-9a-f]+ .*\)$", text, re.MULTILINE)
-    assert sum(len(profile.stacks[stack]) for stack in profile.samples) == len(frames)
+    assert len(heads) > 90
+    assert sum(profile.weights) == (sum(map(int, heads)) if heads[0] else len(heads))
+    stacks = re.findall(r"cpu-clock: *\n((?:\t.*\n)+)", text)
+    assert not stacks or max(map(len, profile.stacks)) == max(stack.count("\n") for stack in stacks)
     assert {frame.kernel for frame in profile.frames if frame.module == "[kernel.kallsyms]"} <= {True}
     assert not any(frame.kernel for frame in profile.frames if (frame.module or "").startswith("/"))
 

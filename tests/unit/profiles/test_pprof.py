@@ -53,22 +53,20 @@ def parsed(made: Any) -> Profile:  # noqa: ANN401 - likewise
 
 
 def stacks_of(profile: Profile) -> list[list[str]]:
-    return [[profile.frames[place].label for place in profile.stacks[stack]] for stack in profile.samples]
+    return [[profile.frames[place].label for place in stack] for stack in profile.stacks]
 
 
 def test_samples_have_their_stacks_innermost_first_with_inlined_frames() -> None:
     profile = parsed(message())
     assert stacks_of(profile) == [["main.step", "main.work", "main.main"], ["main.main"]]
     assert profile.frames[profile.stacks[0][0]] == Frame("main.step", "/bin/program", "main.go")
-    assert profile.value_types == (ValueType("samples", "count"), ValueType("cpu", "nanoseconds"))
-    assert profile.values == ((3, 1), (30_000_000, 10_000_000))
-    assert profile.default_value == 1
+    assert (profile.value_type, profile.weights) == (ValueType("cpu", "nanoseconds"), (30_000_000, 10_000_000))
     assert (profile.started_at, profile.duration_s, profile.profiler) == (None, None, "pprof")
 
 
 def test_the_default_value_is_the_one_that_the_profile_names() -> None:
-    assert parsed(message(default_sample_type=1)).default_value == 0
-    assert parsed(message(default_sample_type=5)).default_value == 1
+    assert parsed(message(default_sample_type=1)).weights == (3, 1)
+    assert parsed(message(default_sample_type=5)).weights == (30_000_000, 10_000_000)
 
 
 def test_plain_and_gzipped_profiles_are_the_same() -> None:

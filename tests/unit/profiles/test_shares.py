@@ -36,7 +36,7 @@ SERVERS = [*GO_SERVERS, *UNDER_PERF]
 def profile_of(stack: Sequence[str]) -> Profile:
     """Return a profile of one sample; frames innermost first, those of the kernel with the prefix `k:`."""
     frames = tuple(Frame(name.removeprefix("k:"), kernel=name.startswith("k:")) for name in stack)
-    return Profile("perf", (ValueType("samples", "count"),), 0, frames, (tuple(range(len(frames))),), (0,), ((1,),))
+    return Profile("perf", ValueType("samples", "count"), frames, (tuple(range(len(frames))),), (1,))
 
 
 def category_of(stack: str) -> Category:
@@ -52,7 +52,7 @@ def test_shares_of_every_server_add_up_with_few_others(name: str, recorded: Call
     assert min(found.categories.values()) >= 0
     assert found.categories["other"] < 0.03
     assert found.waiting == sum(found.categories[each] for each in ("scheduler", "netpoll", "epoll"))
-    assert found.total == sum(recorded(name).values[recorded(name).default_value])
+    assert found.total == sum(recorded(name).weights)
 
 
 @pytest.mark.parametrize("name", [*NET_HTTP, "fasthttp.pb.gz", "fasthttp-2000.pb.gz"])
@@ -195,6 +195,6 @@ def test_stacks_with_the_kernel(stack: str, category: Category) -> None:
 
 
 def test_a_profile_without_samples_has_no_shares() -> None:
-    nothing = Profile("pprof", (ValueType("cpu", "nanoseconds"),), 0, (), (), (), ((),))
+    nothing = Profile("pprof", ValueType("cpu", "nanoseconds"), (), (), ())
     assert shares(nothing) == Shares(0, {}, {})
     assert shares(nothing).waiting is None

@@ -14,12 +14,10 @@ def profile_of(*samples: tuple[str, int]) -> Profile:
         stacks.append(tuple(frames.setdefault(frame, len(frames)) for frame in reversed(made)))
     return Profile(
         profiler="pprof",
-        value_types=(ValueType("cpu", "nanoseconds"),),
-        default_value=0,
+        value_type=ValueType("cpu", "nanoseconds"),
         frames=tuple(frames),
         stacks=tuple(stacks),
-        samples=tuple(range(len(stacks))),
-        values=(tuple(value for _, value in samples),),
+        weights=tuple(value for _, value in samples),
     )
 
 
@@ -40,5 +38,5 @@ def test_small_functions_are_dropped_and_skipped_as_callers() -> None:
 
 def test_unnamed_functions_are_merged_by_file() -> None:
     frames = (Frame("", "/bin/x"), Frame("", "/lib/y"), Frame(""), Frame("", "/opt/x"))
-    profile = Profile("perf", (ValueType("samples", "count"),), 0, frames, ((0, 1, 2, 3),), (0,), ((1,),))
+    profile = Profile("perf", ValueType("samples", "count"), frames, ((0, 1, 2, 3),), (1,))
     assert sorted(row.function for row in top(profile).rows) == ["<unknown>", "[x]", "[x]", "[y]"]
