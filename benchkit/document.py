@@ -25,7 +25,7 @@ from benchkit.validation import Location, fault_messages
 Model = TypeVar("Model", bound=BaseModel)
 
 _KEY = "[key]"
-"""Last part of pydantic's location for a fault in the name of a value, not in the value."""
+"""Last part of pydantic's location for a fault in the name of a value rather than in the value."""
 _ABSENT = object()
 
 

@@ -110,7 +110,7 @@ class UnsupportedError(BenchkitError):
 
 
 def collect_errors(actions: Iterable[Callable[[], object]]) -> list[HostError]:
-    """Run all actions, also where one of them raises a HostError; return these errors."""
+    """Run all actions, even if some raise a HostError; return these errors."""
     errors = []
     for action in actions:
         try:

@@ -48,7 +48,7 @@ def runs(*, store: str | Path | None = None) -> pd.DataFrame:
 def find(
     run: str | None = None, *, scenario: str | None = None, sound: bool = False, store: str | Path | None = None
 ) -> str:
-    """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, the latest of that.
+    """Return the id of a run: the given one, else BENCHKIT_RUN, else the latest; with `scenario`, its latest.
 
     With `sound`, the latest run without invalid trials is preferred. Raises InputError if there is no run.
     """

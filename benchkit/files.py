@@ -27,7 +27,7 @@ BACKENDS = PACKAGE / "backends"
 
 
 def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
-    """Open a file for reading. Raises OSError where it cannot be opened, and where it is no regular file.
+    """Open a file for reading. Raises OSError where it cannot be opened, and where it is not a regular file.
 
     /dev/null, which never blocks and is empty, counts as one.
     """
@@ -42,7 +42,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
 
 
 def read_regular(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a file. Raises OSError where it cannot be read, is no regular file, or is too large."""
+    """Return the content of a file. Raises OSError where it cannot be read, is not a regular file, or is too large."""
     with open_regular(path) as file:
         return read_bounded(file, str(path), max_bytes)
 

@@ -1,4 +1,4 @@
-"""Commands, backends, load tools, checks, figures and others of plugins, found by their entry points.
+"""Commands, backends, load tools, checks, figures and other parts of plugins, found by their entry points.
 
 A package declares them in its `pyproject.toml`; an entry point has the name of its object:
 
@@ -70,7 +70,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All entry points of the group, also those that cannot be used."""
+        """All entry points of the group, including those that cannot be used."""
         return self._loaded[1]
 
     def plugin(self, name: str) -> Plugin | None:
@@ -118,7 +118,7 @@ class Registry(Mapping[str, T], Generic[T]):
         if not isinstance(loaded, self._kind):
             return f"{entry.value} is a {type(loaded).__name__}, not a {self._kind.__name__}"
         if self._name_of is not None and self._name_of(cast("T", loaded)) != entry.name:
-            return f"{entry.value} calls itself {self._name_of(cast('T', loaded))!r}"
+            return f"{entry.value} is named {self._name_of(cast('T', loaded))!r}"
         return None
 
 

@@ -68,7 +68,7 @@ def redacted_bytes(content: bytes) -> bytes:
 
 
 class RedactingFormatter(logging.Formatter):
-    """A log formatter whose lines have no known value."""
+    """A log formatter that redacts known values."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, redacted."""

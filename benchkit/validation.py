@@ -1,4 +1,4 @@
-"""The faults that pydantic finds in data, in benchkit's own words."""
+"""The faults that pydantic finds in data, as messages that say what is allowed."""
 
 from __future__ import annotations
 

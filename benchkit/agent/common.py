@@ -57,7 +57,7 @@ class Workdir:
     def working_folder(self, path: Union[str, PurePosixPath, None]) -> Path:
         """Return the working directory for a process: this folder, one below it, or an absolute path anywhere.
 
-        Raises OperationError where an absolute path is no folder.
+        Raises OperationError where an absolute path is not a folder.
         """
         if path is None:
             return self.root
@@ -65,7 +65,7 @@ class Workdir:
         if not folder.is_absolute() or self.root in (folder, *folder.parents):
             return self.inside(path)
         if not folder.is_dir():
-            raise OperationError("not-found", f"{path} is no folder on this host")
+            raise OperationError("not-found", f"{path} is not a folder on this host")
         return folder
 
     def make_folder(self, folder: Path) -> None:

@@ -162,7 +162,7 @@ class FileStore:
 
     @operation()
     def list_folder(self, path: HostPath) -> Dict[str, Optional[int]]:
-        """Return the entries of a folder: name → size in bytes, None for an entry that is no regular file."""
+        """Return the entries of a folder: name → size in bytes, None for an entry that is not a regular file."""
         sizes: Dict[str, Optional[int]] = {}
         for entry in os.scandir(str(self._workdir.inside(path))):
             regular = entry.is_file(follow_symlinks=False)

@@ -70,9 +70,9 @@ class FrameReader:
         try:
             header = json.loads(text)
         except ValueError as error:
-            raise FrameError(f"a header is no JSON: {error}") from None
+            raise FrameError(f"a header is not JSON: {error}") from None
         if not isinstance(header, dict):
-            raise FrameError("a header is no JSON object")
+            raise FrameError("a header is not a JSON object")
         return header, body
 
     def _fill(self, size: int) -> bool:

@@ -98,7 +98,7 @@ class Sysctls:
             key = key.translate({ord("."): "/", ord("/"): "."})
         path = os.path.normpath(f"{self.ROOT}/{key}")
         if "\0" in key or not path.startswith(f"{self.ROOT}/"):
-            raise OperationError("bad-request", f"{key!r} is no sysctl")
+            raise OperationError("bad-request", f"{key!r} is not a sysctl")
         return Path(path)
 
     def _read(self, key: str) -> ops.Sysctl:

@@ -193,7 +193,7 @@ def _ask_versions(address: Tuple[str, int], timeout_s: float) -> None:
         connection.send(packet.ljust(INITIAL_BYTES, b"\0"))
         answer = connection.recv(65535)
     if not answer[0] & 0x80 or answer[1:5] != bytes(4):
-        raise OSError(f"it answers {answer[:16].hex()}, which is no QUIC")
+        raise OSError(f"it answers {answer[:16].hex()}, which is not QUIC")
 
 
 def _listeners(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:

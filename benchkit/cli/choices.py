@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def inventory_of(path: Path | None, lab: str | None = None, *, quiet: bool = False) -> Inventory:
-    """Return the inventory at `path`, or a lab's: of the named lab, else of this checkout and user.
+    """Return the inventory at `path`, of the named lab, or of the lab of this checkout and user.
 
     Unless `quiet`, a line on stderr names the lab and its owner. Raises InputError where there is neither.
     """
@@ -124,11 +124,11 @@ def place_of(files: Sequence[Path], inventory: Path | None, lab: str | None) -> 
 
 
 def named_servers(servers: Sequence[str], names: str | None) -> dict[str, str]:
-    """Return the servers by name. Raises BadParameter for none, InputError for names and URLs that do not fit."""
+    """Return the servers by name. Raises BadParameter without servers, and InputError for invalid names and URLs."""
     from benchkit.scenario.server_arguments import server_names
 
     if not servers:
-        why = "name the servers, each by its command line in quotes or its URL; one alone is measured"
+        why = "name the servers: each is a command line in quotes or a URL; a single one is measured alone"
         raise typer.BadParameter(why, param_hint="SERVER")
     given = [name.strip() for name in names.split(",")] if names else []
     return dict(zip(server_names(servers, given), servers, strict=True))

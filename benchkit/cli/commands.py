@@ -16,7 +16,7 @@ from benchkit.registry import Registry
 
 
 class Listed(NamedTuple):
-    """A command of the help: its line there, and its function or application."""
+    """A command in the help: its one line there, and its function or application."""
 
     help: str
     target: str
@@ -29,7 +29,9 @@ SECTIONS: Mapping[str, Mapping[str, Listed]] = MappingProxyType(
             "versus": Listed(
                 "Compare servers by command lines, URLs, images or git refs.", "benchkit.cli.versus:versus"
             ),
-            "capacity": Listed("Find the highest rate that keeps limits of latency.", "benchkit.cli.versus:capacity"),
+            "capacity": Listed(
+                "Find the highest rate at which latency stays within limits.", "benchkit.cli.versus:capacity"
+            ),
         },
         "Run scenarios": {
             "validate": Listed("Validate scenario files.", "benchkit.cli.scenarios:validate"),
@@ -39,11 +41,11 @@ SECTIONS: Mapping[str, Mapping[str, Listed]] = MappingProxyType(
             "fields": Listed("Show the fields of scenarios and inventories.", "benchkit.cli.scenarios:fields"),
         },
         "Read results": {
-            "compare": Listed("Compare the cells of a run, or two runs; gate on it.", "benchkit.cli.compare:compare"),
+            "compare": Listed("Compare the cells of a run, or two runs; apply a gate.", "benchkit.cli.compare:compare"),
             "why": Listed("Show what differences consist of, and their causes.", "benchkit.cli.why:why"),
             "report": Listed("Write the report of a run.", "benchkit.cli.report:report"),
             "history": Listed("Show how a scenario's ratios changed over its runs.", "benchkit.cli.history:history"),
-            "results": Listed("Read and keep what is stored.", "benchkit.cli.results:app"),
+            "results": Listed("List, check, publish and remove stored runs.", "benchkit.cli.results:app"),
             "notebook": Listed("Open JupyterLab on the notebooks.", "benchkit.cli.report:notebook"),
         },
         "Hosts": {

@@ -35,14 +35,14 @@ def compare(
         list[str] | None,
         typer.Option(
             "--metric",
-            help="A numeric column of `trials`; repeatable. [default: rps; at a held rate CPU per request; or the capacity]",
+            help="A numeric column of `trials`; repeatable. [default: rps; with a fixed rate, CPU per request; in a search, the capacity]",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
             metavar="CELL",
-            help="Reference of ratios: a cell, or levels as stack=go. With RUN2: a cell that did not change.",
+            help="Baseline of the ratios: a cell, or levels such as stack=go. With RUN2: a cell that did not change.",
         ),
     ] = None,
     gate: Annotated[
@@ -51,7 +51,7 @@ def compare(
     threshold: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=SHARE", help="How much worse a metric may be, as rps=5%; implies a gate; repeatable."
+            metavar="METRIC=SHARE", help="How much worse a metric may be, such as rps=5%; implies a gate; repeatable."
         ),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="Form of the output.")] = "text",

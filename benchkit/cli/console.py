@@ -30,9 +30,7 @@ LIBRARIES = ("paramiko", "fabric", "invoke")
 """Libraries whose messages below warnings are shown with `-vv` only."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STILL_RESTORING = (
-    "stopping services and restoring hosts; once more leaves that to the watchdogs on the hosts, within a minute"
-)
+STILL_RESTORING = "stopping services and restoring hosts; Ctrl-C once more leaves that to the watchdogs on the hosts, which take up to a minute"
 
 
 class _CleanText(io.TextIOWrapper):

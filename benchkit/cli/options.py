@@ -33,7 +33,7 @@ def parse_tags(texts: Sequence[str]) -> dict[str, str]:
             raise InputError(
                 "not of the form key=value",
                 where=f"--tag {text}",
-                why="a key has up to 64 letters, digits, dots, dashes and underscores, a letter first; a value is one line",
+                why="a key has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter; a value is one line",
                 hint="as in --tag version=1.4",
             )
         tags[key] = value
@@ -50,7 +50,7 @@ def passes(settings: Sequence[str] | None, *, profile: bool, trace: bool) -> lis
 def finite(value: float | None) -> float | None:
     """Return the value of an option. Raises BadParameter for `nan`, which passes every bound."""
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number")
+        raise typer.BadParameter("nan is not a number")
     return value
 
 
@@ -83,7 +83,7 @@ def _argument(metavar: str, text: str, **more: Any) -> ArgumentInfo:  # noqa: AN
 
 
 _OWN_LAB = "a lab of one host, for this command alone"
-_RUN = "A run's id, its beginning, or `latest`."
+_RUN = "A run's id, the beginning of one, or `latest`."
 _STORE = "$BENCHKIT_STORE, else ./results"
 
 Json = Annotated[bool, option("--json", text="Print one JSON document on stdout and nothing else there.")]
@@ -97,7 +97,7 @@ OwnScale = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    option("--set", text="Override a field of the scenario, as load.connections=64.", metavar="FIELD=VALUE"),
+    option("--set", text="Override a field of the scenario, such as load.connections=64.", metavar="FIELD=VALUE"),
 ]
 Seed = Annotated[
     int | None,
@@ -130,9 +130,7 @@ LabNameOrOwnLab = Annotated[
 ]
 WaitIdle = Annotated[
     float | None,
-    seconds(
-        "--wait-idle", text="Wait up to so many seconds until no other program uses the CPUs of the hosts.", least=0
-    ),
+    seconds("--wait-idle", text="Wait up to this many seconds until no other program uses the hosts' CPUs.", least=0),
 ]
 Lease = Annotated[
     float | None,
@@ -158,7 +156,7 @@ StoreToRead = Annotated[
 ]
 Tags = Annotated[
     list[str] | None,
-    option("--tag", text="Note something with the run, such as version=1.4; `history` shows it.", metavar="KEY=VALUE"),
+    option("--tag", text="Tag the run, such as version=1.4; `history` shows its tags.", metavar="KEY=VALUE"),
 ]
 Resume = Annotated[
     str | None,
@@ -169,7 +167,7 @@ Resume = Annotated[
     ),
 ]
 AcceptChanges = Annotated[
-    bool, option("--accept-changes", text="Resume a run although its scenario or its hosts have changed.")
+    bool, option("--accept-changes", text="Resume a run even if its scenario or hosts have changed.")
 ]
 RetryFailed = Annotated[
     bool, option("--retry-failed", text="With --resume: repeat the failed trials, each with its whole block.")
@@ -181,7 +179,7 @@ Files = Annotated[
     list[Path] | None,
     option(
         "--files",
-        text="File or folder that the servers need, carried to the hosts of -i; repeatable. In a lab they need none: they "
+        text="File or folder that the servers need, copied to the hosts of -i; repeatable. In a lab they need none: they "
         "start in this folder, with this shell's PATH (the hosts of --lab have a /tmp of their own).",
         metavar="PATH",
     ),
@@ -198,15 +196,13 @@ ReadyWithin = Annotated[
     float | None,
     seconds(
         "--ready-within",
-        text="Time in which a started server must accept connections.",
+        text="Time within which a started server must accept connections.",
         least=0.1,
         most=3600,
         default="10",
     ),
 ]
-Save = Annotated[
-    Path | None, option("--save", text="Write the scenario that ran, to continue from it.", metavar="FILE")
-]
+Save = Annotated[Path | None, option("--save", text="Save the scenario that ran, to build on.", metavar="FILE")]
 BuildCommand = Annotated[
     str | None,
     option("--build", text="Command that builds the server of a ref into the folder {out}.", metavar="CMD"),
@@ -245,7 +241,7 @@ Requests = Annotated[
     ),
 ]
 Body = Annotated[
-    str | None, option("--body", text="Body of the requests, or @ and the file with it.", metavar="TEXT|@FILE")
+    str | None, option("--body", text="Body of the requests, or @FILE to read it from a file.", metavar="TEXT|@FILE")
 ]
 Header = Annotated[
     list[str] | None, option("--header", text="Header of the requests; repeatable.", metavar="'NAME: VALUE'")

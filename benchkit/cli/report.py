@@ -27,7 +27,7 @@ def report(
             "--out",
             metavar="DIR",
             callback=in_existing_folder,
-            help="Folder to write to. [default: report/ in the run; of a store below a URL, report-RUN/ here]",
+            help="Folder to write to. [default: report/ in the run; for a store at a URL, report-RUN/ here]",
         ),
     ] = None,
     store: StoreToRead = None,
@@ -49,7 +49,7 @@ def report(
 
 def notebook(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Run that they show: its id, its beginning, or `latest`.")
+        str | None, typer.Argument(metavar="[RUN]", help="Run to show: its id, the beginning of its id, or `latest`.")
     ] = None,
     store: StoreToRead = None,
     into: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder of your copies of the notebooks.")] = Path(
@@ -64,10 +64,10 @@ def notebook(
     where = open_store(store)
     named = where.run(run).run_id if run is not None else None
     location = where.absolute_location
-    del where  # removes the local copies of a store below a URL
+    del where  # removes the local copies of a store at a URL
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.exists():
-        raise InputError("JupyterLab is not installed beside benchkit", hint="pip install 'benchkit[notebooks]'")
+        raise InputError("JupyterLab is not installed where benchkit is", hint="pip install 'benchkit[notebooks]'")
     folder = _copies(into)
     say(f"notebooks in {folder}, store {location}")
     options = [f"--notebook-dir={folder}"]

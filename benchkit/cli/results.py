@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchkit.store.run_folder import RunFolder
     from benchkit.store.transfer import Transfer
 
-RunIds = Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids of runs, their beginnings, or `latest`.")]
+RunIds = Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids of runs, beginnings of ids, or `latest`.")]
 
 app = typer.Typer(help="What is stored: runs, their trials, and their tables.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 MARKS: Mapping[str, str] = MappingProxyType(
     {"profile": " (profiled)", "trace": " (traced)", "probe": " (probe)", "calibrate": " (calibration)"}
 )
-"""Marks of cells by the kinds of trials that are in no ratio."""
+"""Marks of trials that are never used in ratios, by kind."""
 
 
 @app.command("list")
@@ -169,7 +169,7 @@ def check(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run's id, its beginning, or `latest`.",
+            help="A run's id, the beginning of one, or `latest`.",
             show_default="all runs",
         ),
     ] = None,
@@ -218,12 +218,12 @@ def remove(
 @app.command()
 def push(
     runs: RunIds,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Store to publish to, as s3://bucket/folder.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Store to publish to, such as s3://bucket/folder.")],
     *,
     store: StoreFolder = None,
     json: Json = False,
 ) -> None:
-    """Publish runs that have ended to a store below a URL, for others to read.
+    """Publish runs that have ended to a store at a URL, for others to read.
 
     The manifest comes last, so that nobody sees half a run. An interrupted push continues where it stopped. A run whose
     id the store has with other content is refused; nothing is deleted. Credentials come from the environment and the
@@ -241,7 +241,7 @@ def push(
 @app.command()
 def pull(
     runs: RunIds,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Store that has them, as s3://bucket/folder.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Store to fetch from, such as s3://bucket/folder.")],
     *,
     store: StoreFolder = None,
     json: Json = False,

@@ -117,7 +117,7 @@ def _show(cells: list[dict[str, Any]], compared: RunComparison) -> None:
 
 
 def _incomplete_trials(outcome: RunOutcome, progress: RunProgress) -> Iterator[str]:
-    """Yield a sentence each about trials that were retried, that failed and that were skipped, with what to do."""
+    """Yield sentences about retried, failed and skipped trials, with what to do."""
     resume = f"benchkit run --resume {outcome.run.run_id}"
     retried = {trial: whys for trial, whys in outcome.retries.items() if trial not in outcome.failures}
     if retried:

@@ -59,7 +59,7 @@ def fields(
         str | None,
         typer.Argument(
             metavar="PART",
-            help="load, services, a backend as nginx, claims, inventory, … [default: the scenario, and the names of all parts]",
+            help="load, services, a backend such as nginx, claims, inventory, … [default: the scenario, and the names of all parts]",
             show_default=False,
         ),
     ] = None,
@@ -208,7 +208,7 @@ def _show(plan: RunPlan) -> None:
     for title, lines in (
         ("To be built, unless cached", [str(build) for build in plan.builds]),
         ("With sudo", plan.sudo),
-        ("Servers that are there already", list(describe_connections(plan))),
+        ("External servers", list(describe_connections(plan))),
         ("Notes", plan.notes),
     ):
         if lines:

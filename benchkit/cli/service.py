@@ -51,7 +51,7 @@ def up(
     with _connected(experiment, chosen, cell, is_to_run=True) as (plan, planned, hosts):
         others = [cell.cell_id for cell in plan.cells if cell.unsupported is None and cell is not planned]
         if not quiet:
-            choice = f"; --cell chooses another, as {others[0]}" if others else ""
+            choice = f"; --cell chooses another, such as {others[0]}" if others else ""
             say(f"the stack of cell {planned.cell_id}{choice}")
         deployment.up(plan, planned, hosts, (lambda _: None) if quiet else say)
         instructions = [instruction for service in planned.services for instruction in service.instructions]

@@ -85,7 +85,7 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
 
 
 def plugins(*, json: Json = False) -> None:
-    """List backends, tools, output formats, checks, diagnoses and figures of other packages, also unusable ones."""
+    """List backends, tools, output formats, checks, diagnoses and figures from other packages, even unusable ones."""
     from dataclasses import asdict
     from itertools import chain
 
@@ -107,4 +107,4 @@ def plugins(*, json: Json = False) -> None:
         if plugin.error is not None:
             print(f"  cannot be used: {plugin.error}")
     if not found:
-        print("no plugins: no package here has entry points of benchkit")
+        print("no plugins: no installed package has entry points for benchkit")

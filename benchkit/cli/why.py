@@ -32,7 +32,7 @@ TITLES = {
 def why(
     run: Annotated[
         str,
-        typer.Argument(metavar="[RUN]", help="A run's id, its beginning, or `latest`."),
+        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or `latest`."),
     ] = "latest",
     *,
     store: StoreToRead = None,
@@ -93,7 +93,7 @@ def _notes(data: RunData, *, has_categories: bool) -> Iterator[str]:
 
     if data.table is not None:
         if TrialCosts(data).has_undivided:
-            yield "Some CPU time is not divided by service: cells have several services, and no telemetry of each."
+            yield "Some CPU time is not divided by service: cells have several services, but no telemetry for each."
         if (cost := profiler_cost(data.trials, RPS, data.pass_exclusions, "trace")) is not None:
             yield cost_sentence(cost)
         notes = data.table("notes")

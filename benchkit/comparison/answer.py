@@ -180,7 +180,7 @@ class _Writer:
         if ratio.is_unusable:
             return f"{cell} cannot be compared with {base} in {title}{common}: the measured {times(ratio.ratio)} is not usable"
         if ratio.outcome == "not shown":
-            found = "told apart by this tool from" if ratio.is_limited_alike else "shown to differ from"
+            found = "distinguished by this tool from" if ratio.is_limited_alike else "shown to differ from"
             return f"{cell} is not {found} {base} in {title}{common}: {times_with_interval(ratio)}{_sameness(ratio)}"
         if ratio.outcome == "undecided":
             return f"Undecided: {cell} {_predicate(ratio, base)}{common}{_interval(ratio)}{_accuracy(ratio)}"
@@ -392,7 +392,7 @@ def _serious_notes(ratios: Sequence[Ratio], runs: Sequence[RunData]) -> Iterator
     for ratio in ratios:
         yield from ratio.serious_notes
     if len(runs) > 1 and not any(ratio.relative_to for ratio in ratios):
-        yield "changes of the hosts between the two runs are in the ratio, and not in its interval"
+        yield "the ratio includes changes of the hosts between the two runs, and its interval does not"
 
 
 def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) -> Answer:
@@ -403,7 +403,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
         return Answer(
             sentences=("This run compares nothing.",),
             trust="no",
-            reasons=("no cell has a baseline cell to be compared with",) if cells else ("these hosts support no cell",),
+            reasons=("no cell has a baseline",) if cells else ("these hosts support no cell",),
         )
     (cell_id,) = cells
     samples = run.samples(RPS)
@@ -412,7 +412,7 @@ def _answer_without_ratios(runs: Sequence[RunData], names: Mapping[str, str]) ->
     if not len(values):
         reason = describe_findings(excluded) or "no trial of it ended"
         measured = take_samples(run.trials, RPS).known(cell_id)
-        shown = f"; measured were {_mean_rate(measured)}" if len(measured) else ""
+        shown = f"; the measured rate was {_mean_rate(measured)}" if len(measured) else ""
         sentence = f"{clean(names[cell_id])} has no usable result{shown}."
         return Answer(sentences=(sentence,), trust="no", reasons=(clean(reason),))
     sentence = f"{clean(names[cell_id])} handled {_mean_rate(values)}; the run has no other cell to compare it with."

@@ -85,7 +85,7 @@ class RunComparison(Frozen, serialize_by_alias=True):
         if self.level == self.alpha:
             return shown
         return (
-            f"{shown}; the run could end early, so each interval is of {1 - self.level:.0%} and p must be at most "
+            f"{shown}; the run could end early, so each interval is at {1 - self.level:.0%} and p must be at most "
             f"{self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
         )
 
@@ -337,7 +337,7 @@ def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseli
         notes.append(f"The hosts have drifted: {_listed(changes)}.")
     if asked:
         notes.append(f"The runs have different settings: {_listed(asked)}.")
-    notes += [f"{name} is in one of the runs only." for name in compared if name not in common]
+    notes += [f"{name} is only in one of the runs." for name in compared if name not in common]
     notes += [note for data in runs for note in _run_notes(data)]
     if reference is None:
         notes.append(TWO_RUNS)

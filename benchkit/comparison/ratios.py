@@ -203,7 +203,7 @@ def _with_decision(ratio: Ratio, test: Test, p: float, family: int, alpha: float
         return decided.model_copy(update={"outcome": "not shown"})
     if p > alpha:
         enough = blocks_to_decide(family, alpha) or "no number of"
-        why = f"{ratio.blocks} blocks can show a very large difference only; {enough} blocks show smaller ones"
+        why = f"{ratio.blocks} blocks can show only a very large difference; {enough} blocks show smaller ones"
         return decided.model_copy(update={"reason": ratio.with_exclusions(why)})
     if ratio.bias and includes_one:
         why = f"disturbances of its trials alone can make a difference of {_exp(ratio.bias) - 1:.1%}"

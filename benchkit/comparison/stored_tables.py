@@ -120,7 +120,7 @@ def load(
     metrics = _metrics(valid_for)
     by_trial = bool(metrics) or kind is not None
     if by_trial and "trial_id" not in column_names(table):
-        raise InputError(f"table {table!r} has no trials to select", hint="leave out `kind` and `valid_for`")
+        raise InputError(f"table {table!r} has no trials to select", hint="omit `kind` and `valid_for`")
     selected = _selected_run(where, run, run_id, scenario, scale)
     if selected is not None:
         scenario = None

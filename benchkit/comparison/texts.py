@@ -82,7 +82,7 @@ def markdown(comparison: RunComparison) -> str:
         lines += [f"> {markdown_text(note)}", ""]
     if comparison.ratios:
         lines += [*_table(comparison), ""]
-        lines.append(f"Intervals are of {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
+        lines.append(f"Intervals are at {comparison.ratios[0].confidence:.0%}; {comparison.decides}.")
     if comparison.claims:
         lines += ["", *_claims(comparison.claims)]
     return "\n".join(lines).rstrip() + "\n"

@@ -187,7 +187,7 @@ class Host:
         facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
         facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
         self.notes = tuple(
-            f"{self.name}: {path} is no program that can be run there (inventory: programs.{name})"
+            f"{self.name}: {path} is not a program that can be run there (inventory: programs.{name})"
             + "".join(f"; {hint}" for hint in (hint_at_private_folder(path),) if hint)
             for name, path in named.items()
             if name not in facts.programs

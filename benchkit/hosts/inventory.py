@@ -218,7 +218,7 @@ def require_files(spec: HostSpec) -> None:
         except OSError as error:
             raise InputError(f"cannot read {field} {path}", where=spec.name, why=error.strerror) from None
         if field == "identity" and path is not None and b"PRIVATE KEY-----" not in start:
-            raise InputError(f"{field} {path} is no private key", where=spec.name, hint="name the file without .pub")
+            raise InputError(f"{field} {path} is not a private key", where=spec.name, hint="name the file without .pub")
 
 
 def _first_line(path: Path) -> bytes:

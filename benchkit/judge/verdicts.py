@@ -145,7 +145,7 @@ def exclusions(trials: pd.DataFrame, verdicts: pd.DataFrame, manifest: Manifest)
 def trials_so_far(
     rows: Sequence[TrialRow], manifest: Manifest, of_trials: Iterable[Exclusion]
 ) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
-    """Return the trials of a run that goes on, and their exclusions; checks on single trials gave `of_trials`.
+    """Return the trials of a run in progress, and their exclusions; checks on single trials gave `of_trials`.
 
     To these it adds exclusions by checks on all trials of the run, and percentiles of too few requests.
     """

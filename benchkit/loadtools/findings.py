@@ -142,7 +142,7 @@ class _Examination:
         counts = (errors.connect, 0 if self.closes else errors.read, errors.write, errors.timeout, errors.other)
         known = [each for each in (*counts, result.non_2xx) if each is not None]
         failures = sum(known) - (redirects if result.non_2xx is not None else 0)
-        if result.failed is not None:  # an answer of another length is no failure
+        if result.failed is not None:  # an answer of another length is not a failure
             failures = max(failures, result.failed - (result.failed_length or 0))
         self.failures = failures if known or result.failed is not None else None
 

@@ -65,8 +65,8 @@ def get_format(tool: str) -> OutputFormat:
 def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
     """Return what an output of a tool states; `tool` may be `AUTO`.
 
-    Raises InputError for an unknown tool, ParseError for text that is no output of the tool, or has several runs. It
-    names `where`; for the output of another tool also the `command` with `{tool}` that reads it.
+    Raises InputError for an unknown tool, ParseError for text that is not an output of the tool, or has several runs.
+    It names `where`; for the output of another tool also the `command` with `{tool}` that reads it.
     """
     prepared = prepare(text)
     chosen = _choose(tool, prepared.text, where=where, command=command)
@@ -108,7 +108,7 @@ def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
     if marked and chosen not in marked and not any(_is_dialect(chosen, each) for each in marked):
         other = marked[0].tool
         hint = f"it is output of {other}: {command.format(tool=other)}"
-        raise ParseError(f"this is no output of {tool}", where=where, hint=hint)
+        raise ParseError(f"this is not an output of {tool}", where=where, hint=hint)
     return chosen
 
 

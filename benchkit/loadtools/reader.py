@@ -60,7 +60,7 @@ class OutputFormat:
     recognise: Callable[[str], bool] = field(repr=False)
     """True for a text with marks that only this tool writes, be the text whole or not."""
     parse: Callable[[str], LoadResult] = field(repr=False)
-    """Text → LoadResult. Raises ParseError for text that is no output of the tool, or that states nothing."""
+    """Text → LoadResult. Raises ParseError for text that is not an output of the tool, or that states nothing."""
     dialect_of: str | None = None
     """Tool whose parser reads these outputs too, and whose outputs this parser reads: wrk, for wrk2."""
 
@@ -214,7 +214,7 @@ class Reader(ABC):
 
         Its `times` are in a unit.
 
-        Raises ParseError where it is no document of the tool, is truncated, or is several of them.
+        Raises ParseError where it is not a document of the tool, is truncated, or is several of them.
         """
         document = read_document(text, model, self.tool)
         vars(self).update(document)
@@ -318,7 +318,7 @@ _DOCUMENT = re.compile(r"^[^\n{\"]{0,120}\{", re.MULTILINE)
 def read_document(text: str, model: type[Document], tool: str) -> Document:
     """Return the JSON in `text`, from the first line with a brace to the last brace.
 
-    Raises ParseError where it is no document of the tool, is truncated, or is several of them.
+    Raises ParseError where it is not a document of the tool, is truncated, or is several of them.
     """
     start = _DOCUMENT.search(text)
     document = text[start.end() - 1 : text.rfind("}") + 1] if start else text

@@ -243,7 +243,7 @@ def without_times(latency: Latency) -> Latency:
 
 
 def count_non_2xx(statuses: Mapping[str, int]) -> int:
-    """Return the answers with another status than 2xx, from counts by status."""
+    """Return the answers with a status other than 2xx, from counts by status."""
     return sum(number for code, number in statuses.items() if code[0] != "2")
 
 
@@ -263,12 +263,12 @@ def excerpt(line: str) -> str:
 
 
 def not_output_of(tool: str, lines: Iterable[str]) -> ParseError:
-    """Return the error for text that is no output of `tool`, with its first line."""
+    """Return the error for text that is not an output of `tool`, with its first line."""
     first = next((line for line in lines if line.strip()), None)
     if first is None:
         return ParseError("the output is empty", where=tool, hint="did the tool run, and was its output redirected?")
     return ParseError(
-        f"this is no output of {tool}", why=f"it begins with {excerpt(first)!r}", hint="name the tool that wrote it"
+        f"this is not an output of {tool}", why=f"it begins with {excerpt(first)!r}", hint="name the tool that wrote it"
     )
 
 

@@ -316,7 +316,7 @@ class Tool:
     argv: Callable[[Load, Target], list[str]] = field(repr=False)
     """(load of one generator, target) → argument list, for a load that the tool supports; pure."""
     parse: Callable[[str], LoadResult] = field(repr=False)
-    """Printed text → LoadResult; pure. Raises ParseError for text that is no output of the tool."""
+    """Printed text → LoadResult; pure. Raises ParseError for text that is not an output of the tool."""
     options: frozenset[str]
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
     rate: RateSupport | None = None

@@ -79,7 +79,7 @@ def control_of(cell_id: str) -> str:
 
 
 def controlled(cell_id: str) -> str | None:
-    """Return the cell that a control repeats, or None for a cell that is no control."""
+    """Return the cell that a control repeats, or None for a cell that is not a control."""
     return cell_id.removesuffix(CONTROL) if cell_id.endswith(CONTROL) else None
 
 

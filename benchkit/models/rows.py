@@ -113,7 +113,7 @@ class TrialRow(Row, table="trials"):
     errors_read: Annotated[Count, failures("read errors", "reads that failed")] = None
     errors_write: Annotated[Count, failures("write errors", "writes that failed")] = None
     errors_timeout: Annotated[Count, failures("timeouts", "requests that timed out")] = None
-    non_2xx: Annotated[Count, failures("answers other than 2xx", "responses with another status than 2xx")] = None
+    non_2xx: Annotated[Count, failures("answers other than 2xx", "responses with a status other than 2xx")] = None
     server_cpu_s_per_request: Annotated[
         Real, duration("server CPU per request", "CPU time of all services per request", unit="sec/req")
     ] = None

@@ -152,7 +152,7 @@ class TraceRecord(Stored):
 
 
 class OtherProgram(Stored):
-    """A program that is no part of the run, and used CPU time of a host during a trial."""
+    """A program outside the run that used CPU time of a host during a trial."""
 
     name: str = Field(description="name of its command, as the kernel has it")
     pid: int = Field(description="its process, or the parent that waited for it")

@@ -45,11 +45,9 @@ def missing_program_error(host: HostCapabilities, program: str, experiment: Expe
         build = build_hint([program])
         hint = experiment.install_hint if build is None else f"{build}, into the PATH there"
     elif program.startswith("/"):
-        hint = hint_at_private_folder(program) or "put it there, or carry it to the host (`files`, `build`)"
+        hint = hint_at_private_folder(program) or "put it there, or copy it to the host (`files`, `build`)"
     else:
-        hint = (
-            f"install it on {host.spec.name}'s PATH, or carry it to the host (`files`, `build`) and write ./{program}"
-        )
+        hint = f"install it on {host.spec.name}'s PATH, or copy it to the host (`files`, `build`) and write ./{program}"
         if here := shutil.which(program):  # such as one of an environment that is active in this shell only
             hint += f"; on this machine it is {here}: in a lab, write that path"
     hint += f"; a program elsewhere is named in the inventory (hosts.{host.spec.name}.programs)"

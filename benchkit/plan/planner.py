@@ -200,7 +200,7 @@ def secret_notes(cells: Iterable[PlannedCell]) -> tuple[str, ...]:
             if any(str(secret) in argument for argument in generator.argv):
                 exposed.setdefault((generator.tool, generator.host), {})[name] = None
     return tuple(
-        f"{tool} takes headers as arguments alone. Everybody who may list processes on {host} can read {', '.join(names)} "
+        f"{tool} takes headers only as arguments. Anybody who may list processes on {host} can read {', '.join(names)} "
         "while it runs. k6, openloop, vegeta and wrk read headers from a private file."
         for (tool, host), names in exposed.items()
     )
@@ -212,12 +212,12 @@ def _tool_notes(cells: Iterable[PlannedCell]) -> Iterable[str]:
 
 
 def _nothing_runnable(experiment: Experiment, cells: Sequence[PlannedCell]) -> Iterator[InputError]:
-    """Yield an error if these hosts support no cell at all: a run without trials is no success."""
+    """Yield an error if these hosts support no cell at all: a run without trials is not a success."""
     if cells and all(cell.unsupported is not None for cell in cells):
         reasons = dict.fromkeys(cell.unsupported for cell in cells)
         name, scale = experiment.reference, experiment.scale
         yield InputError(
-            "these hosts can run nothing of it" if name is None else "these hosts support none of its cells",
+            "these hosts cannot run any of it" if name is None else "these hosts support none of its cells",
             where=None if name is None else f"{name} at {scale} scale",
             why="; ".join(filter(None, reasons)),
             hint=f"run it on other hosts (-i), {'' if name is None else 'at another scale, '}or override what they lack "

@@ -103,7 +103,7 @@ def parse_pprof(data: bytes) -> Profile:
     try:
         message.ParseFromString(data)
     except DecodeError:
-        raise ParseError("not a pprof profile", why="it is no protocol buffer, or it is truncated") from None
+        raise ParseError("not a pprof profile", why="it is not a protocol buffer, or it is truncated") from None
     if not message.sample_type:
         raise ParseError("not a pprof profile", why="it has no sample types")
     texts = _Texts(message.string_table)

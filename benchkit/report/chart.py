@@ -31,9 +31,10 @@ from benchkit.report.style import INK, MUTED, SURFACE, colour, dashes, drawable,
 
 WIDTH_IN = 7.6
 MAX_PANELS = 12
-"""Panels that a figure has at most; `sample_evenly` chooses them, and the caption names the number of the others."""
+"""Maximum number of panels of a figure; `sample_evenly` chooses them, and the caption names the number of the
+others."""
 MAX_ROWS = 40
-"""Rows that a figure has at most; the caption names the number of the others."""
+"""Maximum number of rows of a figure; the caption names the number of the others."""
 
 _EDGE_IN, _TITLE_IN, _LINE_IN, _KEY_IN, _SOURCE_IN = 0.08, 0.25, 0.17, 0.20, 0.24
 _SUBTITLE_CHARACTERS, _LEGEND_CHARACTERS, _LABEL_CHARACTERS = 114, 105, 42
@@ -226,7 +227,7 @@ def _write_heading(axes: Axes, y: float, text: str, size: float) -> None:
 
 
 def _new_figure(chart: Chart, title: str, source: str, height_in: float) -> Figure:
-    """Return a figure with `height_in` inches for axes and their labels, which it has not yet."""
+    """Return a figure without axes, with `height_in` inches for them and their labels."""
     keys = [(handle, drawable(name)) for handle, name in chart.legend]
     longest = max((len(name) for _, name in keys), default=0)
     columns = max(1, min(_LEGEND_COLUMNS, len(keys), _LEGEND_CHARACTERS // (longest + 6)))

@@ -128,7 +128,7 @@ def _run_steps(block: Block) -> None:
 def _run_each(block: Block, steps: Sequence[TrialStep]) -> None:
     """Run these steps of every trial; one that fails by its own fault leaves the block.
 
-    Raises HostError where a failure is no trial's fault.
+    Raises HostError where a failure is not a trial's fault.
     """
     for trial in list(block.trials):
         try:

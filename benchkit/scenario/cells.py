@@ -126,7 +126,7 @@ def _typed_load(document: Document) -> Load:
     load, source = document.validated(Load), document.source
     if load.traffic is not None:
         if given := {"method", "path", "body", "requests"} & load.model_fields_set:
-            raise InputError(source.fault((min(given),), "excludes traffic, which has the requests"))
+            raise InputError(source.fault((min(given),), "cannot be combined with traffic, which has its own requests"))
         load = _read(source, ("traffic",), load.traffic, partial(_with_traffic, load))
     source.require(_load_faults(load))
     requests = []
@@ -143,7 +143,7 @@ def _load_faults(load: Load) -> Iterator[Fault]:
     has_rate = any(getattr(load, name) is not None for name in (RATE, *NEED_RATE))
     if load.capacity is not None:
         if load.rate is not None or load.share_of_slowest is not None:
-            yield ("capacity",), "excludes rate: the search sets the rate of each probe"
+            yield ("capacity",), "cannot be combined with rate: the search sets the rate of each probe"
         if load.duration_s is None:
             yield ("capacity",), "needs duration_s, the length of each probe"
         if not load.histogram:
@@ -155,9 +155,9 @@ def _load_faults(load: Load) -> Iterator[Fault]:
         if not has_rate or load.searches_capacity:
             yield ("shape",), "needs a rate: it says how the target rate changes within the window"
         elif load.duration_s is None or load.duration_s < load.shape.end_s:
-            yield ("shape",), "needs a window (duration_s) that it ends in"
+            yield ("shape",), "needs a window (duration_s) that is long enough for it"
     if load.arrivals != "constant" and not has_rate:
-        yield ("arrivals",), "needs a rate: in a closed loop no request is due"
+        yield ("arrivals",), "needs a rate: in a closed loop, requests have no due time"
 
 
 def _read(source: SourceMap, location: Location, name: str, read: Callable[[Path], ReadT]) -> ReadT:
@@ -176,7 +176,7 @@ def _with_traffic(load: Load, path: Path) -> Load:
     try:
         traffic = Traffic.model_validate_json(read_regular(path))
     except ValidationError as error:
-        raise ValueError(f"{path} is no file of `benchkit traffic`: {error.errors()[0]['msg']}") from None
+        raise ValueError(f"{path} is not a file of `benchkit traffic`: {error.errors()[0]['msg']}") from None
     return load.with_traffic(traffic)
 
 
@@ -212,7 +212,7 @@ def missing_secrets(experiment: Experiment) -> list[InputError]:
     """Return an error with all secret header values that the controller cannot read: a run would fail without them."""
     secrets = [secret for cell in experiment.cells for _, secret in cell.load.secrets if not secret.is_read]
     problems = "\n".join(dict.fromkeys(secret.problem for secret in secrets))
-    hint = "set it: values of secret headers are not stored, and every run, also a resumed one, reads them again"
+    hint = "set it: secret values are never stored, so every run reads them, even a resumed one"
     return [InputError(problems, hint=hint)] if problems else []
 
 

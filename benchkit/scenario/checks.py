@@ -101,7 +101,7 @@ def _scalars(data: Any, here: Location = ()) -> Iterator[tuple[Location, object]
 def _level_faults(levels: Levels, location: Location, factors: Factors, scope: str = "") -> Iterator[Fault]:
     """Yield the faults of levels that name a cell: factors that do not exist, or that have no such level in `scope`.
 
-    Without a scope, the levels are those of cells themselves: text is no number that reads the same.
+    Without a scope, the levels are those of cells themselves: a text is not the number that reads the same.
     """
     for factor, level in levels.items():
         if factor not in factors:
@@ -168,7 +168,7 @@ def _until_faults(scenario: Scenario) -> Iterator[Fault]:
         yield ("until",), "not allowed in a sequential design, which completes one cell after the other"
     if until.min_blocks > scenario.blocks:
         message = f"needs at least {until.min_blocks} blocks, but blocks is {scenario.blocks}"
-        yield ("until",), f"{message}; write `until: null` at such a scale"
+        yield ("until",), f"{message}; write `until: null` at this scale"
     for i, metric in enumerate(until.metrics):
         if metric not in METRICS:
             yield ("until", "metrics", i), f"no metric {metric!r}; {suggestion(metric, METRICS)}"

@@ -107,8 +107,8 @@ class Scenario(Frozen):
     )
     answer: AskedRatio | None = Field(
         default=None,
-        description="the ratio that answers the question, with which reports open; absent: all cells relative to the "
-        "baseline, in the metric that the load leaves free",
+        description="the ratio that answers the question, shown first in reports; absent: all cells relative to the "
+        "baseline, in rps, or with a fixed rate in CPU time per request",
         examples=[{"of": {"stack": "nginx-go"}, "to": {"stack": "go"}, "metric": "server_cpu_s_per_request"}],
     )
     source: str | None = Field(
@@ -136,7 +136,7 @@ class Scenario(Frozen):
     )
     exclude: tuple[Levels, ...] = Field(
         default=(),
-        description="combinations to leave out; some of the factors suffice",
+        description="combinations to exclude; naming some of the factors is enough",
         examples=[[{"stack": "nginx-go", "threads": 1}]],
     )
     load: Mapping[str, Any] = Field(
@@ -168,8 +168,8 @@ class Scenario(Frozen):
     )
     design: Design = Field(
         default="blocks",
-        description="order of trials: every cell once per block, cell after cell, or all "
-        "cells together with load in turns (sliced)",
+        description="order of trials: every cell once per block (blocks), cell after cell (sequential), "
+        "or all cells up at once with load in turns (sliced)",
     )
     slice_s: Annotated[float, Field(ge=0.05, le=10)] = Field(
         default=SLICE_S,

@@ -85,7 +85,7 @@ def _experiment(
     validate_generators(experiment, scenario.roles[LOAD_ROLE].hosts)
     serving = {service.options.role for cell in experiment.cells for service in cell.services}
     document.source.require(
-        (("roles", name, "quota"), f"a quota limits services, and no service has the role {name!r}")
+        (("roles", name, "quota"), f"a quota limits services, but no service has the role {name!r}")
         for name, role in scenario.roles.items()
         if role.quota is not None and name not in serving
     )
@@ -158,7 +158,7 @@ def _with_settings(document: Document, settings: Sequence[str]) -> Document:
     for setting in settings:
         path, equals, text = setting.partition("=")
         keys = path.split(".")
-        source = f"--set {path}" if "headers" in keys else f"--set {setting}"
+        source = f"--set {path}" if "headers" in setting else f"--set {setting}"
         source = {WITH_PROFILES: "--profile", WITH_TRACES: "--trace"}.get(setting, source)
         if not equals or not all(keys):
             raise InputError("not of the form field=value", where=source, hint="for example --set load.connections=64")

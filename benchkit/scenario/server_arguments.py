@@ -26,7 +26,7 @@ def server_names(commands: Sequence[str], names: Sequence[str] = ()) -> list[str
             raise InputError(f"{len(names)} names for {len(commands)} commands", where="--names")
         wrong = [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", name)]
         if wrong:
-            raise InputError(f"{wrong[0]!r} is no name", where="--names", why=f"allowed: {NAME_FORM}")
+            raise InputError(f"{wrong[0]!r} is not a valid name", where="--names", why=f"allowed: {NAME_FORM}")
         if len(set(names)) < len(names):
             raise InputError("two names are equal", where="--names")
         return list(names)
@@ -75,9 +75,9 @@ def split_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port  # parsed on access
     except ValueError as error:
-        raise InputError(f"{url!r} is no URL", why=str(error)) from None
+        raise InputError(f"{url!r} is not a URL", why=str(error)) from None
     if parts.username is not None:
-        raise InputError("a URL has a login in it", hint="give an Authorization header instead")
+        raise InputError("a URL contains a user name", hint="give an Authorization header instead")
     return parts
 
 
@@ -109,14 +109,14 @@ def command_words(command: str) -> tuple[dict[str, str], list[str]]:
         argument = shlex.quote(line) if re.search(r"[\"$`\\]", line) else f'"{line}"'
         raise InputError(
             f"{command!r} has {operator}, which only a shell understands",
-            hint=f"let a shell run it: {argument}; or quote what is text",
+            hint=f"let a shell run it: {argument}; or quote the characters that are text",
         )
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InputError(f"{command!r} cannot be split into arguments", why=str(error)) from None
     if words and "://" in words[0]:
-        raise InputError(f"{words[0]!r} is no URL of a server", hint="a URL begins with http:// or https://")
+        raise InputError(f"{words[0]!r} is not the URL of a server", hint="a URL begins with http:// or https://")
     number = next((i for i, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
     if number == len(words):
         raise InputError("a command is empty", hint="give each server's command line as one argument, in quotes")

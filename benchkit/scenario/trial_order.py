@@ -181,7 +181,7 @@ class TracePass(ObservationPass):
 def pass_trials(
     options: ObservationPass, cell_ids: Sequence[str], after_block: int, seed: int, kind: PassKind = "profile"
 ) -> tuple[PlannedTrial, ...]:
-    """Return the trials of the pass in order; its blocks are numbered on from `after_block`.
+    """Return the trials of the pass in order; its block numbers continue from `after_block`.
 
     Every cell has a pair of adjacent trials in each block, so that both are affected by the same drift. The order
     within each pair, and of the pairs, is drawn from the seed. Control cells are not observed.
@@ -218,7 +218,7 @@ class Turn:
     start_s: float
     """Start of the load tools, in seconds from their start in the first turn."""
     window_s: tuple[float, float]
-    """Start and end of the measured window, counted alike."""
+    """Start and end of the measured window, from the same moment."""
 
 
 def slice_count(duration_s: float, slice_s: float) -> int:
@@ -247,10 +247,10 @@ def plan_turns(
 PROFILE_BLOCKS = 3
 """Pairs of a profiled trial and its partner for each server of `versus --why`: the fewest with an interval."""
 PROFILE_HZ = 499
-"""Samples per second and CPU of `versus --why`; an odd number beats with no timer of a server."""
+"""Samples per second and CPU of `versus --why`; an odd number does not beat with a server's timers."""
 SHORTEST_PROFILE_S = 4.0
 PROFILE_OVERHEAD_S = 2.0
-"""Time of a trial beside its window: its servers start, and are warmed up."""
+"""Time of a trial outside its window, for the start and warm-up of its servers."""
 
 
 def profile_of_servers(servers: int, budget_s: float) -> dict[str, object]:

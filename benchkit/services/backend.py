@@ -65,7 +65,7 @@ class ServiceOptions(BackendOptions):
     )
     optional: bool = Field(
         default=False,
-        description="where its host lacks its program, its cells are unsupported, and the others run",
+        description="if its host lacks its program, its cells are unsupported and the others run",
     )
     outage: bool | Name = Field(
         default=False,
@@ -104,7 +104,7 @@ class Backend(ABC, Generic[OptionsT]):
     protocols: frozenset[HttpProtocol] = frozenset({"http1"})
     """Values of the option `protocol` that its services can speak."""
     own_protocol: Protocol | None = None
-    """The protocol of servers that speak no HTTP."""
+    """The protocol of servers that do not speak HTTP."""
     needs: tuple[str, ...] = ()
     """Executables of the host that its services need whatever their options, by their names in facts or inventory."""
     has_own_profiler: bool = False

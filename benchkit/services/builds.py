@@ -109,14 +109,14 @@ def unused_build(built: BuiltFolder, service: Service) -> tuple[str, str] | None
     carried = {file.path for file in service.files}
     twice = next((path for path in files if service.folder / path in carried), None)
     if twice is not None:
-        return "files", f"the build writes {twice}, and `files` carries another one to the same place"
+        return "files", f"the build writes {twice}, and `files` puts another one in the same place"
     process = service.process
     if any(str(service.folder) in word for word in (*process.argv, *process.env.values())):
         return None
     if process.cwd is None and any(_names_file(word, files) for word in process.argv[1:]):
         return None
     return "run", (
-        f"it names nothing that {built} built: every version would start the same. Write {{out}}/NAME for a "
+        f"it names nothing that {built} built: every version would start the same program. Write {{out}}/NAME for a "
         "built file, or {out} for their folder, as in `npm --prefix {out} start`"
     )
 

@@ -57,7 +57,7 @@ class BuildOptions(Frozen):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     run: CommandLine = Field(
-        description="command, as in the option `run`; what it writes to the folder `{out}` is carried to the service's folder",
+        description="command, as in the option `run`; what it writes to the folder `{out}` is copied to the service's folder",
         examples=[["go", "build", "-o", "{out}/app", "."]],
     )
     from_: LocalPath = Field(
@@ -142,7 +142,7 @@ class CommandOptions(ServiceOptions):
     )
     files: tuple[LocalPath, ...] = Field(
         default=(),
-        description="files and folders to carry to its folder, relative to the scenario's file; a file `NAME.j2` is "
+        description="files and folders to copy to its folder, relative to the scenario's file; a file `NAME.j2` is "
         "rendered by Jinja to `NAME`",
         examples=[["site/", "config.toml.j2"]],
     )
@@ -164,7 +164,7 @@ class CommandOptions(ServiceOptions):
     )
     may_use_cpus: Annotated[int, Field(strict=True, gt=0)] | None = Field(
         default=None,
-        description="CPUs that it can keep busy at once by its own settings, as 1 for one thread; absent: all of its CPUs",
+        description="CPUs that it can keep busy at once by its own settings, such as 1 for one thread; absent: all of its CPUs",
         examples=[1],
     )
 
@@ -203,7 +203,7 @@ class CommandBackend(Backend[CommandOptions]):
         return options.model_copy(update={"files": files, "build": build, "source": version})
 
     def local_files(self, options: CommandOptions) -> tuple[Path, ...]:
-        """Return the files to carry."""
+        """Return the files to copy."""
         return tuple(map(Path, options.files))
 
     def render(self, request: RenderRequest[CommandOptions]) -> Service:
@@ -257,7 +257,7 @@ def common_values(request: RenderRequest[ServiceOptions], cpus: Sequence[int]) -
 def _resolved_source(version: SourceOptions, build: BuildOptions | None, source: SourceMap) -> SourceOptions:
     """Return a version that exists and is built here. Raises InputError naming file, line and field."""
     if build is None:
-        message = "a version needs a build; to carry files as they are: build: {run: cp -r . {out}}"
+        message = "a version needs a build; to copy files as they are: build: {run: cp -r . {out}}"
         raise InputError(source.fault(("source",), message))
     version, state = existing_version(version, source)
     if not (Path(version.git) / build.from_).resolve().is_relative_to(state.repository.resolve()):
@@ -355,7 +355,7 @@ def _argv(
 
 
 def _require_executable(written: str, program: str, files: Iterable[ServiceFile]) -> None:
-    """Raise FieldError where a program in the service's folder is not among its files, or is no executable."""
+    """Raise FieldError where a program in the service's folder is not among its files, or is not executable."""
     if _is_of_host(written):
         return
     file = next((file for file in files if str(file.path) == program), None)

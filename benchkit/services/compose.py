@@ -218,7 +218,7 @@ class _ServiceReader:
         return {name: _escaped(str(value)) for name, value in pairs.items()}
 
     def _volumes(self) -> tuple[list[str], list[str]]:
-        """Return the files to carry, and the mounts."""
+        """Return the files to copy, and the mounts."""
         files, mounts = [], []
         for i, volume in enumerate(self._data.get("volumes") or ()):
             if isinstance(volume, str) and volume.startswith("/") and ":" not in volume:

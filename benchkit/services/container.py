@@ -92,7 +92,7 @@ class ContainerOptions(ServiceOptions):
 
     image: ImageName | None = Field(
         default=None,
-        description="image of this machine's engine, which is carried to the host",
+        description="image of this machine's engine, which is copied to the host",
         examples=["me/app:1.2"],
     )
     build: ImageBuildOptions | None = Field(
@@ -121,7 +121,7 @@ class ContainerOptions(ServiceOptions):
     )
     files: tuple[LocalPath, ...] = Field(
         default=(),
-        description="files and folders to carry to its folder on the host, as in `command`; `mounts` gives them a place",
+        description="files and folders to copy to its folder on the host, as in `command`; `mounts` gives them a place",
         examples=[["site/", "nginx.conf.j2"]],
     )
     mounts: tuple[Mount, ...] = Field(
@@ -246,7 +246,7 @@ class ContainerBackend(Backend[ContainerOptions]):
         return options.model_copy(update={"build": build, "source": version, "files": files})
 
     def local_files(self, options: ContainerOptions) -> tuple[Path, ...]:
-        """Return the files to carry."""
+        """Return the files to copy."""
         return tuple(map(Path, options.files))
 
     def render(self, request: RenderRequest[ContainerOptions]) -> Service:
@@ -340,7 +340,7 @@ def _engine(options: ContainerOptions, place: ServicePlacement) -> EngineName:
 
 
 def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
-    """Return the image to carry to the host; None where the host pulls it.
+    """Return the image to copy to the host; None where the host pulls it.
 
     Raises UnsupportedError for an image of another platform, FieldError where this machine does not have it, InputError
     where it has no engine.
@@ -358,7 +358,7 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     found = find_image(name)
     if found is None:
         hint = "build or load it with podman or docker, or let the host pull it: pull: missing"
-        raise FieldError("image", f"no engine of this machine has an image {name}", hint=hint)
+        raise FieldError("image", f"no container engine on this machine has an image {name}", hint=hint)
     engine, facts = found
     if facts.goarch != place.goarch:
         raise UnsupportedError(f"the image {name} is for {facts.goarch}, and {place.host} is {place.goarch}")
@@ -412,7 +412,7 @@ def _network_arguments(request: RenderRequest[ContainerOptions], container: Cont
             yield from ("--publish", f"{published}/udp")
     for alias, peer in options.peers.items():
         if peer not in request.peers:
-            raise FieldError("peers", f"{peer} is no service of this stack")
+            raise FieldError("peers", f"{peer} is not a service of this stack")
         where = "127.0.0.1" if container.bridge is None else _address(peer, request.place, list(request.peers))
         yield from ("--add-host", f"{alias}:{where}")
 
@@ -423,7 +423,7 @@ def _volumes(options: ContainerOptions) -> list[str]:
 
 
 def _mounts(options: ContainerOptions, place: ServicePlacement, name: str) -> Iterator[str]:
-    """Yield the mounts as engines take them. Raises FieldError for a source that is no file of `files`.
+    """Yield the mounts as engines take them. Raises FieldError for a source that is not a file of `files`.
 
     With `--volume` docker creates a folder of the host that is missing, and leaves it.
     """

@@ -185,7 +185,7 @@ def why_ended(host: Host, container: Container, process: HostProcess) -> str | N
     """Return what the engine knows about the end of a container; None: nothing. Raises HostError."""
     state = _state(host, container)
     if not state:
-        return "the engine does not know the container any more, or does not answer"
+        return "the engine no longer knows the container, or does not answer"
     pid, _, is_killed_for_memory, code, limit, error = state
     ended = process.wait(0)
     has_killed = code == KILLED and limit not in ("0", "") and ended is not None and bool(ended.memory_kills)

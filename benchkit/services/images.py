@@ -193,7 +193,7 @@ def find_engine() -> EngineName:
     if found is None:
         raise InputError(
             f"this machine has no {' or '.join(ENGINES)}",
-            why="images are built or saved here, and carried to the hosts",
+            why="images are built or saved here, and copied to the hosts",
             hint="install podman, or let the hosts pull: {image: NAME, pull: missing}",
         )
     return found
@@ -241,7 +241,7 @@ def _saved(image: Image) -> BuildOutput:
 
 
 def _untag(engine: EngineName, image_id: str, reference: str) -> None:
-    """Remove a name of an image, which stays with podman also where it has no other."""
+    """Remove a name of an image, which podman keeps even without a name."""
     argv = (engine, "untag", image_id, reference) if engine == "podman" else (engine, "rmi", reference)
     _run(argv, f"cannot remove the name {reference} of an image")
 

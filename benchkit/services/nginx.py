@@ -453,7 +453,7 @@ def _virtual_hosts(request: RenderRequest[NginxOptions]) -> tuple[VirtualHost, .
     if options.cache_s is not None and protocol == "fastcgi":
         raise FieldError("cache_s", "found a FastCGI upstream; only responses of HTTP upstreams are kept")
     if below and protocol != "http1":
-        raise FieldError("paths", f"the upstreams speak {protocol}; requests by path are passed on over HTTP/1.1 alone")
+        raise FieldError("paths", f"the upstreams speak {protocol}; requests by path are passed on only over HTTP/1.1")
     return (
         *(
             VirtualHost(

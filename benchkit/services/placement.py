@@ -111,7 +111,7 @@ def is_address(text: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if an address is a loopback address; a name is none, but for `localhost`."""
+    """Return True if an address is a loopback address; of names, only `localhost` is one."""
     return ipaddress.ip_address(address).is_loopback if is_address(address) else address == "localhost"
 
 
@@ -189,7 +189,7 @@ class ServicePlacement:
         """
         if wanted is not None and wanted > self.nofile:
             raise UnsupportedError(
-                f"nofile {wanted}: {self.user} on {self.host} may have {self.nofile} at most",
+                f"nofile {wanted}: {self.user} on {self.host} may have at most {self.nofile}",
                 hint="with root, a tuning can raise the limit (limits: {nofile: …})",
             )
         return wanted or self.nofile

@@ -68,7 +68,7 @@ def _require_protocol(spec: ServiceSpec) -> None:
         supported = ", ".join(name for name in get_args(HttpProtocol) if name in backend.protocols)
         raise UnsupportedError(f"protocol {wanted}: {backend.name} does not speak it (it speaks: {supported})")
     if wanted == "h3" and spec.options.tls.version != "1.3":
-        raise UnsupportedError("tls.version: QUIC has TLS 1.3 inside (RFC 9001): set 1.3 for protocol h3")
+        raise UnsupportedError("tls.version: QUIC includes TLS 1.3 (RFC 9001): set 1.3 for protocol h3")
     if wanted == "h3" and spec.options.listen.port is None:
         raise UnsupportedError("listen: protocol h3 needs a UDP port, not a unix socket")
 

@@ -1,7 +1,7 @@
 """Samples for statistics: one logarithm for each cell and block, with the excluded trials and their reasons.
 
 The trial is the sample (never a request within it). If a block has a cell more than once, as in an ABBA design, the
-mean of the logarithms is used. A trial that a verdict excludes for a metric is no sample of that metric.
+mean of the logarithms is used. A trial that a verdict excludes for a metric is not a sample of that metric.
 """
 
 from __future__ import annotations

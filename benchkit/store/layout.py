@@ -104,7 +104,7 @@ def parse_checksums(store: str, run_id: str, content: bytes) -> Checksums:
             raise InputError(
                 "the checksums of the run are damaged",
                 where=f"{store}/{checksums_path(run_id)}:{number}",
-                why="the line is no checksum of a file of this run",
+                why="the line is not a checksum of a file of this run",
                 hint="restore the file from a backup, or remove it: the run is then checked without checksums",
             )
         checksums[parts[2]] = parts[1]

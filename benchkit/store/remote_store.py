@@ -1,4 +1,4 @@
-"""A store below a URL, by way of fsspec, with a local copy of those of its files that a command needs.
+"""A store at a URL, by way of fsspec, with a local copy of those of its files that a command needs.
 
 The copy is a temporary folder with the layout of a store, which `Store` reads like any other. It is filled as files are
 needed, each verified against its checksum. A run is there once it has its manifest, which `push` writes last. Its

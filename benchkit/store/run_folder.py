@@ -62,7 +62,7 @@ class RunFolder:
         self.run_id = run_id
         """Id of the run."""
         self.path = (where if isinstance(where, Path) else where.copy) / "runs" / run_id
-        """Its folder; of a store below a URL, in the local copy."""
+        """Its folder; of a store at a URL, in the local copy."""
         self.location = str(self.path) if self._remote is None else f"{self._remote.url}/runs/{run_id}"
         """Folder or URL of the run, as messages name it."""
         self.report = self.path / REPORT if self._remote is None else Path(f"report-{run_id}")

@@ -28,7 +28,7 @@ DEFAULT = Path("results")
 def store_path(option: str | Path | None = None) -> Path:
     """Return the folder to store in: the option, else BENCHKIT_STORE, else ./results.
 
-    Raises InputError if it is no folder: a store below a URL is only read (`benchkit.store.store`).
+    Raises InputError if it is not a folder: a store at a URL is only read (`benchkit.store.store`).
     """
     text = str(option or os.environ.get(ENVIRONMENT) or DEFAULT)
     if is_url(text):
@@ -57,7 +57,7 @@ class Store:
     """A folder of runs and tables, or the local copy of one below a URL."""
 
     def __init__(self, where: Path | RemoteStore) -> None:
-        """Use a folder, which need not exist yet, or a store below a URL, which is only read."""
+        """Use a folder, which need not exist yet, or a store at a URL, which is only read."""
         self._where = where
         self._remote = where if isinstance(where, RemoteStore) else None
         self.path = where if isinstance(where, Path) else where.copy
@@ -114,7 +114,7 @@ class Store:
         return sorted(readable, key=lambda pair: pair[1].started_at), unreadable
 
     def run(self, run_id: str) -> RunFolder:
-        """Return the run of that id, or of the only id with that prefix; `latest` is the newest that is no calibration.
+        """Return the run of that id, or of the only id with that prefix; `latest` is the newest but calibrations.
 
         Raises InputError.
         """
@@ -205,7 +205,7 @@ def open_store(option: str | Path | Store | None = None, *, must_exist: bool = F
     """Return the store to read: the option, else BENCHKIT_STORE, else ./results.
 
     Raises InputError for what is neither a folder nor a usable URL, and with `must_exist` for a missing folder. A store
-    below a URL is accessed at the first read.
+    at a URL is accessed at the first read.
     """
     if isinstance(option, Store):
         return option

@@ -1,4 +1,4 @@
-"""Runs published to a store below a URL, and fetched from it.
+"""Runs published to a store at a URL, and fetched from it.
 
 The checksums of a run are written first, then its raw files and journal, then its tables, and the manifest last:
 readers see the run complete or not at all. A published run never changes, and nothing is deleted. An interrupted push

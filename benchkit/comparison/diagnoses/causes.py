@@ -52,7 +52,7 @@ def causes_between_runs(
 ) -> tuple[Cause, ...]:
     """Return the causes of the differences of cells between two runs; ids are `between_runs`.
 
-    What a `reference` cell has as well cancels out of a ratio to it, and is no cause.
+    What a `reference` cell has as well cancels out of a ratio to it, and is not a cause.
     """
     if before.table is None or after.table is None:
         return ()

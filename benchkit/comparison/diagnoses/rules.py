@@ -34,7 +34,7 @@ LEAST_OPENED = 0.5
 
 
 def _opened(cell: CellEvidence) -> float | None:
-    """Return the connections opened to the servers behind for each request; None: there is none, or it is unknown."""
+    """Return the connections opened to upstream servers for each request; None: there is none, or it is unknown."""
     behind = [name for name in cell.services if name != cell.entry]
     if not behind:
         return None
@@ -53,11 +53,11 @@ def _upstream_connections(cell: CellEvidence, other: CellEvidence) -> Iterator[S
 
 
 MOST_PASSED_ON = 0.5
-"""Requests to all servers behind, per request of the load, below which most answers come from elsewhere."""
+"""Requests to all upstream servers, per request of the load, below which most answers come from elsewhere."""
 
 
 def _passed_on(cell: CellEvidence) -> dict[str, float]:
-    """Return the requests to each server behind per request of the load, where they are known."""
+    """Return the requests to each upstream server per request of the load, where they are known."""
     found = {name: mean(cell.per_request("requests_total", name)) for name in cell.services if name != cell.entry}
     return {name: share for name, share in found.items() if share is not None}
 
@@ -215,7 +215,7 @@ def _one_busy(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
 KNOWN_LINES: Mapping[str, str] = {
     r"\d* ?worker_connections are not enough": "Raise `worker_connections` of nginx.",
     r"(?:accept\d?|socket|open)\S*:? ?.{0,80}[Tt]oo many open files": "Raise the limit of open files (`nofile`).",
-    r"no live upstreams while connecting to upstream": "Look at the upstream's log: it failed, and nginx gave it up.",
+    r"no live upstreams while connecting to upstream": "Look at the upstream's log: it failed, and nginx stopped using it.",
     r"upstream timed out": "Look at what the upstream waits for.",
     r"connect\(\) .{0,120}Cannot assign requested address": "Keep connections to the upstream: ports ran out.",
     r"an upstream response is buffered to a temporary file": "Raise `proxy_buffers` of nginx.",
@@ -298,7 +298,7 @@ def _answer_sizes(cell: CellEvidence, other: CellEvidence) -> Iterator[Symptom]:
         return
     if max(own, theirs) < SIZE_RATIO * min(own, theirs):
         return
-    evidence = f"{units.size(own)} an answer against {units.size(theirs)}"
+    evidence = f"{units.size(own)} per answer against {units.size(theirs)}"
     if encodings := _encodings(cell):
         yield Symptom(
             service=cell.entry,
@@ -396,7 +396,7 @@ def _cpu_queue_s(cell: CellEvidence) -> float | None:
 SWITCH_RATIO = 3.0
 """Ratio of the switches for each request; their number varies with the load on a core."""
 OF_CPU_TIME = 2.0
-"""Ratio of the switches for each second of CPU time: longer work is interrupted more often, which is no cause."""
+"""Ratio of the switches for each second of CPU time: longer work is interrupted more often, which is not a cause."""
 LEAST_SWITCHES = {"voluntary": 0.5, "involuntary": 1.0}
 """Switches for each request: one costs about a microsecond. Busy neighbours alone force some."""
 

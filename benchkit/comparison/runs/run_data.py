@@ -139,7 +139,7 @@ class RunData:
         """Return the samples of a metric of its measured trials.
 
         Ratios, claims, capacities and the rule for repeated blocks all use these samples, and so exclude the same
-        trials. Raises InputError for a metric that is no numeric column.
+        trials. Raises InputError for a metric that is not a numeric column.
         """
         return take_samples(self.trials, metric, self.exclusions)
 

@@ -210,7 +210,7 @@ def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
         is_sliced = len(in_block) == len(rates)
         spread = _spread_in_blocks(in_block) if is_sliced else float(np.std(np.log(rates), ddof=1))
         if spread is None:
-            why = "no two blocks have the cell beside the same others"
+            why = "no two blocks have this cell with the same other cells"
             results |= dict.fromkeys(ids, SkippedCheck(why=why))
             continue
         limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
@@ -220,7 +220,7 @@ def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
     return results
 
 
-UNSTABLE = Check("unstable", "its rate varies much between repetitions", of_run=_unstable_cells)
+UNSTABLE = Check("unstable", "its rate varies a lot between repetitions", of_run=_unstable_cells)
 
 
 def _spread_in_blocks(trials: Sequence[Balance]) -> float | None:
@@ -252,7 +252,7 @@ def _unstable_finding(spread: float, limit: float, rates: Reals, *, is_sliced: b
         threshold=f"limit: {units.share(math.expm1(limit))} for {len(rates)} trials",
         means=f"Ratio of two such cells \N{PLUS-MINUS SIGN} {units.share(ratio_half_width)}: smaller differences cannot be "
         "shown.",
-        advice="Find what varies from trial to trial; more blocks help only with their square root.",
+        advice="Find what varies from trial to trial; more blocks help only with the square root of their number.",
     )
 
 
@@ -286,7 +286,7 @@ def _drifted_blocks(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckR
                 seen=units.first_of(changes, _SHOWN_CHANGES, "; "),
                 threshold=f"limit: unchanged since block {first:.0f}",
                 means="Blocks before and after the change ran under different conditions; ratios within a block stay valid.",
-                advice="Find out who changed it, and run again while the host is not used by others.",
+                advice="Find out who changed it, and run again when nobody else uses the host.",
             )
             results = {trial_id: [finding] for trial_id in of_block} | results
     return results

@@ -62,8 +62,8 @@ def _changed_processes(evidence: Evidence, _thresholds: Thresholds) -> CheckResu
             severity="invalid",
             metrics=ALL,
             seen="; ".join(changes),
-            threshold="limit: none that ended",
-            means="For a part of the window another server was measured, or one process fewer.",
+            threshold="limit: none may end",
+            means="For part of the window, another server or one process fewer was measured.",
             advice="Read the server's log in the trial's raw files for the reason.",
         )
     ]
@@ -135,14 +135,14 @@ def _negotiated_protocol(evidence: Evidence, _thresholds: Thresholds) -> CheckRe
             metrics=ALL,
             seen="; ".join(seen),
             threshold="limit: the same",
-            means="Another protocol was measured than the one that the cell names.",
+            means="The measured protocol is not the one that the cell names.",
             advice="Read the server's configuration: what it offers decides.",
         )
     ]
 
 
 PROTOCOL_MISMATCH = Check(
-    "protocol-mismatch", "another protocol was measured than the one asked for", of_trial=_negotiated_protocol
+    "protocol-mismatch", "the measured protocol is not the one asked for", of_trial=_negotiated_protocol
 )
 
 

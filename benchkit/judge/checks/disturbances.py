@@ -45,7 +45,7 @@ def _withheld_time(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
                         metrics=ALL,
                         seen=f"{who} withheld CPU time from {host}: {units.share(share)} {of}",
                         threshold=f"limit: {units.share(limit)}",
-                        means="The host did less than it can.",
+                        means="The host did less work than it can.",
                         advice=WITHHELD_ADVICE,
                     )
                 )
@@ -72,7 +72,7 @@ THROTTLED = Check(
 )
 
 CHARGED_FROM = 0.03
-"""If the CPU time of processes exceeds their cores' busy time outside of interrupts by so many cores, the kernel
+"""If the CPU time of processes exceeds their cores' busy time outside of interrupts by this many cores, the kernel
 charges interrupts to processes. Most kernels do (CONFIG_IRQ_TIME_ACCOUNTING is off). Reading errors are smaller."""
 ALWAYS_BUSY = 0.02
 """Idle share of a core below which its interrupts come while a process runs."""
@@ -81,9 +81,7 @@ STEP_S = 0.01
 then the difference of two errors that are uniform over a step. Its variance is a sixth of the square of a step."""
 Z = 3
 """Standard deviations of that error, over all cores together, that count as real work."""
-NOISY_ADVICE = (
-    "Stop it, or wait until it has ended (--wait-idle), and run again. One that is not named had ended, or is hidden."
-)
+NOISY_ADVICE = "Stop it, or wait until it has ended (--wait-idle), and run again. A program that is not named had ended, or is hidden."
 
 
 class _Group(NamedTuple):
@@ -225,7 +223,7 @@ def _neighbour_work(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
                 seen="servers of the block's other cells, which had no load, used "
                 f"{units.share(share)} of the CPU time of this cell's servers in its slices",
                 threshold=f"limit: {units.share(limit)}",
-                means="The cells of the block took CPU time from each other: the interval of a ratio includes what is unequal.",
+                means="The cells of the block took CPU time from each other: intervals of ratios include what was unequal.",
                 advice="Use design: blocks, which runs one cell at a time, or longer slices (slice_s).",
             )
             results[str(trial_id)] = [finding]

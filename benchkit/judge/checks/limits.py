@@ -254,7 +254,7 @@ def _full_queues(evidence: Evidence) -> Iterator[str]:
 
 
 CROWDED = (
-    "Others filled the cores of the load tool, so that it may have been the limit: two servers then look more alike than "
+    "Other programs kept the load tool's cores busy, so it may have been the limit: two servers then look more alike than "
     "they are."
 )
 
@@ -377,7 +377,7 @@ LIMITS = (
         gt,
         "suspect",
         ALL,
-        "A failure takes other work than an answer: the rate includes failures.",
+        "A failure is different work from an answer, and the rate includes failures.",
         "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
     ),
     Limit(
@@ -387,7 +387,7 @@ LIMITS = (
         gt,
         "invalid",
         ALL,
-        "A resumed handshake costs a part of a full one, so these figures do not hold for full handshakes.",
+        "A resumed handshake costs less than a full one, so these figures do not hold for full handshakes.",
         "Turn session tickets and the cache of sessions off in the server's configuration.",
         reads="servers",
     ),
@@ -398,7 +398,7 @@ LIMITS = (
         lt,
         "invalid",
         ALL,
-        "The server was measured under another load than the cell states.",
+        "The server was not measured under the load that the cell states.",
         "Check the open-file limits and the ports of the load host, and the tool's errors.",
         reads="servers",
     ),
@@ -419,7 +419,7 @@ LIMITS = (
         gt,
         "suspect",
         LOAD,
-        "Connections waited for the kernel's timers, a second and more each, and not for the server.",
+        "Connections waited for the kernel's timers, for a second or more each, and not for the server.",
         "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
         reads="servers",
     ),
@@ -472,7 +472,7 @@ LIMITS = (
         lt,
         "invalid",
         LOAD,
-        "What connections wait for at the start and end of a slice is a large part of it.",
+        "Waiting at the start and end of a slice is a large part of it.",
         "Use longer slices (slice_s), fewer connections, or design: blocks.",
     ),
 )

@@ -45,7 +45,7 @@ def _known_ceilings(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
             seen = (
                 f"the tool reports {result.connections:,} of {units.counted(load.connections, 'requested connection')}"
             )
-            means = "The server was measured under another load than the cell states."
+            means = "The server was not measured under the load that the cell states."
             add("invalid", ALL, seen, means, "Stay below the tool's limit, or use more processes of it.")
     return findings
 
@@ -210,12 +210,12 @@ def _search_end(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
             metrics=(CAPACITY,),
             seen=f"after {units.counted(len(found.probes), 'probe')} the capacity is {interval}; the load tool was the limit "
             f"of {limited}, and {unusable} cannot be used; the search ended because {found.reason}",
-            threshold=f"limit: an interval of {units.share(goal.precision)} to one side, as the scenario asks",
-            means="The probes do not show where the server stops to keep the objective, or not closely enough.",
+            threshold=f"limit: an interval of {units.share(goal.precision)} to either side, as the scenario asks",
+            means="The probes do not show closely enough where the server stops keeping the objective.",
             advice="Give the load tool more cores, threads or processes, and the search more time (budget_s) or longer "
             "probes (duration_s).",
         )
     ]
 
 
-CAPACITY_FOUND = Check("capacity-found", "the search for the capacity did not find it", of_trial=_search_end)
+CAPACITY_FOUND = Check("capacity-found", "the search did not find the capacity", of_trial=_search_end)

@@ -40,7 +40,7 @@ _ALL = (
 CHECKS: Registry[Check] = Registry(
     "benchkit.checks", {check.code: check for check in _ALL}, Check, lambda check: check.code
 )
-"""All checks, those of plugins too, by code."""
+"""All checks by code, including those of plugins."""
 
 
 def check_order(check: str) -> int:

@@ -70,7 +70,7 @@ def _bytes_under_load(evidence: Evidence, thresholds: Thresholds) -> CheckResult
 def _kinds_of_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
     """Compare the kind of each trial's response with the usual kind of its baseline cell (a baseline is its own).
 
-    How responses of one kind differ is stated with their ratio (`benchkit.judge.responses`), and is no finding.
+    How responses of one kind differ is stated with their ratio (`benchkit.judge.responses`), and is not a finding.
     """
     manifest = evidence.manifest
     pairs, _ = baseline_pairs(manifest.cells, scenario_baseline(manifest.scenario, manifest.cells))
@@ -150,7 +150,7 @@ def _later_responses(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
     """
     later = [each for each in evidence.record.probe_rounds if each.moment != "before"]
     if not later:
-        return SkippedCheck(why="its responses were probed before the load alone")
+        return SkippedCheck(why="its responses were probed only before the load")
     seen = [
         f"{clause} {'after' if each.moment == 'after' else 'during'} the load"
         for each in later
@@ -180,7 +180,7 @@ def _changed_bodies(evidence: RunEvidence, _thresholds: Thresholds) -> RunCheckR
 
 CHANGED_RESPONSE = Check(
     "changed-response",
-    "under load the server sent something else than before it",
+    "the server's responses changed under load",
     of_trial=_later_responses,
     of_run=_changed_bodies,
 )
@@ -216,7 +216,7 @@ def _changed_finding(seen: str, limit: str) -> Finding:
         metrics=ALL,
         seen=seen,
         threshold=f"limit: {limit}",
-        means="The load measured other work than the responses that were compared show.",
+        means="The load did not measure the work that the compared responses show.",
         advice="Send the request again after some load, as with curl, and read the server's log. If its responses are meant "
         "to change, declare that: --differs body, or `varies: true` in `differs` of the scenario.",
     )

@@ -186,7 +186,9 @@ def new_search(
     if metric not in METRICS or METRICS[metric].better is None:
         known = ", ".join(name for name, column in METRICS.items() if column.better is not None)
         raise InputError(
-            f"{metric!r} is no column of `trials` with a better direction", where="--metric", why=f"they are: {known}"
+            f"{metric!r} is not a column of `trials` with a better direction",
+            where="--metric",
+            why=f"they are: {known}",
         )
     start, commits = commits_between(Path.cwd(), good, bad)
     search = Search(

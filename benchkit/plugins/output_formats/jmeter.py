@@ -2,7 +2,7 @@
 
 - A row of a JTL is a sample: `elapsed` in milliseconds, from before connecting to the end of the answer. `timeStamp` is
   its start. `Latency` runs to the first byte. `bytes` are headers and body. A transaction controller adds a row for its
-  requests together, which is no request. `success` is false for a status of 400 and more, a failed assertion, or "Non
+  requests together, not a request. `success` is false for a status of 400 and more, a failed assertion, or "Non
   HTTP response code" (no answer). Duration is from the first start to the last end.
 - The summariser's lines `+` are of the last interval, those with `=` of the run so far; the last `=` is stated.
   Times are whole milliseconds, the duration whole seconds; decimals have the locale's comma.

@@ -19,7 +19,7 @@ from benchkit.report.stored_run import StoredRun, cached_per_run
 from benchkit.report.style import SERIES
 
 MAX_PAIRS = 6
-"""Pairs of cells that are drawn at most: the first."""
+"""Maximum number of pairs of cells that are drawn: the first ones."""
 MAX_PARTS = 7
 """Parts that are drawn of each difference, the largest; the others are one bar."""
 _MORE, _LESS = 1, 2

@@ -29,7 +29,7 @@ Reals = npt.NDArray[np.float64]
 LOWEST_NINES, STEP_NINES = 0.05, 0.05
 """Start of the curves (p10.9) and distance of their points, in nines: 1 is p90, 2 is p99."""
 BEYOND = 10
-"""Requests that must lie above a percentile for it to be drawn: fewer are anecdotes."""
+"""Requests that must lie above a percentile for it to be drawn: fewer say little."""
 _NARROWEST = 4.0
 """Factor that the axis of percentiles spans at least, so that equal cells look equal and a tick or two is in it."""
 

@@ -74,7 +74,7 @@ def _chart(run: StoredRun) -> Chart | None:
         panels.append(Panel([*_background(run, heading), lines(drawn)], scale, heading))
     ends = [float(value) for frame in frames.values() for value in (frame["t_s"].min(), frame["t_s"].max())]
     return Chart(
-        caption="Level lines show a steady state, and dips, steps and a rise to the end a server that had not settled"
+        caption="Level lines show a steady state; dips, steps and a final rise show a server that had not settled"
         + and_more(len(measured) - len(cells), "cell")
         + ".",
         panels=panels,

@@ -44,7 +44,7 @@ def _chart(run: StoredRun) -> Chart | None:
     )
     interval = f"{1 - run.data.alpha:.0%} interval"
     return Chart(
-        caption="A longer bar serves more requests per second, and the spread of its points shows how far the trials agree"
+        caption="A longer bar means more requests per second, and the spread of its points shows how far the trials agree"
         + and_more(len(cells) - MAX_ROWS, "cell")
         + ".",
         panels=[Panel(layers, Scale(units.rate, "requests per second", low=0, high=1.14 * reach, ticks=6))],

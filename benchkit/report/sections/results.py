@@ -40,8 +40,8 @@ def _results(report: ReportInput) -> Iterator[Block]:
     yield Text(_design(run))
     yield TableBlock(table("cells", "Every cell with its result", [_cell_row(cell, run) for cell in summarise(run)]))
     yield note(
-        "A result is the geometric mean of a cell's valid trials, with their range. A ratio is to the cell that differs in "
-        "the baseline's levels alone."
+        "A result is the geometric mean of a cell's valid trials, with their range. Each ratio is to the cell that differs only "
+        "in the baseline's levels."
     )
     classes = class_results(run.data, run.class_ratios)
     if classes:
@@ -113,7 +113,7 @@ def _notes(cell: CellSummary) -> Iterator[str]:
     if cell.errors > 0:
         yield units.counted(int(cell.errors), "failed request")
     if cell.non_2xx > 0:
-        yield f"{units.counted(int(cell.non_2xx), 'response')} with another status than 2xx"
+        yield f"{units.counted(int(cell.non_2xx), 'response')} with a status other than 2xx"
 
 
 def _class_row(result: ClassResult) -> dict[str, Entry]:

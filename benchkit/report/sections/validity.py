@@ -57,7 +57,7 @@ VALIDITY = Section("validity", "Validity of the results", _validity)
 
 
 def _findings(run: StoredRun) -> Iterator[Block]:
-    """Yield the findings of all trials but probes of a search: one that misses its rate is no defect of the run."""
+    """Yield the findings of all trials but probes of a search: one that misses its rate is not a defect of the run."""
     findings = group_findings(run.trials[~run.trials["kind"].isin(SEARCH_KINDS)], run.verdicts)
     if findings:
         rows = [

@@ -42,7 +42,7 @@ def records(agent: AgentLink) -> list[ops.ChangeRecord]:
 
 @pytest.mark.parametrize("key", ["net/../../../etc/passwd", ""])
 def test_only_sysctls_are_read(launch: Launch, key: str) -> None:
-    with pytest.raises(RefusedError, match="is no sysctl"):
+    with pytest.raises(RefusedError, match="is not a sysctl"):
         launch().call(Sysctls.read, [key])
 
 

@@ -117,7 +117,7 @@ def test_runs_measured_elsewhere_are_compared_by_ratios_alone(cli: Cli, outputs:
         (("ab", AB, WRK), "it is output of wrk: benchkit results import wrk"),
         (("wrk", WRK, OUTPUTS / "wrk/v410-plain.txt"), "the files are not repetitions of one measurement"),
         (("wrk", WRK, WRK2), "the tool is wrk in"),
-        (("wrk", OUTPUTS / "wrk/v410-refused.txt"), "this is no output of wrk"),
+        (("wrk", OUTPUTS / "wrk/v410-refused.txt"), "this is not an output of wrk"),
         (("ab", OUTPUTS / "ab/v23-interrupted.txt"), "the output is not whole"),
         (("vegeta", OUTPUTS / "vegeta/v12-text.txt"), "state it: --load connections=64"),
         (("wrk", WRK2), "state it: --load rate=1000"),

@@ -25,7 +25,7 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
     command = ("quickstart", "-i", inventory(), "--json")
     result = cli("service", "up", *command, "--cell", "stack=nginx-go")
     assert result.code == 0, result.err
-    assert "the stack of cell stack=nginx-go; --cell chooses another, as stack=go\n" in result.err
+    assert "the stack of cell stack=nginx-go; --cell chooses another, such as stack=go\n" in result.err
     try:
         services = result.document()["services"]
         assert [(each["name"], each["kept"], each["listens"]) for each in services] == [

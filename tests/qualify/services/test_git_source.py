@@ -127,7 +127,7 @@ def test_a_command_that_names_what_was_built_starts_it(tmp_path: Path, repositor
         ({"run": "python3 other {port}"}, "app.run: it names nothing"),
         (
             {"run": "python3 app {port}", "files": ["server/app"]},
-            "app.files: the build writes app, and `files` carries another one",
+            "app.files: the build writes app, and `files` puts another one",
         ),
     ],
 )

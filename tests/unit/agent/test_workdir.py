@@ -40,7 +40,7 @@ def test_process_may_start_in_any_folder_that_exists(tmp_path: Path) -> None:
     assert workdir.working_folder(None) == workdir.root
     assert workdir.working_folder("sub") == workdir.root / "sub"
     assert workdir.working_folder(str(tmp_path)) == tmp_path
-    with pytest.raises(OperationError, match="absent is no folder on this host"):
+    with pytest.raises(OperationError, match="absent is not a folder on this host"):
         workdir.working_folder(str(tmp_path / "absent"))
     with pytest.raises(OperationError, match="not below the work directory"):
         workdir.working_folder("../elsewhere")

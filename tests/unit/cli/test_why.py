@@ -36,4 +36,4 @@ def test_json_has_each_component_and_the_notes(cli: Cli) -> None:
 def test_a_run_without_telemetry_of_its_services_says_that_nothing_divides_their_cpu_time(cli: Cli) -> None:
     result = cli("why", benchkit.find(scenario="nginx-upstream-default", store=RECORDED), "--store", RECORDED)
     assert "by service\n" not in result.out
-    assert result.out.count("not divided by service: cells have several services, and no telemetry of each.") == 1
+    assert result.out.count("not divided by service: cells have several services, but no telemetry for each.") == 1

@@ -120,7 +120,7 @@ def test_servers_that_reach_the_limit_of_the_load_tool_are_not_told_apart(factor
     answer = answer_of(limited)
     (sentence,) = answer.sentences
     if factor == 1:
-        assert sentence.startswith("nginx-go is not told apart by this tool from go in RPS: ")
+        assert sentence.startswith("nginx-go is not distinguished by this tool from go in RPS: ")
         assert answer.trust == "with care"
         assert answer.reasons == (
             f"the load tool was the limit (in {saturated} trials): without that limit, the servers may differ",
@@ -129,7 +129,7 @@ def test_servers_that_reach_the_limit_of_the_load_tool_are_not_told_apart(factor
         assert " cannot be compared " in sentence, "what a limit leaves of a difference is not its size"
     other = [replace(each, checks=check | {"errors"}) for each in excluded]
     (sentence,) = answer_of(run_data_from_tables(data.manifest, data.trials, verdicts(), other)).sentences
-    assert "not told apart" not in sentence, "the tool was not the only reason"
+    assert "distinguished" not in sentence, "the tool was not the only reason"
 
 
 def test_invalid_trials_leave_nothing_to_compare() -> None:
@@ -225,7 +225,7 @@ def test_a_run_without_results_states_why() -> None:
     trials = trials_of({"stack=go": [900]}, verdict="invalid")
     data = run_data_from_tables(manifest_of([GO]), trials, verdicts(("r1.stack=go.b1", "cold", "invalid")))
     assert answer_of(data).text == (
-        "go has no usable result; measured were 900 requests/s (mean of 1 block). "
+        "go has no usable result; the measured rate was 900 requests/s (mean of 1 block). "
         "It cannot be believed: the server was still warming up (in 1 trial)."
     )
     nothing = run_data_from_tables(manifest_of([GO], unsupported={"stack=go": "no Go"}), trials.iloc[:0], verdicts())

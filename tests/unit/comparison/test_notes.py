@@ -26,7 +26,7 @@ CELLS = [{"stack": "go"}, {"stack": "nginx"}]
 NOISE = np.array([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99])
 CLAIM = {"text": "A half.", "ratio": {"of": {"stack": "nginx"}, "to": {"stack": "go"}}, "about": 0.5, "within": 0.1}
 GATE = GateLimits(metrics={"rps": 0.6})
-NOTE = "3 of 8 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)"
+NOTE = "3 of 8 trials of stack=nginx are suspect (requests failed; its rate varies a lot between repetitions)"
 
 
 def finding_row(
@@ -108,7 +108,7 @@ def test_notes_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., P
     (ratio,) = compare("r1", store=store).ratios
     assert ratio.blocks == 7
     assert ratio.notes == (
-        "2 of 7 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)",
+        "2 of 7 trials of stack=nginx are suspect (requests failed; its rate varies a lot between repetitions)",
     )
     (ratio,) = compare("r1", store=store, metrics=["requests"]).ratios
     assert ratio.notes == ()
@@ -116,7 +116,7 @@ def test_notes_apply_to_their_metrics_and_to_used_trials(judged: Callable[..., P
     assert ratio.blocks == 8
     assert ratio.notes == (
         "1 of 8 trials of stack=nginx is invalid but used on request (a host stopped for a while)",
-        "2 of 8 trials of stack=nginx are suspect (requests failed; its rate varies much between repetitions)",
+        "2 of 8 trials of stack=nginx are suspect (requests failed; its rate varies a lot between repetitions)",
     )
 
 

@@ -101,7 +101,7 @@ def test_three_blocks_show_what_t_shows_at_a_fifth_of_the_level() -> None:
     assert ratio.high is not None
     assert ratio.high < 1
     assert ratio.outcome == "undecided"
-    assert ratio.reason == "3 blocks can show a very large difference only; 6 blocks show smaller ones"
+    assert ratio.reason == "3 blocks can show only a very large difference; 6 blocks show smaller ones"
     (ratio,) = with_outcomes(of(ComparedCells("b", "a"), a=[100, 100, 100], b=[99, 101, 98]))
     assert ratio.outcome == "not shown", "an interval with equality in it is an answer"
 

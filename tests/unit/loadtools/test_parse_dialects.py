@@ -177,5 +177,5 @@ def test_utf_16_as_powershell_writes_it_is_decoded() -> None:
 def test_empty_text_and_usage_are_refused(tool: str) -> None:
     with pytest.raises(ParseError, match="the output is empty"):
         parsed(tool, " \n\n")
-    with pytest.raises(ParseError, match=f"this is no output of {tool}"):
+    with pytest.raises(ParseError, match=f"this is not an output of {tool}"):
         parsed(tool, f"Usage: {tool} [options] <url>\n\nOptions:\n  -c  Number of connections (default 50)\n")

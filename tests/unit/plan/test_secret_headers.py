@@ -23,7 +23,7 @@ def _notes(tool: str) -> tuple[str, ...]:
 def test_a_plan_says_what_others_can_read_and_how_to_avoid_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "Bearer 1f7e")
     in_arguments = (
-        "h2load takes headers as arguments alone. Everybody who may list processes on load1 can read Cookie, "
+        "h2load takes headers only as arguments. Anybody who may list processes on load1 can read Cookie, "
         "Authorization while it runs. k6, openloop, vegeta and wrk read headers from a private file."
     )
     assert _notes("h2load") == (in_arguments,)

@@ -61,7 +61,7 @@ def test_few_blocks_give_a_ratio_without_an_interval(make_run: MakeRun) -> None:
 
 def test_failures_are_reported_with_the_rate(run: StoredRun) -> None:
     failing = with_columns(run, errors_timeout=2, errors_read=1, non_2xx=1)
-    assert rows(failing)[0]["Notes"] == "15 failed requests; 5 responses with another status than 2xx"
+    assert rows(failing)[0]["Notes"] == "15 failed requests; 5 responses with a status other than 2xx"
 
 
 def test_errors_that_a_tool_does_not_count_are_absent(run: StoredRun) -> None:

@@ -20,7 +20,7 @@ from tests.support.builders import load, read_scenario, write_scenario
     [
         (
             {"sut": {}, "load": {"quota": 0.5}},
-            "small.yaml:7: roles.load.quota: a quota limits services, and no service has the role 'load'",
+            "small.yaml:7: roles.load.quota: a quota limits services, but no service has the role 'load'",
         ),
         ({"sut": {"quota": 0}, "load": {}}, "small.yaml:7: roles.sut.quota: found 0"),
         ({"sut": {"cpus": "3-1"}, "load": {}}, "small.yaml:7: roles.sut.cpus"),

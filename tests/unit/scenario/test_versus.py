@@ -220,7 +220,7 @@ def test_names_are_those_of_the_programs() -> None:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["a"], "1 names for 2"), (["A", "b"], "'A' is no name"), (["a", "a"], "two names are equal")],
+    [(["a"], "1 names for 2"), (["A", "b"], "'A' is not a valid name"), (["a", "a"], "two names are equal")],
 )
 def test_names_that_do_not_fit_are_refused(names: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):

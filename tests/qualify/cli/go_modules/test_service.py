@@ -32,7 +32,7 @@ def messages_of(result: CommandResult) -> str:
     """Return the messages of `service up` after its first line, which names the cell."""
     first, _, others = result.err.partition("\n")
     assert first.startswith("the stack of cell stack=proxied,cache=warm,")
-    assert "; --cell chooses another, as " in first
+    assert "; --cell chooses another, such as " in first
     return others
 
 
