@@ -33,7 +33,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"), default=to_json)
 
 
 class FrameError(Exception):
-    """Bytes that are no frame, or the end of the stream within a frame."""
+    """Bytes that are not a frame, or the end of the stream within a frame."""
 
 
 def pack(header: JsonObject, body: bytes = b"") -> bytes:

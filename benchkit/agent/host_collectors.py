@@ -48,7 +48,7 @@ SECTOR_BYTES = 512
 """Size of a sector in /proc/diskstats, whatever the disk (iostats.rst of Linux)."""
 READ, WRITTEN = 5, 9
 NO_DISKS = ("loop", "ram", "zram")
-"""Prefixes of devices that are no disks of their own."""
+"""Prefixes of devices that are not disks of their own."""
 THROTTLING = ("cgroup_periods_total", "cgroup_throttled_total", "cgroup_throttled_s_total")
 
 

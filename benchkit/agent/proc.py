@@ -127,7 +127,7 @@ def end_processes(
     grace_s: float = 1.0,
     signum_of: Callable[[ProcStat], int] = lambda _: signal.SIGTERM,
 ) -> List[str]:
-    """End all processes that `find` returns, also those that appear meanwhile; return failures.
+    """End all processes that `find` returns, including those that appear meanwhile; return failures.
 
     Each process first gets the signal of `signum_of`, and is killed after the grace period.
     """

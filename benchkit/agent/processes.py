@@ -131,7 +131,7 @@ class ProcessTable:
 
     @operation()
     def list_all(self) -> ops.ProcessList:
-        """Return all visible processes, also those of other programs and users."""
+        """Return all visible processes, including those of other programs and users."""
         namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
         found = [
             ops.SeenProcess(each.pid, each.parent, each.start, each.name, cpu_clock_s(each.pid) or 0.0)

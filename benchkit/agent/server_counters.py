@@ -144,7 +144,7 @@ class CounterPage:
             self.close()
             raise UnavailableError(f"its own counters could not be read: {error!r}") from None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UnavailableError(f"its own counters are on another page than benchkit knows: {error!r}") from None
+            raise UnavailableError(f"its counter page has a form that benchkit does not know: {error!r}") from None
 
     def _get(self) -> bytes:
         if self._connection.sock is None:

@@ -115,7 +115,7 @@ class NoPythonError(HostError):
 
     def __init__(self, host: str, why: str | None) -> None:
         """Take the name of the host, and the reason, such as the version that it has instead."""
-        hint = "install the package python3 there; a shell without a login must find python3 in its PATH"
+        hint = "install the package python3 there; a non-login shell must find python3 in its PATH"
         super().__init__(NO_PYTHON, where=host, why=why, hint=hint)
 
 

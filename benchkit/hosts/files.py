@@ -20,7 +20,7 @@ from benchkit.files import open_regular, read_regular
 from benchkit.hosts.agent_link import AgentLink, ResultT
 
 CHUNK_BYTES = 1 << 16
-"""Size of a chunk; a link of 64 kbit/s takes less time for it than lies between two heartbeats."""
+"""Size of a chunk; a link of 64 kbit/s sends it in less than the time between two heartbeats."""
 CHUNKS_IN_FLIGHT = 16
 """Chunks requested before the first is answered: hides the link's delay, and leaves gaps for other requests."""
 CHUNK_TIMEOUT_S = 120.0

@@ -70,7 +70,7 @@ def _safe_jump(text: str) -> str:
 
 
 HostName = Annotated[
-    str, matching(_NAME, "up to 63 letters, digits, dots, dashes and underscores, a letter or digit first")
+    str, matching(_NAME, "up to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit")
 ]
 """A name that is safe in paths, tables and figures."""
 Address = Annotated[str, matching(_ADDRESS, "a host name, an alias of ~/.ssh/config, or an IP address")]

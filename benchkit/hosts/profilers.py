@@ -203,7 +203,7 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 logger = logging.getLogger(__name__)
 
 _IS_OWN = 'is_own() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }\n'
-"""A regular file of this user; links and files of others are no maps of its processes."""
+"""A regular file of this user; links and files of others are not maps of its processes."""
 _OWN_MAPS = f'{_IS_OWN}for map; do ! is_own "$map" || echo "$map"; done\n'
 _REMOVE_MAPS = f"""\
 {_IS_OWN}failed=

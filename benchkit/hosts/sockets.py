@@ -81,7 +81,7 @@ class Sockets:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
         if not probe.reached:
-            hint = "does a firewall drop UDP, or does the server speak TCP alone?" if isinstance(at, Udp) else None
+            hint = "does a firewall drop UDP, or does the server speak only TCP?" if isinstance(at, Udp) else None
             why = f"{probe.error} for {waited_s + timeout_s:g} s"
             raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
         return probe.elapsed_s

@@ -317,7 +317,10 @@ def _explained(
         why = "it accepts none of the offered keys"
         hint = f"try it in a shell: {by_hand}; a key can be named in the inventory (identity) or in ~/.ssh/config"
         if isinstance(error, paramiko.PasswordRequiredException):
-            why, hint = "a key needs a passphrase, and benchkit asks for none", "add the key to ssh-agent: ssh-add"
+            why, hint = (
+                "a key needs a passphrase, and benchkit does not ask for it",
+                "add the key to ssh-agent: ssh-add",
+            )
         elif not isinstance(error, paramiko.AuthenticationException):
             why = "there is no key to offer"
         return HostError(what, where=where, why=why, hint=hint)

@@ -33,7 +33,7 @@ SettingStatus = Literal[
 _REASONS: Mapping[SettingStatus, str] = {
     "absent": "not applied, this host has no such setting",
     "unreadable": "not applied, it cannot be read and so could not be restored",
-    "read-only": "not applied, it is read-only here, for root too",
+    "read-only": "not applied, it is read-only here, even for root",
     "not-isolated": "not isolated, not applied (shared with the other hosts of this machine)",
     "needs-root": "not applied, it needs root (`sudo: true` in the inventory would let benchkit try sudo)",
     "no-sudo": "not applied, it needs root, and `sudo -n` is refused here",

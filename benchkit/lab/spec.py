@@ -110,7 +110,7 @@ def parse_shape(name: str, hosts: Sequence[str], links: Sequence[str], *, shared
     try:
         return LabSpec(name=name, hosts=linked, shared=shared)
     except ValidationError as error:
-        raise InputError("these hosts form no lab", where="--host", why=_reasons(error)) from None
+        raise InputError("these hosts do not form a lab", where="--host", why=_reasons(error)) from None
 
 
 def parse_rate(text: str) -> float:

@@ -36,8 +36,8 @@ _FRAME = re.compile(r"\s*(?P<address>[0-9a-f]{1,16})\s+(?P<rest>\S.*)")
 _WITH_OFFSET = re.compile(r"(?P<symbol>.*)\+0x[0-9a-f]+ \((?P<module>.*)\)", re.DOTALL)
 _WITHOUT_OFFSET = re.compile(r"(?P<symbol>.*) \((?!deleted\)\))(?P<module>.*)\)", re.DOTALL)
 _MODIFIERS = re.compile(r"(?<=[^:]):[ukhHGPpSDIWeb]+$")
-"""Suffix of an event's name: where and how precisely it counts (perf-list(1)); the colon of a tracepoint is no
-suffix."""
+"""Suffix of an event's name: where and how precisely it counts (perf-list(1)); the colon of a tracepoint is not
+a suffix."""
 
 _INLINED = "inlined"
 _NAMELESS = "[unknown]"

@@ -141,7 +141,7 @@ def test_a_key_with_a_passphrase_is_not_asked_for(odd_server: OddServer, home: H
     path = tmp_path / "locked"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", str(path)], check=True)
     message = refused(odd_server.spec.model_copy(update={"identity": path}))
-    assert "a key needs a passphrase, and benchkit asks for none" in message
+    assert "a key needs a passphrase, and benchkit does not ask for it" in message
     assert "ssh-add" in message
 
 

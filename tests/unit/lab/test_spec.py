@@ -47,7 +47,7 @@ def test_options_give_hosts_roles_and_links() -> None:
         (
             ["a=sut", "a=load"],
             [],
-            "--host: these hosts form no lab: duplicate host names: a; give all roles of a host in one option",
+            "--host: these hosts do not form a lab: duplicate host names: a; give all roles of a host in one option",
         ),
         (["a=s;ut"], [], "found 's;ut'"),
         (["localhost=sut"], [], "found 'localhost'"),

@@ -48,7 +48,7 @@ def render(tmp_path: Path, entry: str, more: str = "", place: ServicePlacement =
         ("backend: gnet, listen: 8080, protocol: https1", r"gnet does not speak it \(it speaks: http1\)"),
         ("backend: fasthttp, listen: 8080, protocol: h2", r"fasthttp does not speak it \(it speaks: http1, https1\)"),
         ("backend: nethttp, listen: 8080, protocol: h2, tls: {ciphers: TLS_AES_128_GCM_SHA256}", "suites of TLS 1.3"),
-        ("backend: nethttp, listen: 8080, protocol: h3, tls: {version: '1.2'}", r"QUIC has TLS 1\.3 inside"),
+        ("backend: nethttp, listen: 8080, protocol: h3, tls: {version: '1.2'}", r"QUIC includes TLS 1\.3"),
         ("backend: nethttp, listen: unix, protocol: h3", "needs a UDP port"),
         ("backend: node, listen: 8080, protocol: h3", "node does not speak it"),
         ("backend: nginx, file_bytes: 10, listen: 8080, protocol: h3", r"sut has nginx 1\.22\.1; .* from 1\.25\.0 on"),
