@@ -138,7 +138,7 @@ def test_requests_below_a_path_go_to_a_service_of_their_own() -> None:
         assert config.count(f"    upstream path_{number} {{\n        server 127.0.0.1:9001;") == 1
         assert config.count(f"location {path} {{\n            proxy_pass http://path_{number};") == 2  # in both hosts
     assert config.count("server_name") == 2
-    with pytest.raises(FieldError, match=r"passed on over HTTP/1\.1 alone"):
+    with pytest.raises(FieldError, match=r"passed on only over HTTP/1\.1"):
         render("upstream: app\npaths: {/users: app}", protocol="fastcgi")
 
 
