@@ -25,7 +25,8 @@ MIN_CHUNK_BYTES = 1024
 HTTP2_FRAME = 9
 """Size of the header of a frame (RFC 9113, 4.1)."""
 CONNECTION = len("Connection: keep-alive\r\n")
-"""Header by which answers to the HTTP/1.0 of ab and to the probe's HTTP/1.1 differ (RFC 9112, 9.3)."""
+"""Header that an answer under load may have beside those of the probe's (RFC 9112, 9.3): to the HTTP/1.0 of ab, or
+`close` where other connections wait for a thread, as in puma."""
 _ROUNDING_BYTES = 0.005 * (1 << 20)
 """Half of the last digit of the megabytes that tools print; with a histogram, all but siege count bytes."""
 
@@ -46,9 +47,7 @@ def _bytes_under_load(evidence: Evidence, thresholds: Thresholds) -> CheckResult
         return ()
     low = min(probe.body_bytes for probe in record.probes)
     high = max(probe.header_bytes + probe.body_bytes for probe in record.probes)
-    added = max(_frame_bytes(probe, record) for probe in record.probes)
-    if evidence.row.tool == "ab":
-        added += CONNECTION
+    added = max(_frame_bytes(probe, record) for probe in record.probes) + CONNECTION
     tolerance = thresholds.bytes_per_request * high
     if not record.load.histogram or evidence.row.tool == "siege":
         tolerance += _ROUNDING_BYTES * len(record.generators) / requests
