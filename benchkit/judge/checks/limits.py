@@ -288,6 +288,7 @@ def use_of_links(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 TOO_FEW_IN_FLIGHT = "Not all connections were in use: some hung or were not open, or the load tool could not keep up."
+UNANSWERED = "Some connections waited for most of a slice: latencies are without their requests, and so too short."
 
 
 def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
@@ -295,7 +296,8 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
     The mean must come from the raw histogram: wrk 4 prints one that includes its own correction. A mean is known to the
     resolution of the tool. Requests that the end of a window interrupts have no latency. They had been in flight for at
-    least half of the mean latency: the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2).
+    least half of the mean latency: the mean age in a renewal process (Cox, Renewal Theory, 1962, 5.2). Each slice opens
+    its connections anew. A server whose lock is unfair keeps some waiting for a whole slice, at its full rate.
     """
     if not evidence.closed_loop:
         return
@@ -310,9 +312,10 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
         yield SkippedCheck(why="the tool reports no rate, or no mean above its resolution")
     else:
         in_flight, expected = rps * mean_s, record.load.in_flight
+        is_fewer = in_flight < expected
         rounding = rps * (evidence.number("latency_resolution_s") or 0.0) / expected
         window_s = record.slices[0].duration_s if record.slices else evidence.window_s
-        cut_off = mean_s / 2 / window_s if in_flight < expected else 0.0
+        cut_off = mean_s / 2 / window_s if is_fewer else 0.0
         streams = f" of {units.counted(record.load.streams, 'stream')}" if record.load.streams > 1 else ""
         yield Reading(
             abs(in_flight / expected - 1),
@@ -320,7 +323,8 @@ def requests_in_flight(evidence: Evidence, thresholds: Thresholds) -> Readings:
             f"{units.requests_per_s(rps)} \N{MULTIPLICATION SIGN} {units.seconds(mean_s)} = {in_flight:.3g} requests in "
             f"flight on {units.count(record.load.connections)} connections{streams}",
             f"a difference of {units.share(limit)}",
-            means=TOO_FEW_IN_FLIGHT if in_flight < expected else None,
+            severity="suspect" if is_fewer and record.slices else None,
+            means=(UNANSWERED if record.slices else TOO_FEW_IN_FLIGHT) if is_fewer else None,
         )
 
 
@@ -446,7 +450,7 @@ LIMITS = (
     ),
     Limit(
         "littles-law",
-        "the tool's own figures contradict each other",
+        "rate and latencies do not fit the connections",
         requests_in_flight,
         gt,
         "invalid",

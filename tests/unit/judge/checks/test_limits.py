@@ -113,6 +113,13 @@ def test_deviation_in_both_directions(factor: float, *, expected: bool) -> None:
         assert ("hung" in found.means) == (factor < 1)
 
 
+@pytest.mark.parametrize(("factor", "severity"), [(0.7, "suspect"), (1.3, "invalid")])
+def test_connections_that_wait_for_a_whole_slice_are_no_contradiction(factor: float, severity: str) -> None:
+    found = finding_of("littles-law", build_trial(row={"latency_mean_s": factor * 64 / 50_000}, slices=build_slices()))
+    assert found is not None
+    assert (found.severity, "most of a slice" in found.means) == (severity, factor < 1)
+
+
 def test_short_connections_need_a_latency_that_includes_connecting() -> None:
     short = build_load(keepalive=False)
     assert skip_reason("littles-law", build_trial(load=short))

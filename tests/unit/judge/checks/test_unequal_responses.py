@@ -22,7 +22,9 @@ from tests.support.judge.builders import (
 CHUNKED = PROBE.model_copy(update={"headers": (("Transfer-Encoding", "chunked"),)})
 
 
-@pytest.mark.parametrize(("each", "expected"), [(153, False), (12, False), (153 + 24, False), (153 + 26, True), (10, True)])
+@pytest.mark.parametrize(
+    ("each", "expected"), [(153, False), (12, False), (153 + 24, False), (153 + 26, True), (10, True)]
+)
 def test_bytes_under_load_match_the_probe(each: float, *, expected: bool) -> None:
     """Accept counts with and without headers, and with one on the connection."""
     found = finding_of("unequal-responses", build_trial(row={"bytes_total": 100_000 * each}))
