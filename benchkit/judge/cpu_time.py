@@ -7,7 +7,7 @@ from statistics import harmonic_mean
 from typing import NamedTuple
 
 from benchkit.judge.evidence import Evidence
-from benchkit.models.telemetry import AGENT_SERVICE, generator_service, is_neighbour
+from benchkit.models.telemetry import AGENT_SERVICE, is_neighbour
 from benchkit.models.trial import GeneratorRecord, ServiceRecord
 
 NOT_BUSY = ("cpu_idle_s_total", "cpu_iowait_s_total", "cpu_steal_s_total")
@@ -23,7 +23,6 @@ MIN_LOOP_SAMPLES = 3
 class CpuUsage(NamedTuple):
     """CPU time that a process used, and the CPUs that it could run on."""
 
-    name: str
     host: str
     cpus: tuple[int, ...]
     """Empty: unknown."""
@@ -92,24 +91,15 @@ def cpu_usage(evidence: Evidence) -> Sequence[CpuUsage] | None:
         cores = service_cores(evidence, service)
         if cores is None:
             return None
-        usages.append(CpuUsage(service.name, service.host, service.cpus, cores))
+        usages.append(CpuUsage(service.host, service.cpus, cores))
+    usages += [CpuUsage(each.host, each.cpus, each.cpu_s / window_s) for each in record.generators]
     usages += [
-        CpuUsage(generator_service(each.number), each.host, each.cpus, each.cpu_s / window_s)
-        for each in record.generators
-    ]
-    usages += [
-        CpuUsage(
-            f"profiler of {each.service}",
-            each.host,
-            evidence.facts_of(each.host).cpus,
-            each.cpu_s / window_s,
-            bound=False,
-        )
+        CpuUsage(each.host, evidence.facts_of(each.host).cpus, each.cpu_s / window_s, bound=False)
         for each in record.profiles
         if each.cpu_s is not None  # it records only within the window
     ]
     usages += [
-        CpuUsage(AGENT_SERVICE, host, evidence.facts_of(host).cpus, rate, bound=False)
+        CpuUsage(host, evidence.facts_of(host).cpus, rate, bound=False)
         for host in evidence.hosts
         for series in evidence.telemetry.series("cpu_s_total", host, AGENT_SERVICE)
         if (rate := series.rate(window_s)) is not None
@@ -126,7 +116,7 @@ def _neighbour_usage(evidence: Evidence) -> Iterator[CpuUsage]:
         if each.service is not None and is_neighbour(each.service) and each.host in cpus:
             rate = each.rate(evidence.window_s)
             if rate is not None:
-                yield CpuUsage(each.service, each.host, tuple(sorted(cpus[each.host])), rate)
+                yield CpuUsage(each.host, tuple(sorted(cpus[each.host])), rate)
 
 
 def machine_of(evidence: Evidence, host: str) -> str:

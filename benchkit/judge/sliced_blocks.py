@@ -29,8 +29,8 @@ class Balance(NamedTuple):
     """Value of the column that measures the disturbance."""
     log_ratio: float
     """Logarithm of the CPU time that it left to the trial, over the median of the others; 0 for a trial alone."""
-    others: frozenset[str]
-    """The cells that it is compared with; they differ between blocks where cells are in groups or trials failed."""
+    is_complete: bool
+    """True if the block has all cells; otherwise the others are not those of other blocks."""
 
     @property
     def inequality(self) -> float:
@@ -61,13 +61,13 @@ def balances(trials: pd.DataFrame, column: str, log: Callable[[Reals], Reals]) -
     sliced = sliced_trials(trials)
     values: Reals = sliced[column].to_numpy(dtype=np.float64, na_value=np.nan)
     logs = log(values)
-    trial_ids, cell_ids = sliced["trial_id"].to_list(), sliced["cell_id"].to_list()
+    trial_ids, cells = sliced["trial_id"].to_list(), sliced["cell_id"].nunique()
     for rows in sliced.groupby("block").indices.values():
         known = [row for row in rows if not np.isnan(logs[row])]
         for row in known:
             others = [other for other in known if other != row]
             log_ratio = float(logs[row] - np.median(logs[others])) if others else 0.0
-            yield Balance(str(trial_ids[row]), float(values[row]), log_ratio, frozenset(cell_ids[o] for o in others))
+            yield Balance(str(trial_ids[row]), float(values[row]), log_ratio, len(known) == cells)
 
 
 def relative_to_block(trials: pd.DataFrame, column: str) -> Reals:

@@ -158,30 +158,22 @@ def counter_increase(evidence: Evidence, host: str, metric: str) -> float | None
     return sum(increases) if increases else None
 
 
-class _Link(NamedTuple):
-    host: str
-    interface: str
-    rate_bps: float
-    is_ethernet: bool
-    """True if the rate includes the overhead of packets on the wire; a cap counts bytes only."""
-
-
 def link_use(evidence: Evidence) -> Use | None:
     """Return the use of the fullest link in one direction; None where no link of known rate was watched."""
     loads = [
-        (bps / link.rate_bps, bps, link, direction)
+        (bps / rate_bps, bps, host, interface, rate_bps, direction)
         for host in evidence.hosts
-        for link in _links(evidence, host)
+        for interface, rate_bps, overhead_bytes in _links(evidence, host)
         for direction in DIRECTIONS
-        if (bps := _bits_per_s(evidence, link, direction)) is not None
+        if (bps := _bits_per_s(evidence, host, interface, direction, overhead_bytes)) is not None
     ]
     if not loads:
         return None
-    share, bps, link, direction = max(loads, key=lambda each: each[0])
+    share, bps, host, interface, rate_bps, direction = max(loads)
     return Use(
         share,
-        f"host {link.host} {direction} {units.bits_per_s(bps)} over {link.interface}, {units.share(share)} of its "
-        f"{units.bits_per_s(link.rate_bps)}",
+        f"host {host} {direction} {units.bits_per_s(bps)} over {interface}, {units.share(share)} of its "
+        f"{units.bits_per_s(rate_bps)}",
     )
 
 
@@ -196,27 +188,27 @@ def unknown_links(evidence: Evidence) -> str:
     return "; ".join(reasons)
 
 
-def _links(evidence: Evidence, host: str) -> Iterator[_Link]:
-    """Yield the host's interfaces with the cap of its inventory or lab, else its physical ones with their rates."""
+def _links(evidence: Evidence, host: str) -> Iterator[tuple[str, float, int]]:
+    """Yield interface, rate in bit/s, and bytes of each packet that the rate includes beside those counted.
+
+    They are the interfaces with the cap of the inventory or lab, which counts bytes only, else the physical ones.
+    """
     facts = evidence.facts_of(host)
     if facts.link_bps is not None:
         for each in evidence.telemetry.series("net_sent_bytes_total", host):
             if each.instance not in (None, LOOPBACK):
-                yield _Link(host, str(each.instance), facts.link_bps, is_ethernet=False)
+                yield str(each.instance), facts.link_bps, 0
         return
     for interface in facts.interfaces:
         if interface.speed_bps and interface.virtual is False:  # a virtual one reports a rate that does not limit it
-            yield _Link(host, interface.name, interface.speed_bps, is_ethernet=True)
+            yield interface.name, interface.speed_bps, FRAME_OVERHEAD_BYTES
 
 
-def _bits_per_s(evidence: Evidence, link: _Link, direction: str) -> float | None:
+def _bits_per_s(evidence: Evidence, host: str, interface: str, direction: str, overhead_bytes: int) -> float | None:
     metrics = [f"net_{direction}_bytes_total", f"net_{direction}_packets_total"]
-    series = (evidence.telemetry.instance(metric, link.host, link.interface) for metric in metrics)
+    series = (evidence.telemetry.instance(metric, host, interface) for metric in metrics)
     bytes_per_s, packets_per_s = (None if each is None else each.rate(evidence.window_s) for each in series)
-    if bytes_per_s is None:
-        return None
-    overhead = FRAME_OVERHEAD_BYTES * (packets_per_s or 0.0) if link.is_ethernet else 0.0
-    return (bytes_per_s + overhead) * BITS
+    return None if bytes_per_s is None else BITS * (bytes_per_s + overhead_bytes * (packets_per_s or 0.0))
 
 
 class Handshakes(NamedTuple):

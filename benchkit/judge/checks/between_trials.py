@@ -15,8 +15,9 @@ from benchkit import units
 from benchkit.judge.check import ALL, RATES, Check, CheckResult, Finding, RunCheckResult, SkippedCheck
 from benchkit.judge.evidence import Evidence, RunEvidence
 from benchkit.judge.run_differences import BLOCK_STAGE, RELEVANT_FACTS
-from benchkit.judge.sliced_blocks import Balance, balances, relative_to_block
+from benchkit.judge.sliced_blocks import balances, relative_to_block
 from benchkit.models.base import STACK
+from benchkit.models.rows import SliceRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.stats.inference import ALPHA, MIN_BLOCKS, holm, t_quantile
 from benchkit.stats.samples import Reals, is_comparable
@@ -32,34 +33,52 @@ MIN_SPAN = 0.6
 
 
 def first_over_last(evidence: Evidence) -> float | None:
-    """Return the rate in the first third of the window over the rate in the last; None where the evidence is missing.
-
-    The entry server counts its requests itself. In a sliced block the load tool counts those of the slices.
-    """
-    if evidence.record.slices:
-        if _missing_slices(evidence):
-            return None
-        third = len(evidence.slices) // 3
-        parts = evidence.slices[:third], evidence.slices[-third:]
-        first, last = (float(sum(each.requests or 0 for each in part)) for part in parts)
-    else:
-        counts = _request_counts(evidence)
-        if isinstance(counts, SkippedCheck):
-            return None
-        t_s, served = counts
-        third_s = (t_s[-1] - t_s[0]) / 3
-        first = float(np.interp(t_s[0] + third_s, t_s, served)) - served[0]
-        last = served[-1] - float(np.interp(t_s[-1] - third_s, t_s, served))
-    return max(first, 1.0) / last if last > 0 else None  # a third without an answer counts as one with a single answer
+    """Return the rate in the first third of the window over that in the last; None where the evidence is missing."""
+    thirds = _thirds(evidence)
+    if isinstance(thirds, SkippedCheck) or thirds[1] <= 0:
+        return None
+    return max(thirds[0], 1.0) / thirds[1]  # a third without an answer counts as one with a single answer
 
 
 def _cold_evidence(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Skip a trial without the evidence that `_cold_cells` compares."""
+    thirds = _thirds(evidence)
+    return thirds if isinstance(thirds, SkippedCheck) else ()
+
+
+def _thirds(evidence: Evidence) -> tuple[float, float] | SkippedCheck:
+    """Return the requests in the first and the last third of the window.
+
+    The entry server counts its requests itself; the counts of its processes (Node's workers) are added at the sample
+    times of the first. In a sliced block the load tool counts those of the slices.
+    """
     if evidence.record.slices:
-        why = _missing_slices(evidence)
-        return SkippedCheck(why=why) if why else ()
-    counts = _request_counts(evidence)
-    return counts if isinstance(counts, SkippedCheck) else ()
+        return _thirds_of_slices(evidence.slices)
+    series, window_s = evidence.telemetry.series("requests_total", service=evidence.entry), evidence.window_s
+    if not series:
+        return SkippedCheck(why="the server does not count its requests")
+    if window_s < 3 * MIN_THIRD_S:
+        return SkippedCheck(why=f"the window is shorter than {3 * MIN_THIRD_S:g} s: too short to compare start and end")
+    samples = [(each.aligned_times(window_s), each.values) for each in series]  # noqa: PD011 - no frame
+    t_s = samples[0][0]
+    inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
+    if len(inside) < MIN_SAMPLES or inside[-1] - inside[0] < MIN_SPAN * window_s:
+        return SkippedCheck(why="the server's request count was sampled too seldom to compare start and end")
+    served = np.sum([np.interp(inside, *each) for each in samples], axis=0)
+    third_s = (inside[-1] - inside[0]) / 3
+    first = float(np.interp(inside[0] + third_s, inside, served)) - float(served[0])
+    return first, float(served[-1]) - float(np.interp(inside[-1] - third_s, inside, served))
+
+
+def _thirds_of_slices(slices: Sequence[SliceRow]) -> tuple[float, float] | SkippedCheck:
+    if len(slices) < MIN_SLICES:
+        return SkippedCheck(why=f"{units.counted(len(slices), 'slice')}: needs at least {MIN_SLICES}")
+    requests = [each.requests for each in slices]
+    if None in requests:
+        return SkippedCheck(why="the requests of a slice are unknown")
+    third = len(slices) // 3
+    first, last = (float(sum(each or 0 for each in part)) for part in (requests[:third], requests[-third:]))
+    return first, last
 
 
 def _cold_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult:
@@ -116,33 +135,6 @@ def _cold_finding(ratios: Reals, threshold: float) -> Finding:
     )
 
 
-def _missing_slices(evidence: Evidence) -> str:
-    """Return the reason why the slices of a trial do not show how its rate changed; empty if they do."""
-    if len(evidence.slices) < MIN_SLICES:
-        return f"{units.counted(len(evidence.slices), 'slice')}: needs at least {MIN_SLICES}"
-    return "" if all(each.requests is not None for each in evidence.slices) else "the requests of a slice are unknown"
-
-
-def _request_counts(evidence: Evidence) -> tuple[Sequence[float], Sequence[float]] | SkippedCheck:
-    """Return (times in the window, requests served) of the entry service, where they give rates of thirds.
-
-    The counts of a service's processes (Node's workers) are added at the sample times of the first.
-    """
-    series, window_s = evidence.telemetry.series("requests_total", service=evidence.entry), evidence.window_s
-    if not series:
-        return SkippedCheck(why="the server does not count its requests")
-    if window_s < 3 * MIN_THIRD_S:
-        why = f"the window is shorter than {3 * MIN_THIRD_S:g} s: too short to compare start and end"
-        return SkippedCheck(why=why)
-    samples = [(each.aligned_times(window_s), each.values) for each in series]  # noqa: PD011 - no frame
-    t_s = samples[0][0]
-    inside = t_s[bisect_left(t_s, 0) : bisect_right(t_s, window_s)]
-    if len(inside) < MIN_SAMPLES or inside[-1] - inside[0] < MIN_SPAN * window_s:
-        return SkippedCheck(why="the server's request count was sampled too seldom to compare start and end")
-    served = np.sum([np.interp(inside, *each) for each in samples], axis=0)
-    return inside, served.tolist()
-
-
 MIN_SERVERS = 3
 """Two servers may be equally fast."""
 
@@ -193,27 +185,27 @@ def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
 
     The limit for n trials leaves the interval of a ratio as wide as the threshold does for six. With fewer blocks the
     same noise hides more. In sliced blocks, the spread is of the log-ratio of a cell's rate to the other cells' rates,
-    around its mean over blocks with the same others. It has the noise of two cells.
+    in blocks that have all cells. It has the noise of two cells.
     """
     results: dict[str, CheckResult] = {}
     trials = evidence.trials[is_comparable(evidence.trials)]
-    relative = {each.trial_id: each for each in balances(trials, "rps", np.log)}
+    in_blocks = {each.trial_id: each.log_ratio for each in balances(trials, "rps", np.log) if each.is_complete}
     for _, of_cell in trials.groupby("cell_id"):
         ids = list(map(str, of_cell["trial_id"]))
         usable = of_cell[pd.to_numeric(of_cell["rps"]) > 0]
         rates = usable["rps"].to_numpy(dtype=np.float64)
-        if len(rates) < MIN_BLOCKS:
-            why = f"{units.counted(len(rates), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
+        is_sliced = bool(usable["slices"].notna().all())
+        logs: Reals = np.log(rates)
+        if is_sliced:
+            logs = np.array(
+                [in_blocks[each] for each in map(str, usable["trial_id"]) if each in in_blocks]
+            ) / math.sqrt(2)
+        if len(logs) < MIN_BLOCKS:
+            why = f"{units.counted(len(logs), 'trial')} of the cell: needs at least {MIN_BLOCKS} trials"
             results |= dict.fromkeys(ids, SkippedCheck(why=why))
             continue
-        in_block = [relative[each] for each in map(str, usable["trial_id"]) if each in relative]
-        is_sliced = len(in_block) == len(rates)
-        spread = _spread_in_blocks(in_block) if is_sliced else float(np.std(np.log(rates), ddof=1))
-        if spread is None:
-            why = "no two blocks have this cell with the same other cells"
-            results |= dict.fromkeys(ids, SkippedCheck(why=why))
-            continue
-        limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(rates))
+        spread = float(np.std(logs, ddof=1))
+        limit = thresholds.spread * _half_width(REFERENCE_BLOCKS) / _half_width(len(logs))
         if spread > limit:
             finding = _unstable_finding(spread, limit, rates, is_sliced=is_sliced)
             results |= {trial_id: [finding] for trial_id in ids}
@@ -221,19 +213,6 @@ def _unstable_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckRe
 
 
 UNSTABLE = Check("unstable", "its rate varies a lot between repetitions", of_run=_unstable_cells)
-
-
-def _spread_in_blocks(trials: Sequence[Balance]) -> float | None:
-    """Return the standard deviation of a cell's log-rate that its blocks do not share; None for too few blocks.
-
-    Over blocks with other cells, the log-ratio to these has another mean: one mean is estimated for each set of others.
-    """
-    logs, places = pd.Series([each.log_ratio for each in trials]), pd.Series([each.others for each in trials])
-    df = len(trials) - places.nunique()
-    if df < 1:
-        return None
-    residual = logs - logs.groupby(places).transform("mean")
-    return math.sqrt(float((residual**2).sum()) / df / 2)
 
 
 def _half_width(blocks: int) -> float:

@@ -6,7 +6,6 @@ A row of the table says on which side of its limit a value is wrong, and what th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import ge, gt, lt
 from typing import Literal, NamedTuple
@@ -57,41 +56,40 @@ Readings = Iterator[Reading | SkippedCheck]
 """Values of a trial; none where the check does not apply. A `SkippedCheck` is the result unless a value is wrong."""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A check that compares values of a trial with their limit."""
+def limit_check(  # noqa: PLR0917 - the columns of a table
+    code: str,
+    because: str,
+    read: Callable[[Evidence, Thresholds], Readings],
+    is_beyond: Callable[[float, float], bool],
+    severity: SeverityOrDisturbance,
+    metrics: tuple[str, ...],
+    means: str,
+    advice: str,
+    reads: Literal["load", "hosts", "servers"] = "load",
+) -> Check:
+    """Return a check that compares values of a trial with their limit.
 
-    code: str
-    because: str
-    read: Callable[[Evidence, Thresholds], Readings]
-    is_beyond: Callable[[float, float], bool]
-    """Comparison that is true of a wrong value and its limit: `gt` or `ge` for an upper limit, `lt` for a lower one."""
-    severity: SeverityOrDisturbance
-    metrics: tuple[str, ...]
-    means: str
-    advice: str
-    reads: Literal["load", "hosts", "servers"] = "load"
+    `is_beyond` is true of a wrong value and its limit: `gt` or `ge` for an upper limit, `lt` for a lower one.
+    """
 
-    def of_trial(self, evidence: Evidence, thresholds: Thresholds) -> CheckResult:
-        """Return a finding for each value of a trial beyond its limit."""
-        findings: list[Finding] = []
-        skipped: SkippedCheck | None = None
-        for each in self.read(evidence, thresholds):
-            if isinstance(each, SkippedCheck):
-                skipped = each
-            elif self.is_beyond(each.value, each.limit):
-                severity = each.severity or self.severity
-                findings.append(
-                    Finding(
-                        severity=evidence.disturbance if severity == "disturbance" else severity,
-                        metrics=self.metrics,
-                        seen=each.seen,
-                        threshold=f"limit: {each.allowed}",
-                        means=each.means or self.means,
-                        advice=self.advice,
-                    )
-                )
-        return skipped if skipped and not findings else findings
+    def of_trial(evidence: Evidence, thresholds: Thresholds) -> CheckResult:
+        readings = list(read(evidence, thresholds))
+        findings = [
+            Finding(
+                severity=evidence.disturbance if (found := each.severity or severity) == "disturbance" else found,
+                metrics=metrics,
+                seen=each.seen,
+                threshold=f"limit: {each.allowed}",
+                means=each.means or means,
+                advice=advice,
+            )
+            for each in readings
+            if isinstance(each, Reading) and is_beyond(each.value, each.limit)
+        ]
+        skipped = [each for each in readings if isinstance(each, SkippedCheck)]
+        return skipped[-1] if skipped and not findings else findings
+
+    return Check(code, because, of_trial=of_trial, reads=reads)
 
 
 FAILURE_COLUMNS = tuple(name for name in METRICS if name in FAILURES)
@@ -374,7 +372,7 @@ def answers_in_slices(evidence: Evidence, thresholds: Thresholds) -> Readings:
 
 
 LIMITS = (
-    Limit(
+    limit_check(
         "errors",
         "requests failed",
         failed_requests,
@@ -384,7 +382,7 @@ LIMITS = (
         "A failure is different work from an answer, and the rate includes failures.",
         "Read the server's log in the trial's raw files, and lower the load to what the server can handle.",
     ),
-    Limit(
+    limit_check(
         "handshake-share",
         "TLS sessions were resumed though full handshakes were asked for",
         resumed_handshakes,
@@ -395,7 +393,7 @@ LIMITS = (
         "Turn session tickets and the cache of sessions off in the server's configuration.",
         reads="servers",
     ),
-    Limit(
+    limit_check(
         "missing-connections",
         "there were fewer connections than requested",
         fewest_connections,
@@ -406,7 +404,7 @@ LIMITS = (
         "Check the open-file limits and the ports of the load host, and the tool's errors.",
         reads="servers",
     ),
-    Limit(
+    limit_check(
         "ports-exhausted",
         "the client ran out of local ports",
         ports_in_use,
@@ -416,7 +414,7 @@ LIMITS = (
         "The load host waited for free ports, so the rate is limited by its sockets in TIME_WAIT.",
         "Widen net.ipv4.ip_local_port_range, set net.ipv4.tcp_tw_reuse, or add load hosts.",
     ),
-    Limit(
+    limit_check(
         "accept-overflow",
         "the kernel dropped connections or answered them with SYN cookies",
         lost_connections,
@@ -427,7 +425,7 @@ LIMITS = (
         "Raise the server's backlog and net.core.somaxconn, or have it accept faster.",
         reads="servers",
     ),
-    Limit(
+    limit_check(
         "generator-saturated",
         "the load tool was the limit",
         cpu_of_generators,
@@ -437,7 +435,7 @@ LIMITS = (
         "The load tool was the limit, so the rate and the latencies are the tool's and not the server's.",
         "Give it more cores, threads or processes, add a load host, or lower the server's CPU.",
     ),
-    Limit(
+    limit_check(
         "link-saturated",
         "the network was the limit",
         use_of_links,
@@ -448,7 +446,7 @@ LIMITS = (
         "Use a faster link or smaller answers; CPU per request stays comparable.",
         reads="hosts",
     ),
-    Limit(
+    limit_check(
         "littles-law",
         "rate and latencies do not fit the connections",
         requests_in_flight,
@@ -458,7 +456,7 @@ LIMITS = (
         "More requests were in flight than connections and streams allow: the tool's rate or its latencies are wrong.",
         "Read the tool's raw output, and run the cell with a second tool.",
     ),
-    Limit(
+    limit_check(
         "stalled",
         "a host stopped for a while",
         longest_gaps,
@@ -469,7 +467,7 @@ LIMITS = (
         "Check whether the machine was suspended, migrated or out of memory, and run again.",
         reads="hosts",
     ),
-    Limit(
+    limit_check(
         "few-requests-in-slice",
         "slices are too short for the load",
         answers_in_slices,
@@ -482,6 +480,4 @@ LIMITS = (
 )
 """The table: code, clause after "The number is wrong because", value, comparison, consequence."""
 
-LIMIT_CHECKS: Mapping[str, Check] = {
-    row.code: Check(row.code, row.because, of_trial=row.of_trial, reads=row.reads) for row in LIMITS
-}
+LIMIT_CHECKS: Mapping[str, Check] = {check.code: check for check in LIMITS}

@@ -18,36 +18,28 @@ HEY_CAP = "hey-cap"
 
 def _known_ceilings(evidence: Evidence, _thresholds: Thresholds) -> CheckResult:
     """Look for known ceilings: hey's million results, the resolution of siege and ab, and siege's users."""
-    findings: list[Finding] = []
-
-    def add(severity: Severity, metrics: tuple[str, ...], seen: str, means: str, advice: str) -> None:
-        limit = "limit: the tool's own ceiling"
-        findings.append(
-            Finding(severity=severity, metrics=metrics, seen=seen, threshold=limit, means=means, advice=advice)
-        )
-
+    found: list[tuple[Severity, tuple[str, ...], str, str, str]] = []
     if HEY_CAP in evidence.notes:
         means = "Latencies cover only the beginning of the window; the rate counts every request."
-        add("invalid", LATENCIES, evidence.notes[HEY_CAP], means, "Use more hey processes, a shorter window, or wrk.")
+        advice = "Use more hey processes, a shorter window, or wrk."
+        found.append(("invalid", LATENCIES, evidence.notes[HEY_CAP], means, advice))
     step_s = evidence.number("latency_resolution_s")
     if step_s is not None and evidence.number("requests") and evidence.number("latency_mean_s") is None:
         seen = f"the mean latency is below the resolution of {evidence.row.tool}, {units.seconds(step_s)}"
         means = "The tool cannot measure latencies this short; its percentiles are rounded to whole steps."
-        add(
-            "suspect",
-            LATENCIES,
-            seen,
-            means,
-            "Use wrk or vegeta, which measure microseconds, for latencies this short.",
-        )
+        advice = "Use wrk or vegeta, which measure microseconds, for latencies this short."
+        found.append(("suspect", LATENCIES, seen, means, advice))
     for load, result in evidence.record.outputs:
         if result.connections is not None and result.connections != load.connections:
-            seen = (
-                f"the tool reports {result.connections:,} of {units.counted(load.connections, 'requested connection')}"
-            )
+            wanted = units.counted(load.connections, "requested connection")
+            seen = f"the tool reports {result.connections:,} of {wanted}"
             means = "The server was not measured under the load that the cell states."
-            add("invalid", ALL, seen, means, "Stay below the tool's limit, or use more processes of it.")
-    return findings
+            found.append(("invalid", ALL, seen, means, "Stay below the tool's limit, or use more processes of it."))
+    limit = "limit: the tool's own ceiling"
+    return [
+        Finding(severity=severity, metrics=metrics, seen=seen, threshold=limit, means=means, advice=advice)
+        for severity, metrics, seen, means, advice in found
+    ]
 
 
 TOOL_LIMIT = Check("tool-limit", "the load tool's own ceiling was reached", of_trial=_known_ceilings)
