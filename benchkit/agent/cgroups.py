@@ -48,12 +48,11 @@ class CgroupMount(NamedTuple):
     root: PurePosixPath
 
     def folder(self, path: str) -> Path:
-        """Return the folder of a group, by its path below the mount point or in /proc/PID/cgroup."""
+        """Return the folder of a group, by its path in /proc/PID/cgroup or below the mount point."""
         group = PurePosixPath("/", path)
-        below = Path(self.point, *group.parts[1:])
-        if not below.is_dir() and self.root in (group, *group.parents):
-            return Path(self.point, *group.relative_to(self.root).parts)
-        return below
+        if self.root in (group, *group.parents):
+            return self.point / group.relative_to(self.root)
+        return self.point / group.relative_to("/")
 
 
 def cgroup_mounts(mountinfo: str) -> Dict[str, CgroupMount]:
@@ -150,7 +149,10 @@ def group_folders(mountinfo: str, membership: str) -> List[Path]:
     own, found = memberships(membership), []
     for name, mount in cgroup_mounts(mountinfo).items():
         if name in ("cpu", UNIFIED) and name in own:
-            found += [Path(mount.point, *parts) for parts in _upward(PurePosixPath(own[name]), mount.root)]
+            group = PurePosixPath(own[name])
+            is_visible = mount.root in (group, *group.parents) and ".." not in group.parts
+            folder = mount.folder(own[name]) if is_visible else mount.point
+            found += [each for each in (folder, *folder.parents) if mount.point in (each, *each.parents)]
     return list(dict.fromkeys(found))
 
 
@@ -171,17 +173,6 @@ def cpu_quota(folders: List[Path]) -> Optional[float]:
 def own_cgroups() -> List[Path]:
     """Return the folders of the groups in force for the agent and its processes."""
     return group_folders(read_text("/proc/self/mountinfo") or "", read_text("/proc/self/cgroup") or "")
-
-
-def _upward(group: PurePosixPath, root: PurePosixPath) -> List[Tuple[str, ...]]:
-    """Return the paths from the mount's root to the group and its parents; only the root where the group is outside."""
-    try:
-        parts = group.relative_to(root).parts
-    except ValueError:
-        parts = ()
-    if ".." in parts:
-        parts = ()
-    return [parts[:end] for end in range(len(parts), -1, -1)]
 
 
 class Cgroups:

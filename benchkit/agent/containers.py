@@ -11,12 +11,12 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from benchkit.agent.cgroups import remove_folders
 from benchkit.agent.common import parse_mounts, read_text
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import KeptContainers, operation
+from benchkit.agent.operations import operation
 from benchkit.agent.records import Records
 from benchkit.agent.settings import WRITE_S, RunCommand
 
@@ -42,10 +42,11 @@ class Containers:
         self._paths: Dict[str, Path] = {}
 
     @operation(within_s=WRITE_S)
-    def track(self, engine: str, images: Sequence[str] = ()) -> KeptContainers:
+    def track(self, engine: str, images: Sequence[str] = ()) -> Tuple[str, str]:
         """Record that an engine is about to create containers and load images; return the marks that they must have.
 
-        The agent's end or `Undo.restore` removes everything with these marks.
+        The marks are the label `NAME=VALUE` of containers, networks and volumes, and the control group of containers,
+        below the root group. The agent's end or `Undo.restore` removes everything with these marks.
         """
         with self._lock:
             change = self._tracked.get(engine)
@@ -63,7 +64,7 @@ class Containers:
                 change = {**change, "images": [*change["images"], *new]}
                 self._paths[engine] = self._records.note(CONTAINERS, change, path=self._paths.get(engine))
                 self._tracked[engine] = change
-        return KeptContainers(change["label"], change["parent"])
+        return change["label"], change["parent"]
 
 
 def remove_containers(record: JsonObject, run: RunCommand) -> List[str]:

@@ -13,10 +13,10 @@ import socket
 import struct
 import sys
 import threading
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import writable_parent
 from benchkit.agent.collector import number_after
 from benchkit.agent.common import OperationError, Workdir, parse_cpu_list, read_bytes, read_text
@@ -182,11 +182,11 @@ class FactsReader:
         sysctls: Sequence[str],
         sudo: bool = False,  # noqa: FBT001, FBT002 - as JSON
         files: Sequence[str] = (),
-    ) -> ops.GatheredFacts:
+    ) -> JsonObject:
         """Return all facts.
 
         `tools`: name → command that prints the version; a single word only searches for the program. `sudo`: check that
-        sudo needs no password. `files`: absolute paths of files whose status is wanted.
+        sudo needs no password. `files`: absolute paths of files of which size and time of change are wanted.
         """
         programs: Dict[str, JsonObject] = {}
         threads = [
@@ -231,7 +231,7 @@ class FactsReader:
         }
         for thread in threads:
             thread.join()
-        return ops.GatheredFacts({**facts, "tools": programs}, {path: _file(path) for path in files})
+        return {**facts, "tools": programs, "files": {path: _file_version(path) for path in files}}
 
     def _find_program(self, name: str, argv: Sequence[str], programs: Dict[str, JsonObject]) -> None:
         folders = os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN, *self._versioned()))
@@ -274,9 +274,9 @@ class FactsReader:
         return exit_code == 0
 
 
-def _file(path: str) -> Optional[ops.FileStatus]:
+def _file_version(path: str) -> Optional[str]:
     try:
         status = os.stat(path)  # noqa: PTH116 - a path from a message
     except OSError:
         return None
-    return ops.FileStatus(status.st_size, status.st_mtime)
+    return f"{status.st_size} bytes of {datetime.fromtimestamp(status.st_mtime, timezone.utc):%Y-%m-%d %H:%M:%S.%f}"

@@ -132,24 +132,6 @@ class Clocks:
     wall_ns: int
 
 
-@dataclass
-class FileStatus:
-    """Size and time of change of a file, following links."""
-
-    bytes: int
-    changed_s: float
-
-
-@dataclass
-class GatheredFacts:
-    """The facts about a host."""
-
-    facts: JsonObject
-    """The facts, which `benchkit.hosts.facts` converts."""
-    files: Dict[str, Optional[FileStatus]]
-    """Status by path; None where the file does not exist."""
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -431,16 +413,6 @@ class SysctlOutcome:
     former: Optional[str] = None
     value: Optional[str] = None
     why: Optional[str] = None
-
-
-@dataclass
-class KeptContainers:
-    """The marks of all that a connection creates with a container engine."""
-
-    label: str
-    """Label `NAME=VALUE` of its containers, networks and volumes."""
-    parent: str
-    """Control group of its containers, below the root group; removed with them."""
 
 
 @dataclass

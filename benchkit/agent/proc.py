@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import signal
 import time
@@ -99,20 +98,6 @@ def is_running(pid: int, start: int) -> bool:
 def signal_exactly(process: ProcStat, signum: int) -> Optional[str]:
     """Signal this process, never a later one with its pid; return the reason of a failure, else None."""
     try:
-        if hasattr(os, "pidfd_open"):  # Python 3.9; Linux 5.3
-            try:
-                fd = os.pidfd_open(process.pid)
-            except OSError as error:
-                if error.errno == errno.ESRCH:
-                    return None
-                fd = -1
-            if fd >= 0:
-                try:
-                    if is_running(process.pid, process.start):
-                        signal.pidfd_send_signal(fd, signum)
-                finally:
-                    os.close(fd)
-                return None
         if is_running(process.pid, process.start):
             os.kill(process.pid, signum)
     except ProcessLookupError:

@@ -30,6 +30,14 @@ from benchkit.agent.proc import (
 from benchkit.agent.records import Records
 
 
+def seen_processes() -> List[ops.SeenProcess]:
+    """Return all visible processes, also those of other programs and users."""
+    return [
+        ops.SeenProcess(each.pid, each.parent, each.start, each.name, cpu_clock_s(each.pid) or 0.0)
+        for each in all_processes().values()
+    ]
+
+
 class ProcessTable:
     """The processes that the agent started; every operation is safe for many threads."""
 
@@ -133,11 +141,7 @@ class ProcessTable:
     def list_all(self) -> ops.ProcessList:
         """Return all visible processes, including those of other programs and users."""
         namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - as all of the agent
-        found = [
-            ops.SeenProcess(each.pid, each.parent, each.start, each.name, cpu_clock_s(each.pid) or 0.0)
-            for each in all_processes().values()
-        ]
-        return ops.ProcessList(os.getpid(), namespace, found)
+        return ops.ProcessList(os.getpid(), namespace, seen_processes())
 
     @operation()
     def cpu_times(self, numbers: Sequence[int]) -> Dict[int, ops.CpuTime]:

@@ -18,8 +18,6 @@ from benchkit.agent.operations import operation
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
 
-PIECE_BYTES = 1 << 16
-
 
 def connect(at: ops.SocketAddress, timeout_s: float) -> socket.socket:
     """Return a connection to a server. Raises OSError."""
@@ -51,21 +49,13 @@ class HttpConnection(http.client.HTTPConnection):
 
 
 def read_body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
-    """Return the body of a response. Raises OperationError for one that ends early or is larger than `max_bytes`."""
-    body = bytearray()
-    try:
-        while len(body) <= max_bytes:
-            piece = response.read(PIECE_BYTES)
-            if not piece:
-                break
-            body += piece
-    except http.client.HTTPException as error:
-        raise OperationError("no-http", "the response is incomplete", repr(error)) from None
+    """Return the body of a response. Raises OperationError or HTTPException if it is incomplete or too large."""
+    body = response.read(max_bytes + 1)
     if len(body) > max_bytes:
         raise OperationError("too-large", f"the response has more than {max_bytes} bytes")
     if response.length:
         raise OperationError("no-http", "the response is incomplete", f"{response.length} bytes are missing")
-    return bytes(body)
+    return body
 
 
 def get(

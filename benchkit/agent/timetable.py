@@ -38,9 +38,8 @@ class Timetable:
         self._started: List[Started] = []
         self._overran: List[int] = []
         self._is_running = False
-        self._counted = 0
-        """Number of leading processes in `_started` that have ended; `_ended_s` has their CPU time."""
         self._ended_s: Dict[str, float] = {}
+        """CPU time of the processes of earlier timetables."""
         self._latest_s: Dict[str, float] = {}
         self._awaited: Dict[str, Callable[[Child], None]] = {}
 
@@ -54,7 +53,7 @@ class Timetable:
             if self._is_running:
                 raise OperationError("busy", "another timetable is running")
             self._is_running = True
-            self._started, self._overran, self._counted = [], [], 0
+            self._overran = []
             self._stopped.clear()
         running: "queue.SimpleQueue[Optional[Started]]" = queue.SimpleQueue()
         ending = threading.Thread(target=self._end_at_limits, args=(running,), name="limits", daemon=True)
@@ -78,7 +77,9 @@ class Timetable:
             running.put(None)
             ending.join()
             with self._lock:
-                self._count_ended()
+                for wanted, child in self._started:
+                    self._ended_s[wanted.service] = self._ended_s.get(wanted.service, 0.0) + _cpu_s(child)
+                self._started = []
             self._is_running = False
 
     def _end_at_limits(self, running: "queue.SimpleQueue[Optional[Started]]") -> None:
@@ -115,17 +116,10 @@ class Timetable:
     def cpu_s(self, service: str) -> float:
         """Return the CPU time that all processes of a service have taken so far; it never decreases."""
         with self._lock:
-            children = [each.child for each in self._started[self._counted :] if each.wanted.service == service]
+            children = [each.child for each in self._started if each.wanted.service == service]
             total_s = self._ended_s.get(service, 0.0) + sum(map(_cpu_s, children))
-            self._count_ended()
             self._latest_s[service] = max(self._latest_s.get(service, 0.0), total_s)
             return self._latest_s[service]
-
-    def _count_ended(self) -> None:
-        while self._counted < len(self._started) and self._started[self._counted].child.ended is not None:
-            wanted, child = self._started[self._counted]
-            self._ended_s[wanted.service] = self._ended_s.get(wanted.service, 0.0) + _cpu_s(child)
-            self._counted += 1
 
 
 def _cpu_s(child: Child) -> float:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from benchkit.agent.operations import FileStatus, GatheredFacts
 from benchkit.hosts.clock import Clock
 from benchkit.models.facts import HostFacts, Interface, ProgramFact, RecordedFacts
 
@@ -127,6 +125,7 @@ def parse_facts(
     """
     fields = _printable(answer)
     tools = fields.pop("tools")
+    fields.pop("files", None)
     return HostFacts(
         os=fields.pop("system").lower(),
         goarch=GOARCH.get(fields["machine"]),
@@ -144,12 +143,11 @@ def parse_facts(
     )
 
 
-def parse_variable_facts(gathered: GatheredFacts, clock: Clock, programs: Mapping[str, str]) -> RecordedFacts:
+def parse_variable_facts(facts: Mapping[str, Any], clock: Clock, programs: Mapping[str, str]) -> RecordedFacts:
     """Convert an agent's answer to the facts that influence results and may change while a host is up; pure.
 
     Examples are CPUs going offline, limits and governors. `programs`: name → path of the file.
     """
-    facts = gathered.facts
     return RecordedFacts(
         kernel=facts["kernel"],
         cpus=tuple(facts["cpus"]),
@@ -159,7 +157,7 @@ def parse_variable_facts(gathered: GatheredFacts, clock: Clock, programs: Mappin
         nofile_hard=facts["nofile_hard"],
         governor=facts["governor"],
         sysctls={key: " ".join(each["value"].split()) for key, each in facts["sysctls"].items() if each["value"]},
-        executables={name: _version_of_file(gathered.files[path]) for name, path in programs.items()},
+        executables={name: facts["files"][path] for name, path in programs.items()},
         clock_offset_s=clock.wall_offset_s,
         clock_uncertainty_s=clock.uncertainty_s,
     )
@@ -186,12 +184,6 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         case list():
             return [_printable(entry) for entry in value]
     return value
-
-
-def _version_of_file(status: FileStatus | None) -> str | None:
-    if status is None:
-        return None
-    return f"{status.bytes} bytes of {datetime.fromtimestamp(status.changed_s, UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _single_spaces(value: str | None) -> str | None:

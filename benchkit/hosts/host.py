@@ -156,8 +156,8 @@ class Host:
         if either differs, the program has been replaced.
         """
         keys = sorted({*self.facts.sysctls, *sysctls})
-        gathered = self.call(FactsReader.gather, {}, keys, files=list(programs.values()))
-        return parse_variable_facts(gathered, self.compare_clocks(), programs)
+        facts = self.call(FactsReader.gather, {}, keys, files=list(programs.values()))
+        return parse_variable_facts(facts, self.compare_clocks(), programs)
 
     def close(self) -> tuple[str, ...]:
         """Have the agent stop its processes and restore its changes, then disconnect; return failures."""
@@ -183,8 +183,8 @@ class Host:
     def _gather_facts(self) -> HostFacts:
         named = self.spec.programs
         tools = queried_programs(named, self.sought_programs)
-        gathered = self.call(FactsReader.gather, tools, SYSCTLS, sudo=self.spec.sudo)
-        facts = parse_facts(gathered.facts, self.clock, named, self.sought_programs)
+        answer = self.call(FactsReader.gather, tools, SYSCTLS, sudo=self.spec.sudo)
+        facts = parse_facts(answer, self.clock, named, self.sought_programs)
         facts = facts.model_copy(update={"engines": dict(self._engines)}) if self._engines else facts
         self.notes = tuple(
             f"{self.name}: {path} is not a program that can be run there (inventory: programs.{name})"

@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import psutil
-
 from benchkit import units
 from benchkit.agent.operations import SeenProcess
-from benchkit.agent.processes import ProcessTable
+from benchkit.agent.processes import ProcessTable, seen_processes
 from benchkit.hosts.connections import Hosts, run_on_hosts
 from benchkit.hosts.cpu_affinity import pid_namespace, this_machine
 from benchkit.models.trial import OtherProgram
@@ -56,7 +53,7 @@ def take_snapshot(hosts: Hosts) -> ProcessSnapshot:
     found: dict[ProcessKey, SeenProcess] = {}
     if hosts.inventory.lab is not None:
         hidden = {each.namespace for each in listings} - {own_namespace}
-        visible = [each for each in _processes_of_this_machine() if pid_namespace(each.pid) not in hidden]
+        visible = [each for each in seen_processes() if pid_namespace(each.pid) not in hidden]
         agents = {each.agent for each in listings if each.namespace not in hidden}
         _add(found, str(here), visible, {os.getpid(), *agents})
         return ProcessSnapshot(time.monotonic(), found)
@@ -128,12 +125,3 @@ def _add(
             line.add(current.pid)
         if line.isdisjoint(excluded):
             found[ProcessKey(machine, each.pid, each.start)] = each
-
-
-def _processes_of_this_machine() -> list[SeenProcess]:
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error), process.oneshot():
-            cpu_s = sum(process.cpu_times()[:2])
-            found.append(SeenProcess(process.pid, process.ppid(), process.create_time(), process.name(), cpu_s))
-    return found

@@ -128,8 +128,8 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
 
     Raises HostError.
     """
-    marks = host.call(Containers.track, container.engine)
-    labels = ("--label", marks.label, "--label", f"benchkit.trial={trial}")
+    label, parent = host.call(Containers.track, container.engine)
+    labels = ("--label", label, "--label", f"benchkit.trial={trial}")
     _run(host, container, "rm", "-f", "-v", container.name)
     if container.network != "host":
         host.call(Sysctls.write, FORWARDING)
@@ -141,7 +141,7 @@ def start_arguments(host: Host, service: Service, container: Container, trial: s
         if not _ok(host, container, "volume", "inspect", volume):
             _require(host, container, f"cannot create the volume {volume}", "volume", "create", *labels, volume)
     fact = host.facts.engines.get(engine_name(container.engine))
-    group = ("--cgroup-parent", f"/{marks.parent}") if fact is not None and fact.cgroup_manager == "cgroupfs" else ()
+    group = ("--cgroup-parent", f"/{parent}") if fact is not None and fact.cgroup_manager == "cgroupfs" else ()
     argv = service.process.argv
     options = argv.index("run") + 1
     return (*argv[:options], *labels, *group, *argv[options:])

@@ -37,7 +37,7 @@ time.sleep(60)
 @pytest.fixture
 def half(agent: AgentLink) -> str:
     """Return the folder of a group with a quota, `half`."""
-    if not agent.call(FactsReader.gather, {"sh": ["sh"]}, []).facts["cpu_groups"]:
+    if not agent.call(FactsReader.gather, {"sh": ["sh"]}, [])["cpu_groups"]:
         pytest.skip("this machine has no control groups with the CPU controller to spare")
     return agent.call(Cgroups.create, "half", 0.2)
 

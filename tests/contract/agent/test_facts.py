@@ -12,14 +12,13 @@ import psutil
 import pytest
 
 from benchkit.agent.facts import FactsReader, shared_cores, turbo
-from benchkit.agent.operations import FileStatus
 from benchkit.hosts.agent_link import AgentLink
 
 
 @pytest.fixture(scope="module")
 def facts(agent: AgentLink) -> Mapping[str, Any]:
     tools = {"sh": ["sh"], "python": [sys.executable, "-c", "print('3.x', end='')"], "nothing": ["no-such-tool", "-V"]}
-    return agent.call(FactsReader.gather, tools, ["kernel.ostype", "no.such"]).facts
+    return agent.call(FactsReader.gather, tools, ["kernel.ostype", "no.such"])
 
 
 def test_facts_are_those_of_this_machine(facts: Mapping[str, Any]) -> None:
@@ -49,8 +48,8 @@ def test_size_and_time_of_change_of_a_file(agent: AgentLink, tmp_path: Path) -> 
     program.write_bytes(b"abc")
     os.utime(program, (7, 1.5))
     link.symlink_to(program)
-    files = agent.call(FactsReader.gather, {}, [], files=[str(link), str(tmp_path / "gone")]).files
-    assert files == {str(link): FileStatus(3, 1.5), str(tmp_path / "gone"): None}
+    files = agent.call(FactsReader.gather, {}, [], files=[str(link), str(tmp_path / "gone")])["files"]
+    assert files == {str(link): "3 bytes of 1970-01-01 00:00:01.500000", str(tmp_path / "gone"): None}
 
 
 @pytest.mark.parametrize(

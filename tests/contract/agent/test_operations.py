@@ -160,15 +160,15 @@ def use_changes(ask: Asker, link: AgentLink) -> None:
     ask(link, Undo.expect_cleanup, ["true"], {"A": "b"}, 5, "cleanup")
     assert [each.how for each in ask(link, Undo.restore, own=True)] == ["undone", "undone"]
     assert ask(link, Sysctls.read, [FIN])[FIN].value == "60"
-    if ask(link, FactsReader.gather, {"sh": ["sh"]}, []).facts["cpu_groups"]:
+    if ask(link, FactsReader.gather, {"sh": ["sh"]}, [])["cpu_groups"]:
         assert Path(ask(link, Cgroups.create, "half", 0.5)).is_dir()
     else:
         with pytest.raises(RefusedError, match="no control group"):
             ask(link, Cgroups.create, "half", 0.5)
     assert ask(link, ProcessTable.cgroup_of, os.getpid()) is not None
-    marks = ask(link, Containers.track, "true", ["localhost/benchkit:none"])  # an engine that lists nothing
-    assert marks.label.startswith("benchkit.owner=")
-    assert marks.parent.startswith("benchkit-")
+    label, parent = ask(link, Containers.track, "true", ["localhost/benchkit:none"])  # an engine that lists nothing
+    assert label.startswith("benchkit.owner=")
+    assert parent.startswith("benchkit-")
     assert "containers" in [record.kind for record in ask(link, Undo.traces).records]
     ask(link, Records.delete_report, "report-of-nobody")
 

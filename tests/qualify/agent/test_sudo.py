@@ -65,7 +65,7 @@ def test_all_that_runs_with_sudo_is_in_the_plan(
     launch: Callable[..., AgentLink], login: list[str], tmp_path: Path
 ) -> None:
     agent = launch(prefix=login, workdir=tmp_path / "theirs", python="/usr/bin/python3")
-    facts = agent.call(FactsReader.gather, {}, [], sudo=True).facts
+    facts = agent.call(FactsReader.gather, {}, [], sudo=True)
     assert facts["can_sudo"] is True
     changes = HostChanges(agent, "box")
     host = cast("Host", SimpleNamespace(name="box", call=agent.call))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from benchkit.agent.operations import FileStatus, GatheredFacts
 from benchkit.hosts.clock import Clock
 from benchkit.hosts.facts import (
     PROGRAMS,
@@ -105,7 +104,7 @@ def test_an_answer_becomes_facts() -> None:
 
 
 def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
-    answer = {
+    answer: dict[str, Any] = {
         "kernel": "6.1",
         "cpus": [0, 1],
         "cores": 2,
@@ -117,8 +116,8 @@ def test_variable_facts_are_converted_with_the_versions_of_programs() -> None:
         "sysctls": {"a.b": {"value": "1\t2"}, "missing": {"value": None}},
     }
     programs = {"nginx": "/opt/nginx", "go": "/opt/go"}
-    files = {"/opt/nginx": FileStatus(3, 1.5), "/opt/go": None}
-    facts = parse_variable_facts(GatheredFacts(answer, files), Clock(0, 0.25, 0.001), programs)
+    answer["files"] = {"/opt/nginx": "3 bytes of 1970-01-01 00:00:01.500000", "/opt/go": None}
+    facts = parse_variable_facts(answer, Clock(0, 0.25, 0.001), programs)
     assert facts.sysctls == {"a.b": "1 2"}
     assert facts.executables == {"nginx": "3 bytes of 1970-01-01 00:00:01.500000", "go": None}
     assert (facts.cpus, facts.nofile_hard, facts.clock_offset_s) == ((0, 1), None, 0.25)
