@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import socket
-from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from benchkit.agent.collector import UnavailableError, Values, read_file
 from benchkit.agent.common import OperationError, with_port
 from benchkit.agent.operations import SocketAddress
-from benchkit.agent.sockets import kernel_endpoint
+from benchkit.agent.sockets import TCP, bound_sockets
 
 SS_S = 10.0
 SS_BYTES = 8 << 20
 """Limit of the output of ss: 100,000 connections."""
-LISTENING = b"0A"
-"""State of a listening socket in /proc/net/tcp, which lists these before all others (tcp_ipv4.c of Linux)."""
 _TCP_LIMIT = re.compile(r"^LISTEN +\d+ +(\d+) .*\bino:(\d+)", re.MULTILINE)
 _UNIX_LIMIT = re.compile(r"^u_\S+ +LISTEN +\d+ +(\d+) .* (\d+) +\* 0", re.MULTILINE)
 
@@ -45,21 +41,6 @@ def _network_id(process: str) -> Optional[str]:
         return os.readlink(f"/proc/{process}/ns/net")  # noqa: PTH115 - as all of the agent
     except OSError:
         return None
-
-
-def tcp_listeners(table: Iterable[bytes], family: int, ports: Sequence[int]) -> Iterator[Listener]:
-    """Yield the listening sockets on these ports in the lines of /proc/net/tcp or tcp6.
-
-    Reading ends with the first socket of another state: the kernel lists those after the listening ones.
-    """
-    for number, line in enumerate(table):
-        field = line.split()
-        if number and field[3] != LISTENING:
-            return
-        if number:
-            address, port = kernel_endpoint(field[1].decode(), family)
-            if port in ports:
-                yield Listener(int(field[9]), with_port(address, port), int(field[4].partition(b":")[2], 16))
 
 
 def unix_listeners(content: bytes, paths: Sequence[str]) -> Iterator[Listener]:
@@ -92,10 +73,12 @@ class ServiceSockets:
 
         Several sockets of one address (SO_REUSEPORT) are numbered: `10.0.0.1:80#2`.
         """
-        present: List[Listener] = []
-        for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)) if self._ports else ():
-            with contextlib.suppress(FileNotFoundError), open(f"{self._folder}/{name}", "rb") as table:  # noqa: PTH123 - often
-                present += tcp_listeners(table, family, self._ports)
+        bound = bound_sockets(TCP, self._folder) if self._ports else ()
+        present = [
+            Listener(each.inode, with_port(each.address, each.port), each.queued)
+            for each in bound
+            if each.port in self._ports
+        ]
         if self._paths:
             present += unix_listeners(read_file(f"{self._folder}/unix"), self._paths)
         if not present:

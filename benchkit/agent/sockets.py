@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
+import itertools
 import os
 import socket
 import struct
 import sys
 import time
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import OperationError, poll_until, read_text
+from benchkit.agent.common import OperationError, poll_until
 from benchkit.agent.operations import operation
 from benchkit.agent.proc import pids, proc_stat
 from benchkit.agent.processes import ProcessTable
@@ -79,7 +80,7 @@ def get(
 
 
 TCP, UDP = "tcp", "udp"
-BOUND = {TCP: "0A", UDP: "07"}
+BOUND = {TCP: b"0A", UDP: b"07"}
 """State in /proc/net/tcp of a listening socket, and in /proc/net/udp of one that is bound and not connected."""
 
 INITIAL_BYTES = 1200
@@ -125,27 +126,19 @@ class SocketProbes:
 
     @operation()
     def port_owners(self, ports: Sequence[int], udp: bool = False) -> Dict[int, List[ops.PortOwner]]:  # noqa: FBT001, FBT002 - as JSON
-        """Return the listening sockets on each of these TCP or UDP ports, with their visible processes.
-
-        There are none for a free port, and one without details for a port that is taken otherwise, as by a connection.
-        """
-        bindable = {port: is_free(port, udp=udp) for port in ports}
-        busy = [port for port in ports if not bindable[port]]
-        sockets = [each for each in _listeners(UDP if udp else TCP) if each[1].port in busy] if busy else []
-        found = {port: [owner for _, owner in sockets if owner.port == port] for port in ports}
-        for port in busy:
-            if not found[port] and bindable[port] is False:
-                found[port] = [ops.PortOwner(port, None, None, None, None)]
-        _find_processes({inode: owner for inode, owner in sockets if inode})
-        return found
+        """Return the listening sockets on each of these TCP or UDP ports, with their visible processes."""
+        sockets = [each for each in bound_sockets(UDP if udp else TCP) if each.port in ports]
+        owners = {each.inode: ops.PortOwner(each.port, each.address, each.uid, None, None) for each in sockets}
+        _find_processes(owners)
+        return {port: [owner for owner in owners.values() if owner.port == port] for port in ports}
 
     @operation()
     def listeners(self, process: int, udp: bool = False) -> List[Tuple[str, int]]:  # noqa: FBT001, FBT002 - as JSON
         """Return the TCP or UDP addresses on which a started process and its descendants listen."""
         tree = self._processes.trees().get(process, ())
         inodes = {inode for each in tree for inode in socket_inodes(each.pid)}
-        sockets = (each for inode, each in _listeners(UDP if udp else TCP) if inode in inodes)
-        return sorted({(each.address or "", each.port) for each in sockets})
+        sockets = bound_sockets(UDP if udp else TCP)
+        return sorted({(each.address, each.port) for each in sockets if each.inode in inodes})
 
 
 def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
@@ -186,13 +179,37 @@ def _ask_versions(address: Tuple[str, int], timeout_s: float) -> None:
         raise OSError(f"it answers {answer[:16].hex()}, which is not QUIC")
 
 
-def _listeners(kind: str) -> Iterator[Tuple[int, ops.PortOwner]]:
+class BoundSocket(NamedTuple):
+    """A listening TCP socket, or a UDP socket that is bound and not connected."""
+
+    inode: int
+    address: str
+    port: int
+    uid: int
+    queued: int
+    """Connections or bytes that wait to be accepted or read."""
+
+
+def bound_sockets(kind: str, folder: str = "/proc/self/net") -> Iterator[BoundSocket]:
+    """Yield the listening TCP sockets, or the bound UDP sockets, in a folder of the kernel; of IPv4, then of IPv6."""
     for name, family in ((kind, socket.AF_INET), (f"{kind}6", socket.AF_INET6)):
-        for line in (read_text(f"/proc/net/{name}") or "").splitlines()[1:]:
-            field = line.split()
-            if field[3] == BOUND[kind]:
-                address, port = kernel_endpoint(field[1], family)
-                yield int(field[9]), ops.PortOwner(port, address, int(field[7]), None, None)
+        with contextlib.suppress(FileNotFoundError), open(f"{folder}/{name}", "rb") as table:  # noqa: PTH123 - often
+            yield from parse_bound(table, kind, family)
+
+
+def parse_bound(table: Iterable[bytes], kind: str, family: int) -> Iterator[BoundSocket]:
+    """Parse the lines of /proc/net/tcp or udp.
+
+    Reading ends with the first TCP socket of another state: the kernel lists those after the listening ones
+    (tcp_ipv4.c of Linux), and a busy host has many.
+    """
+    for line in itertools.islice(table, 1, None):
+        field = line.split()
+        if field[3] == BOUND[kind]:
+            address, port = kernel_endpoint(field[1].decode(), family)
+            yield BoundSocket(int(field[9]), address, port, int(field[7]), int(field[4].partition(b":")[2], 16))
+        elif kind == TCP:
+            return
 
 
 def kernel_endpoint(text: str, family: int) -> Tuple[str, int]:
@@ -210,27 +227,6 @@ def _find_processes(sockets: Dict[int, ops.PortOwner]) -> None:
             owner, process = sockets[inode], proc_stat(pid)
             if owner.pid is None and process is not None:
                 owner.pid, owner.command, owner.start = pid, process.name, process.start
-
-
-def is_free(port: int, *, udp: bool = False) -> Optional[bool]:
-    """Return True where a server could listen on this port now; None where this user may not try.
-
-    Less expensive than reading all sockets of the host.
-    """
-    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - bound, not listening
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as attempt:
-                if not udp:  # with UDP the option would let two sockets share the port
-                    attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    attempt.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                attempt.bind((address, port))
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EPERM):
-                return None
-            if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
-                return False
-    return True
 
 
 def socket_inodes(pid: int) -> Iterator[int]:

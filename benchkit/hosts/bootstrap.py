@@ -3,9 +3,8 @@
 The command is a line for any login shell. It starts Python with a small program that looks for the agent by its hash,
 requests it where it is missing, and runs it. Earlier output, of the shell's start-up files, is skipped.
 
-The host compiles the agent once, on arrival, and keeps it in a folder that only this user can enter. Python runs there
-without `site`, because packages of the host may do any work at Python's start. The agent imports the standard library
-only.
+The host keeps the agent in a folder that only this user can enter. Python runs there without `site`, because packages
+of the host may do any work at Python's start. The agent imports the standard library only.
 """
 
 from __future__ import annotations
@@ -44,17 +43,6 @@ import sys, os
 def report(word):
     sys.stdout.write(chr(10) + "benchkit-agent " + word + chr(10))
     sys.stdout.flush()
-def compiled(sources, path):
-    import importlib.util, io, marshal, zipfile
-    file = io.BytesIO(sources)
-    unchecked = bytes([1, 0, 0, 0])
-    with zipfile.ZipFile(file, "a") as archive:
-        for name in archive.namelist():
-            source = archive.read(name)
-            header = importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source)
-            code = compile(source, os.path.join(path, name), "exec")
-            archive.writestr(name + "c", header + marshal.dumps(code))
-    return file.getvalue()
 if sys.version_info < (3, 8):
     report("old %d.%d.%d" % sys.version_info[:3])
     sys.exit(0)
@@ -66,12 +54,12 @@ try:
         status = os.lstat(path)
         if not (status.st_uid == os.geteuid() and status.st_mode & 0o170077 == 0o040000):
             sys.exit("%s must be a folder that belongs to user %d, with mode 700" % (path, os.geteuid()))
-    path = os.path.join(path, "%s-%s.pyz" % (SHA256, sys.implementation.cache_tag))
+    path = os.path.join(path, SHA256 + ".pyz")
     content = b""
     if os.path.lexists(path):
         with open(path, "rb") as file:
             content = file.read()
-    if content[:64] == hashlib.sha256(content[64:]).hexdigest().encode():
+    if hashlib.sha256(content).hexdigest() == SHA256:
         report("have")
     else:
         report("need")
@@ -83,8 +71,6 @@ try:
             content += piece
         if not hashlib.sha256(content).hexdigest() == SHA256:
             sys.exit("the agent arrived damaged")
-        content = compiled(content, path)
-        content = hashlib.sha256(content).hexdigest().encode() + content
         part = "%s.%d" % (path, os.getpid())
         try:
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -102,9 +88,7 @@ sys.exit(main(["--lease", LEASE, folder]))
 """
 """Start-up program. It runs on any Python 3, to report a version that is too old; shells expand none of its characters.
 
-It keeps the agent in a file named by the agent's hash and the version of Python. The file starts with the hash of the
-rest, which shows damage; Python skips bytes before an archive. The archive has an unchecked .pyc (PEP 552) beside each
-source; another version of Python ignores these.
+It keeps the agent in a file named by the agent's hash, which shows damage too.
 """
 
 logger = logging.getLogger(__name__)

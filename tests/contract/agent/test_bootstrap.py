@@ -65,16 +65,19 @@ class Counting:
         self._send(content)
 
 
-def test_its_bytes_are_sent_once(open_stream: Open, workdir: Path) -> None:
+def test_its_bytes_are_sent_once_and_again_where_they_are_damaged(open_stream: Open, workdir: Path) -> None:
     sent = []
-    for _ in range(2):
+    for times in range(3):
+        if times == 2:
+            (file,) = (workdir / "agent").iterdir()
+            file.write_bytes(file.read_bytes()[:-1])
         stream = open_stream(["/bin/sh", "-c", command(agent_file(), str(workdir))])
         counting = Counting(stream)
         start(stream, "here", agent_file())
         sent.append(counting.sent)
         stream.end_input()
         assert stream.exit_code(60) == 0
-    assert sent == [len(agent_file().content), 0]
+    assert sent == [len(agent_file().content), 0, len(agent_file().content)]
 
 
 def test_what_start_up_files_print_is_skipped(open_stream: Open, workdir: Path) -> None:

@@ -18,7 +18,8 @@ from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
 from benchkit.agent.recorder import GroupValues, Recorder, SampleWriter, Tick
 from benchkit.agent.server_counters import BenchkitRequests, CounterPage, nginx, node
-from benchkit.agent.socket_collectors import Listener, tcp_listeners, unix_listeners
+from benchkit.agent.socket_collectors import Listener, unix_listeners
+from benchkit.agent.sockets import TCP, BoundSocket, parse_bound
 
 LONG_S = 60.0
 """Time for other threads: more than a busy machine keeps them waiting."""
@@ -185,7 +186,7 @@ def test_a_requested_sample_replaces_no_scheduled_one(tmp_path: Path) -> None:
     assert [each["t_ns"] for each in lines if "t_ns" in each] == [1, 2, 4]
 
 
-TCP = b"""\
+TCP_TABLE = b"""\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 00000000:1F90 00000000:0000 0A 00000000:00000007 00:00000000 00000000     0        0 501 1 0 100 0 0 10 0
    1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 502 1 0 100 0 0 10 0
@@ -201,8 +202,11 @@ Num       RefCount Protocol Flags    Type St Inode Path
 
 
 def test_accept_queues_are_read_from_the_lists_of_sockets() -> None:
-    lines = iter([*TCP.splitlines(), b"of a connection"])
-    assert list(tcp_listeners(lines, socket.AF_INET, [8080])) == [Listener(501, "0.0.0.0:8080", 7)]
+    lines = iter([*TCP_TABLE.splitlines(), b"of a connection"])
+    assert list(parse_bound(lines, TCP, socket.AF_INET)) == [
+        BoundSocket(501, "0.0.0.0", 8080, 0, 7),  # noqa: S104 - of a file of the kernel
+        BoundSocket(502, "127.0.0.1", 8081, 0, 0),
+    ]
     assert next(lines) == b"of a connection", "reading ends behind the listening sockets"
     assert list(unix_listeners(UNIX, ["/run/app.sock", "/run/none"])) == [Listener(450904, "/run/app.sock", 1)]
 
