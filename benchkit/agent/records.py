@@ -154,8 +154,8 @@ def describe(record: JsonObject) -> str:  # noqa: PLR0911 - one for each kind
         return f"containers{images} of {record['engine']} (label {record['label']})"
     if kind == "group":
         return f"control group {record['path']}"
-    if kind == "cleanup":
-        return str(record["scope"])
+    if kind == "perf-maps":
+        return f"maps for perf in {record['path']}"
     if kind == DAMAGED:
         return "a record that cannot be read"
     return f"{kind} {record['path']}" if "path" in record else f"a record of the kind {kind}"

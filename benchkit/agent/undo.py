@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Callable, Dict, List, Optional
 
 from benchkit.agent.cgroups import remove_cgroup
-from benchkit.agent.common import OperationError, Workdir, remove_path
+from benchkit.agent.common import Workdir, remove_path
 from benchkit.agent.containers import CONTAINERS, remove_containers
 from benchkit.agent.frames import JsonObject
-from benchkit.agent.operations import ChangeRecord, HostTraces, UndoneChange, operation
+from benchkit.agent.operations import ChangeRecord, HostPath, HostTraces, UndoneChange, operation
 from benchkit.agent.proc import end_processes, end_recorded, is_running
 from benchkit.agent.records import DAMAGED, Records, describe
 from benchkit.agent.settings import WRITE_S, RunCommand, Sysctls
@@ -26,17 +28,16 @@ class Undo:
     def __init__(self, workdir: Workdir, records: Records, sysctls: Sysctls, run: RunCommand) -> None:
         self._workdir = workdir
         self._records = records
-        self._run_command = run
         self.by_kind: Dict[str, Undoing] = {
             "sysctl": sysctls.restore,
             "process": end_recorded,
             "folder": self._remove,
             "file": self._remove,
             "group": remove_cgroup,
-            "cleanup": self._run_cleanup,
+            "perf-maps": self._remove_perf_maps,
             CONTAINERS: partial(remove_containers, run=run),
         }
-        self._survive_reboot = frozenset({"folder", "file", "cleanup", CONTAINERS})
+        self._survive_reboot = frozenset({"folder", "file", "perf-maps", CONTAINERS})
 
     @operation()
     def traces(self) -> HostTraces:
@@ -53,12 +54,15 @@ class Undo:
         return HostTraces(records, self._records.reports(), holder())
 
     @operation()
-    def expect_cleanup(self, argv: Sequence[str], env: Mapping[str, str], within_s: float, scope: str) -> None:
-        """Record a command, before the change that it cleans up.
+    def expect_perf_maps(self, path: HostPath) -> None:
+        """Make a folder in which processes start that write maps for perf, each beside a file named by its pid.
 
-        `restore` with this `scope` runs it, or else the end of the agent, even by a kill. Messages have the scope too.
+        The maps are removed with the folder by `restore` with its `scope`, or else at the end of the agent, even by a
+        kill. The path is the scope.
         """
-        self._records.note("cleanup", {"argv": argv, "env": env, "within_s": within_s, "scope": scope})
+        folder = self._workdir.inside(path, write=True)
+        self._records.note("perf-maps", {"path": str(folder), "scope": str(path)})
+        self._workdir.make_folder(folder)
 
     @operation(within_s=WRITE_S)
     def restore(self, own: bool = False, scope: Optional[str] = None) -> List[UndoneChange]:  # noqa: FBT001, FBT002 - as JSON
@@ -116,16 +120,19 @@ class Undo:
             self._records.drop(path)
         return UndoneChange(describe(record), failures, "failed" if failures else how)
 
-    def _run_cleanup(self, record: JsonObject) -> List[str]:
-        variables = [f"{name}={value}" for name, value in record["env"].items()]
-        try:
-            exit_code, text = self._run_command(["env", *variables, *record["argv"]], record["within_s"])
-        except OperationError as error:
-            exit_code, text = None, str(error)
-        if exit_code == 0:
-            return []
-        why = f"it did not end within {record['within_s']:g} s" if exit_code is None else f"exit code {exit_code}"
-        return [": ".join(filter(None, (f"the cleanup {' '.join(record['argv'])} failed", why, text.strip())))]
+    def _remove_perf_maps(self, record: JsonObject) -> List[str]:
+        """Remove `/tmp/perf-PID.map` of processes that have ended; files of others and links are not maps of them."""
+        pids = [file.name for file in Path(record["path"]).glob("[0-9]*")]
+        for file in (Path(f"/tmp/perf-{pid}.map") for pid in pids):  # noqa: S108 - perf reads them there
+            try:
+                status = file.lstat()
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                    file.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                return [f"{file} could not be removed: {error.strerror}"]
+        return self._remove(record)
 
     def _remove(self, record: JsonObject) -> List[str]:
         path = self._workdir.inside(record["path"], write=True)

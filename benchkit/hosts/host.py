@@ -49,12 +49,6 @@ class HostChanges:
         self._link = link
         self._host = host
 
-    def run_cleanup(self, scope: str, timeout_s: float) -> None:
-        """Run the recorded commands of a scope; a failed command stays on record. Raises HostError naming it."""
-        undone = self._link.call_within(timeout_s, Undo.restore, own=True, scope=scope)
-        if failures := [failure for each in undone for failure in each.failures]:
-            raise HostError("a cleanup failed", where=self._host, why="; ".join(failures))
-
     def restore(self, *, own: bool = False, scope: ChangeScope | None = None) -> list[UndoneChange]:
         """Restore the changes made over this link and, unless `own`, those of abandoned runs.
 

@@ -202,35 +202,18 @@ ENVIRONMENT: Mapping[str, str] = {"PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS":
 
 logger = logging.getLogger(__name__)
 
-_IS_OWN = 'is_own() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }\n'
-"""A regular file of this user; links and files of others are not maps of its processes."""
-_OWN_MAPS = f'{_IS_OWN}for map; do ! is_own "$map" || echo "$map"; done\n'
-_REMOVE_MAPS = f"""\
-{_IS_OWN}failed=
-for file in "$1"/[0-9]*; do
-  map=/tmp/perf-${{file##*/}}.map
-  ! is_own "$map" || rm -f "$map" || failed=1
-done
-[ -z "$failed" ] && rm -rf "$1"
-"""
-"""Removes the maps of processes whose pids name files in a folder, then the folder, which stays after a failure."""
-_CLEANUP_S = 30.0
-
-
-def expect_perf_maps(host: Host, folder: PurePosixPath) -> None:
-    """Make the working directory for processes that write maps for perf (`/tmp/perf-PID.map`).
-
-    Each creates a file named by its pid there, so that maps of ended processes are known. The maps are removed at the
-    agent's end at the latest, even after a crash. Raises HostError.
-    """
-    remove = ["sh", "-c", _REMOVE_MAPS, "sh", str(folder)]
-    host.call(Undo.expect_cleanup, remove, {}, _CLEANUP_S, f"maps for perf in {folder}")
-    host.call(FileStore.mkdir, folder)
+_OWN_MAPS = 'for map; do [ ! -f "$map" ] || [ -L "$map" ] || [ ! -O "$map" ] || echo "$map"; done'
+"""Prints regular files of this user; links and files of others are not maps of its processes."""
 
 
 def remove_perf_maps(host: Host, folder: PurePosixPath) -> None:
-    """Remove the maps for perf of the ended processes that were started in a folder. Raises HostError."""
-    host.changes.run_cleanup(f"maps for perf in {folder}", _CLEANUP_S)
+    """Remove the maps for perf of the ended processes that were started in a folder of `Undo.expect_perf_maps`.
+
+    Raises HostError naming a map that cannot be removed; it stays on record.
+    """
+    undone = host.call(Undo.restore, own=True, scope=str(folder))
+    if failures := [failure for each in undone for failure in each.failures]:
+        raise HostError("maps for perf were not removed", where=host.name, why="; ".join(failures))
 
 
 def require_perf_maps(host: Host, pids: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 from pathlib import PurePosixPath
 
+from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, LostError
 from benchkit.hosts import profilers
 from benchkit.hosts.host import Host
@@ -37,7 +38,7 @@ _SUFFIX: dict[Profiler, str] = {"pprof": "pb.gz", "perf": "perf.txt.gz"}
 def expect_perf_maps(trial: Trial) -> None:
     """Make the folders of services that write maps for perf; the maps are removed with them however the trial ends."""
     for service in _perf_map_services(trial):
-        profilers.expect_perf_maps(trial.hosts[service.host], perf_map_folder(service))
+        trial.hosts[service.host].call(Undo.expect_perf_maps, perf_map_folder(service))
 
 
 def check_perf_maps(trial: Trial) -> None:

@@ -157,7 +157,7 @@ def use_telemetry(ask: Asker, link: AgentLink, process: ops.ProcessReport, workd
 def use_changes(ask: Asker, link: AgentLink) -> None:
     assert ask(link, Sysctls.write, {FIN: "31"})[FIN] == ops.SysctlOutcome("applied", "60", "31")
     assert ask(link, Sysctls.read, [FIN])[FIN].value == "31"
-    ask(link, Undo.expect_cleanup, ["true"], {"A": "b"}, 5, "cleanup")
+    ask(link, Undo.expect_perf_maps, "maps")
     assert [each.how for each in ask(link, Undo.restore, own=True)] == ["undone", "undone"]
     assert ask(link, Sysctls.read, [FIN])[FIN].value == "60"
     if ask(link, FactsReader.gather, {"sh": ["sh"]}, [])["cpu_groups"]:

@@ -10,7 +10,7 @@ from benchkit.errors import HostError
 from benchkit.hosts.agent_link import AgentLink
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec
-from benchkit.hosts.profilers import expect_perf_maps, remove_perf_maps, require_perf_maps
+from benchkit.hosts.profilers import remove_perf_maps, require_perf_maps
 
 UNUSED_PID = (1 << 22) + 7
 """Pid beyond the largest of a kernel (proc(5), pid_max)."""
@@ -36,7 +36,7 @@ def expect() -> Callable[[AgentLink], tuple[Host, PurePosixPath]]:
     def start(link: AgentLink) -> tuple[Host, PurePosixPath]:
         host = Host(HostSpec(name="here", address="127.0.0.1", roles=()), link)
         folder = host.workdir / FOLDER
-        expect_perf_maps(host, folder)
+        host.call(Undo.expect_perf_maps, folder)
         for name in (str(UNUSED_PID), str(UNUSED_PID + 1), f"isolate-0x1-{UNUSED_PID}-v8.log"):
             (Path(folder) / name).touch()
         return host, folder
