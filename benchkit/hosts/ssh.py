@@ -49,28 +49,30 @@ _JUMP_NONE = re.compile(r'^(\s*ProxyJump[\s=]+)"?none"?\s*$', re.IGNORECASE | re
 _KEY, _FIELDS = 3, 4
 
 
-class UnknownHostKeyError(paramiko.SSHException):
-    """A host key that no known_hosts file has for its host."""
-
-    def __init__(self, name: str, key: paramiko.PKey, *, revoked: bool) -> None:
-        """Take the host's name as in known_hosts files, and its key."""
-        super().__init__(name)
-        self.name = name
-        self.key = key
-        self.revoked = revoked
-
-
 class RefuseUnknown(paramiko.MissingHostKeyPolicy):
     """A policy that never trusts an unknown key."""
 
-    def __init__(self, revoked: frozenset[str]) -> None:
-        """Take the keys, in base64, that known_hosts files revoke."""
+    def __init__(self, where: str, files: list[Path], revoked: frozenset[str]) -> None:
+        """Take the known_hosts files, and the keys, in base64, that they revoke."""
+        self._where = where
+        self._files = files
         self._revoked = revoked
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Raise UnknownHostKeyError."""
+        """Raise HostError with the line that accepts the key."""
         del client
-        raise UnknownHostKeyError(hostname, key, revoked=key.get_base64() in self._revoked)
+        kind, encoded = key.get_name(), key.get_base64()
+        if encoded in self._revoked:
+            hint = "do not connect; ask the owner of the host"
+            raise HostError(f"the host key {key.fingerprint} is revoked", where=self._where, hint=hint)
+        line = shlex.quote(f"{hostname} {kind} {encoded}")
+        raise HostError(
+            f"the host key of {hostname} is unknown",
+            where=self._where,
+            why=f"it presents a key of type {kind} with the fingerprint {key.fingerprint}",
+            hint="check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
+            f"    echo {line} >> {shlex.quote(str(self._files[0]))}",
+        )
 
 
 class SshConnection:
@@ -79,7 +81,7 @@ class SshConnection:
     def __init__(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> None:
         """Prepare a connection; `others` are the hosts of the inventory by name, which may be jump hosts."""
         self.name = spec.name
-        self._hops: list[tuple[fabric.Connection, list[Path]]] = []
+        self._hops: list[tuple[fabric.Connection, list[Path], frozenset[str]]] = []
         try:
             self._connection = self._hop(spec, others)
         except (paramiko.SSHException, KeyError, ValueError) as error:  # an ssh_config that Fabric cannot read
@@ -87,10 +89,11 @@ class SshConnection:
 
     def open(self) -> None:
         """Connect, to the jump hosts first. Raises HostError naming the host, or the jump host, and what to do."""
-        for connection, files in self._hops:
+        for connection, files, revoked in self._hops:
             is_last = connection is self._connection
             where = self.name if is_last else f"{self.name}: jump host {connection.original_host}"
             target = f"{connection.user}@{connection.host}:{connection.port}"
+            connection.client.set_missing_host_key_policy(RefuseUnknown(where, files, revoked))
             began = time.monotonic()
             try:
                 connection.open()
@@ -98,6 +101,9 @@ class SshConnection:
                 if isinstance(transport.sock, socket.socket):
                     transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 transport.set_keepalive(int(RECEIVE_TIMEOUT_S))
+            except HostError:
+                self.close()
+                raise
             except (OSError, EOFError, paramiko.SSHException) as error:
                 logger.debug("%s: no connection to %s after %.3f s: %r", where, target, time.monotonic() - began, error)
                 self.close()
@@ -117,7 +123,7 @@ class SshConnection:
 
     def close(self) -> None:
         """Disconnect, from the jump hosts last."""
-        for connection, _ in reversed(self._hops):
+        for connection, *_ in reversed(self._hops):
             connection.client.close()
 
     def _hop(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> fabric.Connection:
@@ -156,13 +162,12 @@ class SshConnection:
         files = _known_hosts_files(connection, spec)
         revoked = _trust(files, connection.client.get_host_keys(), known_name(connection.host, connection.port))
         connection.client.set_log_channel(f"paramiko.{spec.name}")  # logs host key check and authentication at DEBUG
-        connection.client.set_missing_host_key_policy(RefuseUnknown(revoked))
         connection.forward_agent = False
         options = connection.connect_kwargs
         keys = [Path(key).expanduser() for key in options.pop("key_filename", [])]
         keys = [key for key in keys if key.exists()]  # ssh also skips an IdentityFile that does not exist
         options.update(key_filename=[str(key) for key in keys], look_for_keys=not keys, password=None, passphrase=None)
-        self._hops.append((connection, files))
+        self._hops.append((connection, files, revoked))
 
 
 class SshStream:
@@ -269,16 +274,14 @@ def _trust(files: list[Path], known: HostKeys, name: str) -> frozenset[str]:
     revoked = frozenset(
         line[_KEY] for lines in contents for line in lines if line[:1] == ["@revoked"] and len(line) >= _FIELDS
     )
-    for lines in contents:
+    for lines in reversed(contents):
         keys = HostKeys()
         for entry in filter(None, map(_entry, lines)):
             if entry.key.get_base64() not in revoked:
                 for names in entry.hostnames or ():
                     keys.add(names, entry.key.get_name(), entry.key)
-        settled = set(known.lookup(name) or ())
         for kind, key in (keys.lookup(name) or {}).items():
-            if kind not in settled:
-                known.add(name, kind, key)
+            known.add(name, kind, key)
     return revoked
 
 
@@ -299,8 +302,6 @@ def _explained(
 ) -> HostError:
     """Convert the failure of a connection to an error that names the reason and what to do."""
     target = f"{connection.host}:{connection.port}"
-    if isinstance(error, UnknownHostKeyError):
-        return _unknown_key(error, where, files)
     if isinstance(error, paramiko.BadHostKeyException):
         what = f"the host key of {target} has changed"
         why = f"known_hosts has {error.expected_key.fingerprint}, the host presents {error.key.fingerprint}"
@@ -342,22 +343,6 @@ def _unreachable(error: Exception, connection: Any, target: str, by_hand: str) -
         return f"no answer from {target}", f"waited {CONNECT_S} s", "is the host up, and is the address right?"
     why = str(error) or "it closed the connection"
     return f"no SSH session with {target}", why, f"is sshd running and responsive there? try it in a shell: {by_hand}"
-
-
-def _unknown_key(error: UnknownHostKeyError, where: str, files: list[Path]) -> HostError:
-    kind, fingerprint = error.key.get_name(), error.key.fingerprint
-    if error.revoked:
-        return HostError(
-            f"the host key {fingerprint} is revoked", where=where, hint="do not connect; ask the owner of the host"
-        )
-    line = f"{error.name} {kind} {error.key.get_base64()}"
-    return HostError(
-        f"the host key of {error.name} is unknown",
-        where=where,
-        why=f"it presents a key of type {kind} with the fingerprint {fingerprint}",
-        hint=f"check the fingerprint on the host (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub), then accept it with\n"
-        f"    echo {shlex.quote(line)} >> {shlex.quote(str(files[0]))}",
-    )
 
 
 def known_name(host: str, port: int) -> str:

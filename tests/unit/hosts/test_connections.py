@@ -42,4 +42,4 @@ def test_a_jump_host_named_none_is_none(
     (tmp_path / ".ssh" / "config").write_text(config)
     monkeypatch.setenv("HOME", str(tmp_path))
     connection = SshConnection(HostSpec(name="sut", address="sut", roles=()), {})
-    assert [hop.host for hop, _ in connection._hops] == hops
+    assert [hop.host for hop, *_ in connection._hops] == hops
