@@ -96,7 +96,7 @@ def compare_servers(
 def _ratios(store: Store, folder: RunFolder) -> str:
     """Return the ratios of a running comparison, or the rate of its only server."""
     data = read_run_data(store, folder)
-    if not (data.trials["kind"] == "measure").any():
+    if set(data.trials["kind"]) == {"calibrate"}:
         return "; ".join(f"{each.label} {each.curve.sentence}" for each in cell_curves(data))
     results = server_results(data)
     shown = [f"{each.label} {ratio_text(each.ratio) or 'no ratio yet'}" for each in results if each.ratio]

@@ -36,6 +36,8 @@ LEAST_SLOTS = 0.9
 WHOLE_WITHIN = 0.05
 """Relative distance from a whole number of slots within which it is stated: the load tool's own time between two
 requests adds some per cent to answers of a few milliseconds."""
+MOST_UNSURE = 1.25
+"""Ratio of the end of its interval to a number of slots up to which the number is stated."""
 ROUND_WITHIN = 0.003
 """Relative distance from a rate of one digit, as 2,000/s, within which it is taken for a configured one: the count of a
 window of half a second at 1,000/s is exact to 0.2 %. A lock falls into it by chance in 2.3 % of cases (nine rates in a
@@ -185,6 +187,9 @@ def _limit_of_server(
     if slots < LEAST_SLOTS or (round(slots) == 1 and _is_round(rate)):
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter"
         return CurveLimit(kind="rate", clause=clause, evidence="answers pause, and the CPU is free")
+    if high is not None and high > MOST_UNSURE * slots:
+        clause = "is limited by something other than its CPU, which these points are too noisy to tell"
+        return CurveLimit(kind="unknown", clause=clause)
     whole = max(1, round(slots))
     reach = max(WHOLE_WITHIN * slots, 0.0 if high is None else high - slots)
     at_a_time = f"{whole}" if abs(slots - whole) <= reach else f"{slots:.3g}"

@@ -22,6 +22,11 @@ RECONNECTING_TOOL = "wrk"
 CONNECTING_TOOL = "hey"
 """Load tool that closes each connection itself, and counts no error where the server closed it."""
 
+LOWER_SHARE = 0.3
+"""Share of what the slowest server carries at which latencies are compared where the load tool cannot hold half."""
+NOT_HELD = frozenset({"rate-held", "generator-saturated", "tool-limit"})
+"""Checks that find a rate which the load tool did not hold, or held at its own limit."""
+
 LATEST_RESTART = 0.5
 """Share of a comparison's time after which its first block starts it no more anew: the rest has room for few blocks."""
 
@@ -37,7 +42,9 @@ class Observed:
     causes: Collection[FailureCause] = ()
     """Causes of failed trials."""
     checks: Collection[str] = field(default_factory=frozenset)
-    """Checks that invalidate its trials."""
+    """Checks that invalidate its trials at full speed."""
+    held_checks: Collection[str] = field(default_factory=frozenset)
+    """Checks that invalidate its trials at a held rate."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,9 @@ def _adaptations(comparison: ServerComparison, observed: Observed) -> Iterator[A
             "one server runs at a time (--design blocks)."
         )
         yield Adaptation(replace(comparison, is_sliced=False), reason)
+    if (comparison.held_share or 0.0) > LOWER_SHARE and not NOT_HELD.isdisjoint(observed.held_checks):
+        reason = f"The load tool cannot hold the rate, so that latencies are compared at {units.share(LOWER_SHARE)}."
+        yield Adaptation(replace(comparison, held_share=LOWER_SHARE), reason)
     quota = next((each for each in QUOTAS if each < (comparison.quota or 1.0)), None)
     if quota is not None and "quota" not in comparison.fixed and "load tool" in observed.limits:
         reason = f"The load tool is the limit, so that each server gets {quota:g} CPUs."

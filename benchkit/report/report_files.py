@@ -21,6 +21,10 @@ def write_report(run: StoredRun, directory: Path) -> Path:
 
     The same run gives the same bytes. Raises BenchkitError if a file cannot be written.
     """
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _write_error(directory, error) from error
     drawings = draw_figures(run)
     for drawing in drawings:
         write_file(directory / "figures" / f"{drawing.name}.svg", drawing.svg)
@@ -55,5 +59,9 @@ def write_file(path: Path, content: bytes) -> None:
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, content)
     except OSError as error:
-        hint = "name another folder with --out"
-        raise BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint) from error
+        raise _write_error(path, error) from error
+
+
+def _write_error(path: Path, error: OSError) -> BenchkitError:
+    hint = "name another folder with --out"
+    return BenchkitError("cannot write the report", where=str(path), why=error.strerror, hint=hint)

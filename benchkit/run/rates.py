@@ -36,8 +36,8 @@ twentieth of the answers. A slice begins and ends alike, so that less than 2 % o
 RESERVE = 1.5
 """Answers that slices are planned for, relative to `ANSWERS_IN_SLICE`: rates vary by tens of per cent."""
 SLICE_STEP_S = 0.05
-MIN_SLICES = 2
-"""Slices of a window, so that cells take turns within a block."""
+MIN_SLICES, LONG_SLICE_S = 2, 0.5
+"""Slices of a window, so that cells take turns within a block; one where slices are longer than the second."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -108,13 +108,13 @@ class TargetRates:
     def _answers_s(self, cell_id: str, connections: int) -> float:
         """Return the time in which each connection of a cell gets `ANSWERS_IN_SLICE` answers, in steps of 50 ms."""
         wanted_s = RESERVE * ANSWERS_IN_SLICE * connections / self._curves[cell_id].rps
-        return math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S
+        return round(math.ceil(wanted_s / SLICE_STEP_S) * SLICE_STEP_S, 3)
 
     def _longer_window(self, cell: PlannedCell, plan: RunPlan) -> dict[str, float]:
         duration_s = cell.load.duration_s or 0.0
         answers_s = max(self._answers_s(name, self._connections(name)) for name in self._curves)
-        slices = MIN_SLICES if plan.slice_s is not None else 1
-        needed_s = slices * answers_s
+        slices = MIN_SLICES if plan.slice_s is not None and answers_s <= LONG_SLICE_S else 1
+        needed_s = round(slices * answers_s, 3)
         step_s = get_tool(cell.load.tool).limits.duration_step_s
         return {"duration_s": max(duration_s, needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s)}
 

@@ -221,9 +221,16 @@ class _Review:
         spent_s = self._comparison.spent_s + time.monotonic() - self._began_s
         if spent_s > LATEST_RESTART * self._comparison.budget_s:
             return None
-        checks = frozenset(check for each in exclusions for check in each.checks)
-        records = [record for record in self._run.records() if record.kind == "measure"]
-        self.adaptation = adapt(self._comparison, Observed(records, thresholds_of(self._run.manifest()), checks=checks))
+        records = {record.trial_id: record for record in self._run.records() if record.block}
+        measured = [record for record in records.values() if record.kind == "measure"]
+        checks: dict[bool, set[str]] = {True: set(), False: set()}
+        for each in exclusions:
+            if (record := records.get(each.trial_id)) is not None:
+                checks[record.kind == "held"] |= each.checks
+        thresholds = thresholds_of(self._run.manifest())
+        self.adaptation = adapt(
+            self._comparison, Observed(measured, thresholds, checks=checks[False], held_checks=checks[True])
+        )
         return None if self.adaptation is None else "its load is adapted to its first block"
 
 
