@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchkit.errors import InputError, ParseError
 from benchkit.models.profile import Profile
@@ -21,43 +21,43 @@ PASS_NOTES = (NO_PROFILE, NO_KERNEL, NO_TRACE, "no-counters")
 """Codes of notes on profiles and traces; earlier versions also noted a lack of hardware counters."""
 
 
-@dataclass(frozen=True, eq=False)
-class ProfileTables:
-    """The rows of a trial in `profile`, `profile_share` and `notes`."""
+@dataclass(eq=False)
+class PassTables:
+    """The rows of a trial in `profile`, `profile_share`, `trace` and `notes`."""
 
-    functions: tuple[ProfileRow, ...]
-    shares: tuple[ProfileShareRow, ...]
-    notes: tuple[NoteRow, ...]
+    functions: list[ProfileRow] = field(default_factory=list)
+    shares: list[ProfileShareRow] = field(default_factory=list)
+    traces: list[TraceRow] = field(default_factory=list)
+    notes: list[NoteRow] = field(default_factory=list)
 
 
-def read_profiles(record: TrialRecord, raw: Callable[[str], bytes]) -> ProfileTables:
-    """Return the rows of a trial's profiles; `raw` returns the content of a raw file by its name.
+def read_passes(record: TrialRecord, raw: Callable[[str], bytes]) -> PassTables:
+    """Return the rows of a trial's profiles and traces; `raw` returns the content of a raw file by its name.
 
     Kernel time within a system call counts as that call: profiles that do not record the kernel are then comparable
     with perf's.
     """
-    functions: list[ProfileRow] = []
-    shares: list[ProfileShareRow] = []
-    notes: list[NoteRow] = []
-    for each in record.profiles:
-        where = f"{each.service} on {each.host}"
+    rows, trial_id = PassTables(), record.trial_id
+    for profile in record.profiles:
         try:
-            profile = _read(each, raw)
+            _add_profile(rows, trial_id, profile, raw)
         except ParseError as error:
-            message = f"{where} has no profile: {error}"
-            notes.append(NoteRow(trial_id=record.trial_id, code=NO_PROFILE, message=message))
-            continue
-        if each.profiler == "perf" and not profile.has_kernel:
-            message = f"{where}: perf may not record the kernel there, so shares are of the time in user mode"
-            notes.append(NoteRow(trial_id=record.trial_id, code=NO_KERNEL, message=message))
-        functions += _functions(record.trial_id, each, profile)
-        shares += _shares(record.trial_id, each, profile)
-    return ProfileTables(tuple(functions), tuple(shares), tuple(notes))
+            message = f"{profile.service} on {profile.host} has no profile: {error}"
+            rows.notes.append(NoteRow(trial_id=trial_id, code=NO_PROFILE, message=message))
+    for trace in record.traces:
+        try:
+            rows.traces += _trace_rows(trial_id, trace, raw)
+        except ParseError as error:
+            message = f"{', '.join(trace.services)} on {trace.host} has no trace: {error}"
+            rows.notes.append(NoteRow(trial_id=trial_id, code=NO_TRACE, message=message))
+    return rows
 
 
-def _read(record: ProfileRecord, raw: Callable[[str], bytes]) -> Profile:
-    """Read a profile. Raises ParseError, with the reason, where there is none."""
+def _add_profile(rows: PassTables, trial_id: str, record: ProfileRecord, raw: Callable[[str], bytes]) -> None:
+    """Add the rows of a profile. Raises ParseError, with the reason, where there is none."""
     from benchkit.profiles.profile_file import read_profile  # noqa: PLC0415 - protobuf, which most trials have no use for
+    from benchkit.profiles.shares import shares  # noqa: PLC0415 - as above
+    from benchkit.profiles.top import top  # noqa: PLC0415 - as above
 
     if record.file is None:
         raise ParseError(record.why_not or "not recorded")
@@ -67,15 +67,15 @@ def _read(record: ProfileRecord, raw: Callable[[str], bytes]) -> Profile:
         raise ParseError(f"{record.file}: {error}") from None
     if not sum(profile.weights):
         raise ParseError(f"{record.file} has no samples: the service was idle, or the profile too short")
-    return profile
-
-
-def _functions(trial_id: str, record: ProfileRecord, profile: Profile) -> Iterator[ProfileRow]:
-    from benchkit.profiles.top import top  # noqa: PLC0415 - as above
-
+    if record.profiler == "perf" and not profile.has_kernel:
+        message = (
+            f"{record.service} on {record.host}: perf may not record the kernel there, so shares are of the time in user "
+            "mode"
+        )
+        rows.notes.append(NoteRow(trial_id=trial_id, code=NO_KERNEL, message=message))
     table = top(profile, least_share=0)
-    for row in table.rows:
-        yield ProfileRow(
+    rows.functions += (
+        ProfileRow(
             trial_id=trial_id,
             host=record.host,
             service=record.service,
@@ -85,13 +85,12 @@ def _functions(trial_id: str, record: ProfileRecord, profile: Profile) -> Iterat
             flat_share=table.share(row.flat),
             cum_share=table.share(row.cum),
         )
-
-
-def _shares(trial_id: str, record: ProfileRecord, profile: Profile) -> Iterator[ProfileShareRow]:
-    from benchkit.profiles.shares import shares  # noqa: PLC0415 - as above
-
-    for category, share in shares(profile).categories.items():
-        yield ProfileShareRow(trial_id=trial_id, service=record.service, category=category, share=share)
+        for row in table.rows
+    )
+    rows.shares += (
+        ProfileShareRow(trial_id=trial_id, service=record.service, category=category, share=share)
+        for category, share in shares(profile).categories.items()
+    )
 
 
 def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service: str) -> Profile:
@@ -100,26 +99,21 @@ def read_merged_profile(run: RunFolder, records: Iterable[TrialRecord], service:
     Raises InputError if there is none or a raw file is missing, ParseError for an unreadable profile and for profiles
     with different value types.
     """
-    from benchkit.profiles.profile_file import merge_profiles  # noqa: PLC0415 - protobuf, which most runs have no use for
+    from benchkit.profiles.profile_file import merge_profiles, read_profile  # noqa: PLC0415 - as above
 
-    profiles = [
-        _read_merged(run, record.trial_id, each.file)
-        for record in records
-        for each in record.profiles
-        if each.service == service and each.file is not None
-    ]
+    profiles = []
+    for record in records:
+        for each in record.profiles:
+            if each.service != service or each.file is None:
+                continue
+            try:
+                profiles.append(read_profile(run.raw_file(record.trial_id, each.file)))
+            except ParseError as error:
+                where = f"{record.trial_id}/{each.file}"
+                raise ParseError(error.what, where=where, why=error.why, hint=error.hint) from None
     if not profiles:
         raise InputError(f"no profile of service {service!r}", where=run.run_id)
     return merge_profiles(profiles)
-
-
-def _read_merged(run: RunFolder, trial_id: str, file: str) -> Profile:
-    from benchkit.profiles.profile_file import read_profile  # noqa: PLC0415 - as above
-
-    try:
-        return read_profile(run.raw_file(trial_id, file))
-    except ParseError as error:
-        raise ParseError(error.what, where=f"{trial_id}/{file}", why=error.why, hint=error.hint) from None
 
 
 CALLS, WAITING = "system calls", "waiting"
@@ -145,22 +139,7 @@ _REASONS = (
 """Waits of a blocked thread, by functions of its kernel stack: the first that matches."""
 
 
-def trace_rows(
-    trial_id: str, records: Iterable[TraceRecord], raw: Callable[[str], bytes]
-) -> tuple[tuple[TraceRow, ...], tuple[NoteRow, ...]]:
-    """Return the rows of a trial's traces in `trace` and `notes`; `raw` returns the content of a raw file."""
-    rows: list[TraceRow] = []
-    notes: list[NoteRow] = []
-    for each in records:
-        try:
-            rows += _rows_of_trace(trial_id, each, raw)
-        except ParseError as error:
-            message = f"{', '.join(each.services)} on {each.host} has no trace: {error}"
-            notes.append(NoteRow(trial_id=trial_id, code=NO_TRACE, message=message))
-    return tuple(rows), tuple(notes)
-
-
-def _rows_of_trace(trial_id: str, record: TraceRecord, raw: Callable[[str], bytes]) -> Iterator[TraceRow]:
+def _trace_rows(trial_id: str, record: TraceRecord, raw: Callable[[str], bytes]) -> Iterator[TraceRow]:
     if record.file is None or record.started_s is None or record.ended_s is None:
         raise ParseError(record.why_not or "not recorded")
     text = raw(record.file).decode(errors="replace")

@@ -34,7 +34,7 @@ from benchkit.models.rows import (
 )
 from benchkit.models.trial import GeneratorRecord, TrialRecord
 from benchkit.store.parquet_files import Rows
-from benchkit.store.profile_tables import read_profiles, trace_rows
+from benchkit.store.profile_tables import read_passes
 from benchkit.store.row_builders import class_rows, latency_table, series_rows, slice_rows, trial_row
 from benchkit.store.telemetry_table import TrialSamples
 
@@ -119,8 +119,7 @@ def build_trial_tables(
     record: TrialRecord, output: TrialOutput, raw: RawFile, *, interrupted: bool = False
 ) -> TrialTables:
     """Build the rows of a trial; `interrupted` if its block was interrupted by a pause and repeated."""
-    profiles = read_profiles(record, raw)
-    traces, trace_notes = trace_rows(record.trial_id, record.traces, raw)
+    passes = read_passes(record, raw)
     samples = TrialSamples(record, raw)
     result, measurement = output.merged.result, output.merged.measurement
     row = trial_row(record, result, measurement, samples, interrupted=interrupted)
@@ -135,15 +134,14 @@ def build_trial_tables(
         trial=row,
         notes=(
             *(NoteRow(trial_id=record.trial_id, code=code, message=message) for code, message in notes),
-            *profiles.notes,
-            *trace_notes,
+            *passes.notes,
             *samples.notes,
         ),
         latency=latency_table(record.trial_id, measurement),
         telemetry=samples.table(),
-        profile=profiles.functions,
-        profile_share=profiles.shares,
-        trace=traces,
+        profile=tuple(passes.functions),
+        profile_share=tuple(passes.shares),
+        trace=tuple(passes.traces),
         classes=class_rows(record, measurement),
         series=series_rows(record.trial_id, measurement),
         slices=slice_rows(record, [each.result for each in output.slices]),

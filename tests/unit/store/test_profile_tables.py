@@ -8,7 +8,7 @@ import pytest
 from benchkit.models.profile import CATEGORIES
 from benchkit.models.run import CellRecord
 from benchkit.models.trial import ProfileRecord, TrialRecord
-from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, read_profiles
+from benchkit.store.profile_tables import NO_KERNEL, NO_PROFILE, read_passes
 from tests.support.paths import TESTS
 from tests.unit.store.test_store import record as stored_record
 
@@ -34,8 +34,8 @@ FRONT = ProfileRecord(
 
 
 def test_every_service_has_all_its_functions_and_shares_that_add_up_to_one() -> None:
-    rows = read_profiles(record(APP, FRONT), FILES.__getitem__)
-    assert rows.notes == ()
+    rows = read_passes(record(APP, FRONT), FILES.__getitem__)
+    assert rows.notes == []
     sums: defaultdict[str, float] = defaultdict(float)
     for row in rows.shares:
         sums[row.service] += row.share
@@ -68,7 +68,7 @@ def test_every_service_has_all_its_functions_and_shares_that_add_up_to_one() -> 
     ],
 )
 def test_a_missing_profile_is_a_note_and_has_no_rows(profile: ProfileRecord, message: str) -> None:
-    rows = read_profiles(record(profile, APP), FILES.__getitem__)
+    rows = read_passes(record(profile, APP), FILES.__getitem__)
     (note,) = rows.notes
     assert (note.trial_id, note.code) == ("r1.b001.p001", NO_PROFILE)
     assert note.message.startswith(message)
@@ -78,7 +78,7 @@ def test_a_missing_profile_is_a_note_and_has_no_rows(profile: ProfileRecord, mes
 def test_a_perf_that_may_not_record_the_kernel_is_noted() -> None:
     text = gzip.decompress(FILES["front.sut.perf.txt.gz"]).decode()
     user = "\n".join(line for line in text.splitlines() if not line.strip().startswith("ffff")) + "\n\n"
-    rows = read_profiles(record(FRONT), lambda _: user.encode())
+    rows = read_passes(record(FRONT), lambda _: user.encode())
     (note,) = rows.notes
     assert note.code == NO_KERNEL
     assert note.message.startswith("front on sut: perf may not record the kernel there")
