@@ -12,12 +12,11 @@ import typer
 from benchkit.cli.console import print_json, print_table, say
 from benchkit.cli.options import Json, RunId, StoreFolder, StoreToRead
 from benchkit.errors import ExitCode
-from benchkit.units import ABSENT, count, counted, rate, seconds, size
+from benchkit.units import ABSENT, count, counted, rate, seconds
 
 if TYPE_CHECKING:
     from benchkit.store.journal import RunProgress
     from benchkit.store.run_folder import RunFolder
-    from benchkit.store.transfer import Transfer
 
 RunIds = Annotated[list[str], typer.Argument(metavar="RUN…", help="Ids of runs, beginnings of ids, or `latest`.")]
 
@@ -186,9 +185,9 @@ def check(
         print_json([asdict(result) for result in results])
     else:
         for result in results:
-            print(f"{result.run_id}: {result.summary}")
-            for damage in result.damages:
-                print(f"  {damage.file}: {damage.what}")
+            print(f"{result.run_id}: {result.status}")
+            for file, what in result.damages.items():
+                print(f"  {file}: {what}")
     damaged = [result for result in results if result.damages]
     if damaged:
         say(
@@ -235,7 +234,7 @@ def push(
 
     where, remote = Store(existing_store(store)), RemoteStore(url)
     named = {run.run_id: run for run in map(where.run, runs)}
-    _show_transfers((publish(where, run, remote) for run in named.values()), "published", json=json)
+    _show_transfers(((name, publish(where, run, remote)) for name, run in named.items()), "published", json=json)
 
 
 @app.command()
@@ -256,15 +255,15 @@ def pull(
 
     where, remote = Store(store_path(store)), RemoteStore(url)
     ids = dict.fromkeys(Store(remote).run(name).run_id for name in runs)
-    _show_transfers((fetch(remote, run_id, where) for run_id in ids), "fetched", json=json)
+    _show_transfers(((run_id, fetch(remote, run_id, where)) for run_id in ids), "fetched", json=json)
 
 
-def _show_transfers(transfers: Iterable[Transfer], done: str, *, json: bool) -> None:
-    """Print each transfer once it is done."""
+def _show_transfers(transfers: Iterable[tuple[str, int]], done: str, *, json: bool) -> None:
+    """Print each transfer once it is done: run id and number of files, of which 0 says that the run was there."""
     results = []
-    for result in transfers:
-        results.append(result)
-        copied = f"{done}, {counted(result.files, 'file')}, {size(result.bytes)}" if result.is_new else "already there"
-        say(f"{result.run_id}: {copied}")
+    for run_id, files in transfers:
+        results.append({"run_id": run_id, "files": files})
+        copied = f"{done}, {counted(files, 'file')}" if files else "already there"
+        say(f"{run_id}: {copied}")
     if json:
-        print_json({"runs": [asdict(result) for result in results]})
+        print_json({"runs": results})

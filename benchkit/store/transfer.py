@@ -8,7 +8,6 @@ starts anew.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from benchkit.errors import InputError
 from benchkit.files import read_regular
@@ -23,20 +22,8 @@ UNFINISHED = frozenset({"running", "interrupted"})
 """Statuses of runs that may still change, and are not published."""
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """The result of publishing or fetching a run."""
-
-    run_id: str
-    is_new: bool
-    """False: the run was there already."""
-    files: int = 0
-    """Number of files that were copied."""
-    bytes: int = 0
-
-
-def push(store: Store, run: RunFolder, remote: RemoteStore) -> Transfer:
-    """Publish a run. Its lock is held meanwhile.
+def push(store: Store, run: RunFolder, remote: RemoteStore) -> int:
+    """Publish a run, and return the number of its files; 0: it was there already. Its lock is held meanwhile.
 
     Raises InputError for a run that has not ended or is damaged, and where the remote store has its id with other
     content.
@@ -56,16 +43,15 @@ def push(store: Store, run: RunFolder, remote: RemoteStore) -> Transfer:
             checksums = compute_checksums(store, run)
         if published := remote.checksums([run.run_id]):
             _require_same(checksums, published[run.run_id], remote.url)
-            return Transfer(run.run_id, is_new=False)
+            return 0
         remote.put({checksums_path(run.run_id): run.path / CHECKSUMS})
         for group in _in_order(run.run_id, checksums):
             remote.put({path: store.path / path for path in group})
-        size = sum((store.path / path).stat().st_size for path in checksums)
-        return Transfer(run.run_id, is_new=True, files=len(checksums), bytes=size)
+        return len(checksums)
 
 
-def pull(remote: RemoteStore, run_id: str, store: Store) -> Transfer:
-    """Fetch a published run into a folder, each file verified.
+def pull(remote: RemoteStore, run_id: str, store: Store) -> int:
+    """Fetch a published run into a folder, each file verified, and return their number; 0: it was there already.
 
     Raises InputError for a damaged run, and where the folder has its id with other content.
     """
@@ -76,19 +62,16 @@ def pull(remote: RemoteStore, run_id: str, store: Store) -> Transfer:
     if store.has(run_id):
         run = store.folder(run_id)
         _require_same(checksums, read_checksums(store, run) or compute_checksums(store, run), store.location)
-        return Transfer(run_id, is_new=False)
+        return 0
     remote.fetch([run_id], checksums.__contains__)
-    size = 0
     for group in _in_order(run_id, checksums):
         for path in group:
-            content = read_regular(remote.copy / path)
-            size += len(content)
             is_private = path == manifest_path(run_id) or path.endswith(f"/{RECORD}")
             make_folders((store.path / path).parent)
             if path == manifest_path(run_id):
                 write_atomically(store.path / checksums_path(run_id), checksums_text(checksums))
-            write_atomically(store.path / path, content, PRIVATE if is_private else BY_UMASK)
-    return Transfer(run_id, is_new=True, files=len(checksums), bytes=size)
+            write_atomically(store.path / path, read_regular(remote.copy / path), PRIVATE if is_private else BY_UMASK)
+    return len(checksums)
 
 
 def _require_same(checksums: Checksums, others: Checksums, where: str) -> None:

@@ -6,7 +6,8 @@ Checksums are recorded when a run ends, as lines of `sha256sum` with paths from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from benchkit.errors import InputError
@@ -23,17 +24,6 @@ from benchkit.store.layout import (
 )
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from benchkit.units import counted
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A damaged file of a run."""
-
-    file: str
-    """Path from the folder of the store."""
-    what: str
-    """The damage, as a predicate: `is missing`."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +32,8 @@ class CheckedRun:
 
     run_id: str
     status: Literal["intact", "damaged", "in use", "without checksums"]
-    damages: tuple[Damage, ...] = ()
-    checksums: int | None = None
-    """Number of checksums verified; None for a run without."""
-
-    @property
-    def summary(self) -> str:
-        """One line of text."""
-        if self.status == "in use":
-            return "not checked: a benchkit process writes to it"
-        if self.status == "without checksums":
-            return "not checked: it has no checksums, which are written when a run ends"
-        if self.checksums is None:
-            return self.status
-        return f"{self.status}: {counted(self.checksums, 'checksum')} verified"
+    damages: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with its files, as predicates (`is missing`), by path from the folder of the store."""
 
 
 def write_checksums(store: Store, run: RunFolder) -> None:
@@ -122,10 +100,10 @@ def check_store(store: Store, run: str | None) -> list[CheckedRun]:
     readable, unreadable = store.survey()
     checked = [_check(store, each) for each, _ in readable]
     for run_id, error in unreadable.items():
-        checked.append(CheckedRun(run_id, "damaged", (Damage(manifest_path(run_id), _sentence(error)),)))
+        checked.append(CheckedRun(run_id, "damaged", {manifest_path(run_id): _sentence(error)}))
     for folder in store.leftovers():
-        damage = Damage(manifest_path(folder.name), "is missing: an interrupted removal or pull left the folder")
-        checked.append(CheckedRun(folder.name, "damaged", (damage,)))
+        damage = {manifest_path(folder.name): "is missing: an interrupted removal or pull left the folder"}
+        checked.append(CheckedRun(folder.name, "damaged", damage))
     return checked
 
 
@@ -135,11 +113,11 @@ def _check(store: Store, run: RunFolder) -> CheckedRun:
     try:
         checksums = read_checksums(store, run)
     except InputError as error:
-        return CheckedRun(run.run_id, "damaged", (Damage(checksums_path(run.run_id), _sentence(error)),))
+        return CheckedRun(run.run_id, "damaged", {checksums_path(run.run_id): _sentence(error)})
     if checksums is None:
         return CheckedRun(run.run_id, "without checksums")
-    found = tuple(Damage(path, what) for path, what in changed_files(store, checksums).items())
-    return CheckedRun(run.run_id, "damaged" if found else "intact", found, len(checksums))
+    found = changed_files(store, checksums)
+    return CheckedRun(run.run_id, "damaged" if found else "intact", found)
 
 
 def _sentence(error: InputError) -> str:

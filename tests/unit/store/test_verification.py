@@ -59,9 +59,9 @@ def tables(store: Store) -> dict[str, pd.DataFrame]:
 
 def test_a_run_that_nobody_touched_is_intact(store: Store) -> None:
     found = check(store)
-    assert (found.status, found.damages) == ("intact", ())
-    assert found.checksums == 2 + 2 * 2 + len(TABLES), "manifest, journal, two files per trial, one file per table"
+    assert (found.status, found.damages) == ("intact", {})
     lines = (store.run("r1").path / "checksums.sha256").read_text().splitlines()
+    assert len(lines) == 2 + 2 * 2 + len(TABLES), "manifest, journal, two files per trial, one file per table"
     assert f"{hashlib.sha256((store.path / TABLE).read_bytes()).hexdigest()}  {TABLE}" in lines
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_named(store: Store, file: str, damage: Callable[[Path
     damage(store.path / file)
     (found,) = check_store(store, None)
     assert found.status == "damaged"
-    assert [each.file for each in found.damages] == [file]
+    assert list(found.damages) == [file]
 
 
 def test_a_run_in_use_is_not_checked_and_a_folder_without_a_manifest_is_damaged(store: Store) -> None:
