@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchkit.comparison.claims import judge_claims, published_figures
+from benchkit.comparison.claims import PublishedFigure, judge_claims, published_figures
 from benchkit.comparison.compare import compare  # noqa: F401 - `benchkit.compare`
 from benchkit.comparison.components import components_of
 from benchkit.comparison.ratios import Ratio
@@ -175,19 +175,8 @@ def published(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataF
     published figures.
     """
     view = _view(run, store)
-    rows = [
-        {
-            "cell": each.cell_id or ", ".join(f"{name}={level}" for name, level in each.levels.items()),
-            "service": each.service,
-            "figure": each.name,
-            "published": each.published,
-            "measured": each.measured,
-            "only_invalid": each.only_invalid,
-            "note": "; ".join(filter(None, (each.note, each.why))),
-        }
-        for each in published_figures(view.data, view.service_profiles)
-    ]
-    return pd.DataFrame(rows, columns=["cell", "service", "figure", "published", "measured", "only_invalid", "note"])
+    rows = [each.model_dump() for each in published_figures(view.data, view.service_profiles)]
+    return pd.DataFrame(rows, columns=list(PublishedFigure.model_fields))
 
 
 def percentiles(

@@ -16,11 +16,12 @@ from benchkit.comparison.notes import with_run_notes
 from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios, with_outcomes
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.errors import InputError
-from benchkit.models.base import Frozen, Level, cpu_places, level_texts
-from benchkit.models.claims import CellPair, Claim, Need, Published, asked_ratio_of, claims_of, published_of
+from benchkit.models.base import Frozen, cpu_places, level_texts
+from benchkit.models.base import cell_id as cell_id_of
+from benchkit.models.claims import CellPair, Claim, Need, asked_ratio_of, claims_of, published_of
 from benchkit.models.metrics import GOROUTINES, RPS, component_metric
 from benchkit.models.profile import PROFILE_METRICS
-from benchkit.models.run import CellRecord, HostRecord, Manifest
+from benchkit.models.run import HostRecord, Manifest
 from benchkit.stats.cell_pairs import ComparedCells, cells_with_levels, claim_pairs
 from benchkit.stats.inference import holm, t_share
 from benchkit.stats.samples import Exclusion, excluded_ids, take_samples, usable_rows
@@ -310,82 +311,57 @@ def _link(host: HostRecord) -> float | None:
     return max((interface.speed_bps for interface in host.facts.interfaces if interface.speed_bps), default=None)
 
 
-NO_CELL = "no such cell in this run"
-
-
-class PublishedComparison(Frozen):
+class PublishedFigure(Frozen):
     """A figure of a study and the same figure of a run.
 
     `measured` is the median over the usable measured trials of the cell, for shares the mean over its profiles. If none
     is usable, it is over the invalid trials, and `only_invalid` is true. `measured` is absent if the run has no such
-    figure; `why` has the reason.
+    figure; `note` has the reason.
     """
 
-    levels: Mapping[str, Level]
-    """Levels of the cell as the study states them."""
-    name: str
-    """Column of `trials`, or function whose cumulative share this is."""
-    share: bool
-    published: float
-    note: str | None = None
-    cell_id: str | None = None
+    cell: str
     service: str | None = None
+    figure: str
+    """Column of `trials`, or function whose cumulative share of the CPU this is."""
+    published: float
     measured: float | None = None
     only_invalid: bool = False
-    why: str | None = None
+    note: str = ""
 
 
-def published_figures(data: RunData, profiled: Iterable[ServiceProfile]) -> tuple[PublishedComparison, ...]:
-    """Return every published figure of the scenario, in the order of its file; `profiled` are the run's profiles."""
-    services = tuple(profiled)
-    return tuple(
-        row for entry in published_of(data.manifest.scenario) for row in _published_rows(entry, data, services)
-    )
-
-
-def _published_rows(
-    entry: Published, data: RunData, profiled: Sequence[ServiceProfile]
-) -> Iterator[PublishedComparison]:
-    cells: Sequence[CellRecord | None] = cells_with_levels(level_texts(entry.cell), data.manifest.cells) or (None,)
-    for cell in cells:
-        for share, figures in ((False, entry.figures), (True, entry.shares)):
-            for name, published in figures.items():
-                row = PublishedComparison(
-                    levels=entry.cell,
-                    name=name,
-                    share=share,
-                    published=published,
-                    note=entry.note,
-                    cell_id=None if cell is None else cell.cell_id,
-                )
-                if cell is None:
-                    yield row.model_copy(update={"why": NO_CELL})
-                elif cell.unsupported is not None:
-                    yield row.model_copy(update={"why": cell.unsupported})
-                elif share:
-                    yield from _published_shares(row, [each for each in profiled if each.cell_id == cell.cell_id])
+def published_figures(data: RunData, profiles: Sequence[ServiceProfile]) -> Iterator[PublishedFigure]:
+    """Yield every published figure of the scenario, in the order of its file; `profiles` are the run's."""
+    for entry in published_of(data.manifest.scenario):
+        for cell in cells_with_levels(level_texts(entry.cell), data.manifest.cells) or (None,):
+            unknown = "no such cell in this run" if cell is None else cell.unsupported
+            cell_id = cell_id_of(level_texts(entry.cell)) if cell is None else cell.cell_id
+            of_cell = [each for each in profiles if each.cell_id == cell_id]
+            for name, published in {**entry.figures, **entry.shares}.items():
+                row = PublishedFigure(cell=cell_id, figure=name, published=published, note=entry.note or "")
+                if unknown is not None:
+                    yield _without_figure(row, unknown)
+                elif name in entry.figures:
+                    yield _published_figure(row, data)
+                elif not of_cell:
+                    yield _without_figure(row, "it was not profiled")
                 else:
-                    yield _published_figure(row, cell.cell_id, data)
+                    yield from (_published_share(row, each, is_alone=len(of_cell) == 1) for each in of_cell)
 
 
-def _published_shares(row: PublishedComparison, profiled: Sequence[ServiceProfile]) -> Iterator[PublishedComparison]:
-    if not profiled:
-        yield row.model_copy(update={"why": "it was not profiled"})
-    for each in profiled:
-        yield row.model_copy(
-            update={
-                "service": each.service if len(profiled) > 1 else None,
-                "measured": each.cumulative[row.name],
-                "only_invalid": each.only_invalid,
-            }
-        )
+def _without_figure(row: PublishedFigure, why: str) -> PublishedFigure:
+    return row.model_copy(update={"note": "; ".join(filter(None, (row.note, why)))})
 
 
-def _published_figure(row: PublishedComparison, cell_id: str, data: RunData) -> PublishedComparison:
-    trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == cell_id)]
-    trials = trials[pd.to_numeric(trials[row.name]).notna()]
+def _published_share(row: PublishedFigure, profile: ServiceProfile, *, is_alone: bool) -> PublishedFigure:
+    measured = {"measured": profile.cumulative[row.figure], "only_invalid": profile.only_invalid}
+    return row.model_copy(update={"service": None if is_alone else profile.service, **measured})
+
+
+def _published_figure(row: PublishedFigure, data: RunData) -> PublishedFigure:
+    trials = data.trials[(data.trials["kind"] == "measure") & (data.trials["cell_id"] == row.cell)]
+    trials = trials[pd.to_numeric(trials[row.figure]).notna()]
     if trials.empty:
-        return row.model_copy(update={"why": "no trial reports it"})
-    used, only_invalid = usable_rows(trials, excluded_ids(data.exclusions, row.name))
-    measured = float(pd.to_numeric(used[row.name]).median())
+        return _without_figure(row, "no trial reports it")
+    used, only_invalid = usable_rows(trials, excluded_ids(data.exclusions, row.figure))
+    measured = float(pd.to_numeric(used[row.figure]).median())
     return row.model_copy(update={"measured": measured, "only_invalid": only_invalid})

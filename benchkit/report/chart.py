@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -274,11 +273,6 @@ def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
         (Line2D([], [], color=colour(hue), marker=marker(hue), ls=dashes(hue), markersize=5), name)
         for hue, name in names.items()
     ]
-
-
-def part_legend(hues: Mapping[str, int]) -> list[tuple[Artist, str]]:
-    """Return the legend of stacked shares: the colour of each part."""
-    return [(Patch(facecolor=colour(hue)), part) for part, hue in hues.items()]
 
 
 def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sampled]:

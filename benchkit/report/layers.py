@@ -1,4 +1,4 @@
-"""Layers of panels, drawn from tidy frames: points, intervals, bars, lines of trials, averages, stacked shares.
+"""Layers of panels, drawn from tidy frames: points, intervals, bars, lines of trials, averages.
 
 A frame has a row for each mark, and each function names the columns that it reads. `hue` is the number of a level,
 which gives colour, marker and dashes; marks without one are in ink. `exclusion` is the reason why a trial is excluded:
@@ -8,7 +8,7 @@ such trials are drawn hollow or dotted, never hidden.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Concatenate, Literal, ParamSpec
 
@@ -136,14 +136,6 @@ def bars(axes: Axes, frame: pd.DataFrame, *, height: float = BAR) -> None:
         linewidths=0.6,
     )
     axes.add_collection(drawn)
-
-
-def shares(frame: pd.DataFrame, hues: Mapping[str, int]) -> Layer:
-    """Draw rows of stacked shares that add up to 1 at most: y, part, share; `hues` has the parts in order."""
-    ends = frame.assign(place=frame["part"].map(list(hues).index)).sort_values(["y", "place"])
-    highs = ends.groupby("y")["share"].cumsum()
-    stacked = ends.assign(low=highs - ends["share"], high=highs, hue=ends["part"].map(hues), opacity=1.0)
-    return bars(stacked[stacked["share"] > 0])
 
 
 @_layer

@@ -1,4 +1,4 @@
-"""Figures of CPU time: what the difference of two cells consists of, and the shares of profiled services."""
+"""The figure of CPU time: what the difference of two cells consists of."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from benchkit import units
 from benchkit.comparison.components import Component, components_of, finest_parts
 from benchkit.comparison.diagnoses.causes import causes_of
 from benchkit.comparison.why import cause_clause, components_by_pair, part_name, signed
-from benchkit.models.profile import CATEGORIES, WAITING
-from benchkit.report.chart import MAX_ROWS, Chart, ChartRow, Panel, Scale, and_more, part_legend
+from benchkit.report.chart import Chart, ChartRow, Panel, Scale, and_more
 from benchkit.report.figure import ReportFigure
-from benchkit.report.layers import BAR, bars, intervals, shares
+from benchkit.report.layers import BAR, bars, intervals
 from benchkit.report.stored_run import StoredRun, cached_per_run
-from benchkit.report.style import SERIES
 
 MAX_PAIRS = 6
 """Maximum number of pairs of cells that are drawn: the first ones."""
@@ -110,45 +108,3 @@ def _lengths(waterfall: Sequence[_Bar]) -> pd.DataFrame:
     ]
     columns = ["y", "low", "high", "end", "is_whole", "hue"]
     return pd.DataFrame(rows, columns=columns).assign(opacity=1.0)
-
-
-WAITING_PART, OTHER_PART = "finding and waiting for work", "all else"
-
-
-def _shares_chart(run: StoredRun) -> Chart | None:
-    profiles = run.service_profiles[:MAX_ROWS]
-    if not profiles:
-        return None
-    totals = {name: sum(each.categories[name] for each in profiles) for name in CATEGORIES if name not in WAITING}
-    largest = sorted(totals, key=lambda name: -totals[name])[: len(SERIES) - 2]
-    parts: list[str] = [WAITING_PART, *largest, OTHER_PART]
-    rows = []
-    for y, each in enumerate(profiles):
-        of_parts = {WAITING_PART: each.waiting} | {str(name): each.categories[name] for name in largest}
-        of_parts[OTHER_PART] = max(0.0, round(1 - sum(of_parts.values()), 6))
-        rows += [(y, part, share) for part, share in of_parts.items()]
-    has_several = len({each.service for each in profiles}) > 1
-    hues = dict(zip(parts, range(len(parts)), strict=True))
-    return Chart(
-        caption="A server whose first part grows with connections spends more of its CPU on finding work"
-        + and_more(len(run.service_profiles) - MAX_ROWS, "service")
-        + ".",
-        panels=[
-            Panel(
-                [shares(pd.DataFrame(rows, columns=["y", "part", "share"]), hues)],
-                Scale(units.share, "share of the CPU samples", low=0, high=1, ticks=4),
-            )
-        ],
-        rows=[
-            ChartRow(
-                f"{run.labels[each.cell_id]}: {each.service}" if has_several else run.labels[each.cell_id],
-                each.waiting_text,
-            )
-            for each in profiles
-        ],
-        subtitle=["mean over profiles; beside the bars: the share of finding and waiting for work"],
-        legend=part_legend(hues),
-    )
-
-
-PROFILE_SHARES = ReportFigure("profile-shares", "CPU time by category", _shares_chart, data="services")

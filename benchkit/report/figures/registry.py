@@ -13,7 +13,6 @@ _ALL = (
     cpu_time.WHY,
     latency.LATENCY,
     load.LOAD,
-    cpu_time.PROFILE_SHARES,
     over_time.OVER_TIME,
 )
 

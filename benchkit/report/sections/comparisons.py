@@ -1,4 +1,4 @@
-"""Sections on comparisons: claims and published figures, and ratios to the baseline."""
+"""Sections on comparisons: claims, and ratios to the baseline."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchkit import units
-from benchkit.comparison.cell_labels import level_name
-from benchkit.comparison.claims import ClaimResult, PublishedComparison, published_figures
+from benchkit.comparison.claims import ClaimResult
 from benchkit.comparison.compare import RunComparison
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.texts import outcome, p_value
@@ -17,11 +16,10 @@ from benchkit.report.summary import cell_names
 from benchkit.report.tables import Entry, Table, named, number, prose, table
 from benchkit.safe_text import clean
 from benchkit.stats.samples import describe_exclusions
-from benchkit.units import ABSENT
 
 
 def _claims(report: ReportInput) -> Iterator[Block]:
-    run, claims = report.run, report.run.claims
+    claims = report.run.claims
     if claims:
         counts = Counter(claim.state for claim in claims)
         states = ", ".join(f"{n} {state}" for state, n in counts.items())
@@ -35,17 +33,6 @@ def _claims(report: ReportInput) -> Iterator[Block]:
             "A claim is a ratio of two cells. It holds if the whole interval of the ratio lies in the expected range, and "
             "is refuted if the interval lies outside; results are adjusted for the number of claims (Holm). The study "
             "used other hosts: a refuted claim may have been true on them."
-        )
-    published = published_figures(run.data, run.service_profiles)
-    if published:
-        yield heading("Published and measured figures")
-        if source := run.manifest.scenario.get("source"):
-            yield Text(clean(str(source)))
-        rows = [_published_row(each, run.labels) for each in published]
-        yield TableBlock(table("published", "Figures of the study and of this run", rows))
-        yield note(
-            "Measured is the median over the valid trials, or the mean over profiles. The study used other hosts and "
-            "versions: compare ratios rather than rates and times."
         )
 
 
@@ -64,19 +51,6 @@ def _claim_row(place: int, claim: ClaimResult) -> dict[str, Entry]:
         "Measured": number(measured, "{:.3g}".format),
         "Result": Entry(claim.state),
         "Reason": prose(clean(claim.reason)),
-    }
-
-
-def _published_row(each: PublishedComparison, labels: Mapping[str, str]) -> dict[str, Entry]:
-    shown = units.share if each.share else metric_named(each.name).format
-    levels = ", ".join(level_name(factor, level) for factor, level in each.levels.items())
-    cell = labels.get(each.cell_id or "") or clean(levels)
-    return {
-        "Cell": named(f"{cell}: {clean(each.service)}" if each.service else cell),
-        "Figure": Entry(f"{each.name}, cumulative share of the CPU" if each.share else metric_named(each.name).title),
-        "Published": number(each.published, shown),
-        "Measured": number(each.measured, shown, ", invalid" if each.only_invalid else ""),
-        "Notes": prose("; ".join(clean(text) for text in (each.note, each.why) if text) or ABSENT),
     }
 
 

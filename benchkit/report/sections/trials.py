@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from benchkit import units
 from benchkit.comparison.notes import latency_note
+from benchkit.judge.run_differences import RUN_STAGES
 from benchkit.judge.verdicts import checks_by_trial, verdict_label
 from benchkit.models.design import control_of
 from benchkit.models.metrics import P50, P99, PERCENTILES
@@ -133,9 +134,6 @@ def _texts(column: pd.Series) -> list[Entry]:
     return [Entry(ABSENT if pd.isna(value) else str(value)) for value in column]
 
 
-START = "start"
-
-
 def _reproduce(report: ReportInput) -> Iterator[Block]:
     """Yield what is needed to run the same plan again, and the hosts; an imported run had no plan."""
     run, manifest = report.run, report.run.manifest
@@ -169,31 +167,11 @@ REPRODUCE = Section("reproduce", "How to reproduce it", _reproduce)
 
 
 def _facts(host: HostRecord, stored: pd.DataFrame) -> Table:
-    """Return the facts of a host; a host in several roles has each of them once."""
-    rows = stored[stored["host"] == host.name].drop_duplicates(["at", "fact"])
-    values: dict[str, dict[str, str]] = {}
-    for at, fact, value in zip(rows["at"], rows["fact"], rows["value"], strict=True):
-        values.setdefault(str(fact), {})[str(at)] = ABSENT if pd.isna(value) else str(value)
-    changes = {fact: "; ".join(_changes(by_time)) for fact, by_time in values.items()}
-    has_changes = any(changes.values())
-    facts = [
-        {
-            "Fact": named(fact),
-            "At the start": prose(by_time.get(START, ABSENT)),
-            **({"Changed": prose(changes[fact])} if has_changes else {}),
-        }
-        for fact, by_time in values.items()
-    ]
-    return table(f"facts-{host.name}", f"Facts of {host.name}", facts)
-
-
-def _changes(by_time: Mapping[str, str]) -> Iterator[str]:
-    """Yield each change of a fact with its time, in the order of the store."""
-    before = by_time.get(START)
-    for at, value in by_time.items():
-        if at != START and value != before:
-            yield f"{at}: {value}"
-            before = value
+    """Return the facts of a host as its trials had them: at the start, or as the run tuned them."""
+    known = stored[(stored["host"] == host.name) & stored["at"].isin(RUN_STAGES) & stored["value"].notna()]
+    values = dict(zip(known["fact"], known["value"], strict=True))
+    rows = [{"Fact": named(str(fact)), "Value": prose(str(value))} for fact, value in values.items()]
+    return table(f"facts-{host.name}", f"Facts of {host.name}", rows)
 
 
 def _yaml(data: object) -> str:

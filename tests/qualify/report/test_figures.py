@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.font_manager import findfont
 
@@ -26,7 +26,7 @@ from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.style import SERIES
 from tests.support.report.fixtures import watched
 from tests.support.report.reading import chart, drawn, drawn_texts, headings, points, segments
-from tests.support.report.variants import ROUNDS, SECONDS, sliced, with_profiles, with_series
+from tests.support.report.variants import ROUNDS, SECONDS, sliced, with_series
 from tests.unit.report.test_sections import CLAIM_LIST, STACKS, with_control
 
 MakeRun = Callable[..., StoredRun]
@@ -213,15 +213,6 @@ def test_load_is_drawn_against_the_target_rates_that_a_factor_sets(make_run: Mak
     figure = drawn("load", run)
     assert np.asarray(figure.axes[0].get_lines()[0].get_xdata()).tolist() == [1500, 3000]
     assert "target rate, requests/s" in drawn_texts(figure)
-
-
-def test_shares_of_profiles_add_up_with_waiting_first(make_run: MakeRun) -> None:
-    run = with_profiles(make_run({"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3))
-    figure = drawn("profile-shares", run)
-    (bars,) = [each for each in figure.axes[0].collections if isinstance(each, PolyCollection)]
-    ends = [np.asarray(path.vertices)[:, 0].max() for path in bars.get_paths()]
-    assert ends[:6] == pytest.approx([0.2, 0.9, 1.0, 0.4, 0.9, 1.0])
-    assert {"20.0 %", "40.0 %", "finding and waiting for work"} <= set(drawn_texts(figure))
 
 
 def test_over_time_has_the_seconds_of_each_trial(run: StoredRun) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from benchkit import units
 from benchkit.report.chart import Chart, ChartRow, Panel, Scale, draw, sample_evenly
-from benchkit.report.layers import averages, bars, intervals, points, shares
+from benchkit.report.layers import averages, intervals, points
 from benchkit.report.style import INK, SERIES, SURFACE
 
 COUNT = Scale(units.count)
@@ -79,16 +79,6 @@ def test_intervals_lie_along_either_axis(axes: Axes) -> None:
 def test_averages_have_gaps_where_they_are_unknown(axes: Axes) -> None:
     averages(pd.DataFrame({"x": [1, 2, 3], "y": [1, math.nan, 3], "hue": 0}))(axes)
     np.testing.assert_array_equal(np.asarray(axes.get_lines()[0].get_ydata()), [1, math.nan, 3])
-
-
-def test_shares_follow_one_another_in_the_order_of_their_parts(axes: Axes) -> None:
-    frame = pd.DataFrame({"y": [0, 0, 0], "part": ["b", "a", "c"], "share": [0.5, 0.25, 0.0]})
-    shares(frame, {"a": 1, "b": 0, "c": 2})(axes)
-    bars(frame[:0])(axes)
-    (drawn,) = [each for each in axes.collections if isinstance(each, PolyCollection)]
-    corners = [np.asarray(path.vertices)[:, 0] for path in drawn.get_paths()]
-    assert [(float(x.min()), float(x.max())) for x in corners] == [(0.0, 0.25), (0.25, 0.75)]
-    assert [to_hex(tone) for tone in np.asarray(drawn.get_facecolor())] == [SERIES[1].light, SERIES[0].light]
 
 
 def test_panels_share_a_scale_that_is_the_same_for_all() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from benchkit import units
+from benchkit.comparison.claims import published_figures
 from benchkit.judge.check import ALL
 from benchkit.models.run import CellRecord
 from benchkit.report.page import page
@@ -160,27 +160,22 @@ def test_claims_have_published_and_measured_ratios(make_run: MakeRun) -> None:
     assert (elsewhere["Result"], elsewhere["Measured"]) == ("not testable here", ABSENT)
 
 
-def published(run: StoredRun) -> list[tuple[str, ...]]:
-    return [tuple(row) for row in cells(tables(CLAIMS, run)["published"])]
-
-
 def test_published_figures_are_compared_with_medians_of_included_trials(make_run: MakeRun) -> None:
-    entries: list[dict[str, Any]] = [
-        {"cell": {"stack": "go"}, "figures": {"rps": 128403, "latency_mean_s": 0.039}},
+    entries: list[dict[str, object]] = [
+        {"cell": {"stack": "go"}, "figures": {"rps": 128403}},
         {"cell": {"stack": "nginx-go"}, "figures": {"rps": 74443}, "note": "on 8 <threads>"},
         {"cell": {"stack": "fcgi"}, "figures": {"rps": 24027}},
     ]
     run = make_run(unsupported={"stack=nginx-go": "nginx is too old"}, scenario={"published": entries})
     go = ids(run, "stack=go")
     doubted = judged(run, (go[0], "link-saturated", "invalid", ("rps",)), (go[1], "unstable", "suspect", ("rps",)))
-    median = run.trials_of("stack=go")["rps"].iloc[1:].median()
-    rps, latency, nginx, fcgi = published(doubted)
-    assert rps == ("go", "RPS", "128,403", f"{median:,.0f}", ABSENT)
-    assert latency[1:3] == ("mean latency", "39.0 ms")
-    assert nginx[3:] == (ABSENT, "on 8 <threads>; nginx is too old")
-    assert fcgi == ("fcgi", "RPS", "24,027", ABSENT, "no such cell in this run")
+    rps, nginx, fcgi = published_figures(doubted.data, ())
+    assert (rps.cell, rps.published, rps.only_invalid) == ("stack=go", 128403, False)
+    assert rps.measured == run.trials_of("stack=go")["rps"].iloc[1:].median()
+    assert (nginx.measured, nginx.note) == (None, "on 8 <threads>; nginx is too old")
+    assert (fcgi.cell, fcgi.note) == ("stack=fcgi", "no such cell in this run")
     everything = judged(run, *((each, "cold", "invalid", ("rps",)) for each in go))
-    assert published(everything)[0][3].endswith(", invalid")
+    assert next(published_figures(everything.data, ())).only_invalid
 
 
 def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun) -> None:
@@ -188,9 +183,11 @@ def test_published_shares_are_compared_with_those_of_profiles(make_run: MakeRun)
     run = make_run(
         {"server": ["nethttp", "gnet"], "connections": [200, 4000]}, blocks=3, scenario={"published": entries}
     )
-    assert published(run)[0][3:] == (ABSENT, "for 8000; it was not profiled")
-    (row,) = published(with_profiles(run))
-    assert row == ("nethttp, connections 4000", "mcall, cumulative share of the CPU", "40.1 %", "40.0 %", "for 8000")
+    assert next(published_figures(run.data, ())).note == "for 8000; it was not profiled"
+    profiled = with_profiles(run)
+    (row,) = published_figures(profiled.data, profiled.service_profiles)
+    assert (row.figure, row.published, row.note) == ("mcall", 0.401, "for 8000")
+    assert row.measured == pytest.approx(0.4)
 
 
 def test_failures_are_listed_by_cell_and_block(make_run: MakeRun) -> None:
