@@ -42,9 +42,6 @@ FORMATS: Registry[OutputFormat] = Registry(
 )
 """Every output format, also of plugins, by the name of its tool."""
 
-MAX_SAMPLE = 1 << 20
-"""Characters at the beginning and at the end of a text in which marks are looked for."""
-
 
 class RunOutput(NamedTuple):
     """The result of one run, and the load in the command line above its output."""
@@ -82,14 +79,9 @@ def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
     return RunOutput(result.model_copy(update={"notes": notes}), load)
 
 
-def _marked(text: str) -> list[OutputFormat]:
-    sample = text if len(text) <= 2 * MAX_SAMPLE else f"{text[:MAX_SAMPLE]}\n{text[-MAX_SAMPLE:]}"
-    return [each for each in FORMATS.values() if each.recognise(sample)]
-
-
 def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
     """Return the format that reads a prepared text: the named one, unless the text only has marks of other tools."""
-    marked = _marked(text)
+    marked = [each for each in FORMATS.values() if each.recognise(text)]
     if tool == AUTO:
         if len(marked) == 1:
             return marked[0]
@@ -105,12 +97,9 @@ def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
             hint=f"name its tool: {command.format(tool='TOOL')}; TOOL is one of {', '.join(FORMATS)}",
         )
     chosen = get_format(tool)
-    if marked and chosen not in marked and not any(_is_dialect(chosen, each) for each in marked):
+    dialects = {chosen.tool, chosen.dialect_of}
+    if marked and not any(dialects & {each.tool, each.dialect_of or each.tool} for each in marked):
         other = marked[0].tool
         hint = f"it is output of {other}: {command.format(tool=other)}"
         raise ParseError(f"this is not an output of {tool}", where=where, hint=hint)
     return chosen
-
-
-def _is_dialect(one: OutputFormat, other: OutputFormat) -> bool:
-    return other.dialect_of == one.tool or one.dialect_of == other.tool

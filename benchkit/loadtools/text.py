@@ -20,8 +20,6 @@ from benchkit.models.load_result import Covers, Errors, Latency, Note
 
 MAX_LINE = 4096
 """Longest line that is parsed; lines with figures are far shorter."""
-MAX_NOTES = 5
-"""Number of unread lines that get a note each."""
 MAX_EXCERPT = 100
 """Longest excerpt of a tool's output in a message, in characters."""
 _NOT_A_NUMBER = re.compile(r"[+-]?(?:nan|inf)\s?[a-z%]{0,4}", re.IGNORECASE)
@@ -248,11 +246,10 @@ def count_non_2xx(statuses: Mapping[str, int]) -> int:
 
 
 def unread_notes(unread: Sequence[str]) -> Iterator[Note]:
-    """Yield a note for each line of a tool's output that could not be read, and one for all beyond `MAX_NOTES`."""
-    for line in unread[:MAX_NOTES]:
-        yield Note(code="unread", message=f"could not be read: {excerpt(line)}")
-    if len(unread) > MAX_NOTES:
-        yield Note(code="unread", message=f"could not be read: {len(unread) - MAX_NOTES} more lines")
+    """Yield the note on lines of a tool's output that could not be read, if there are any."""
+    if unread:
+        others = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
+        yield Note(code="unread", message=f"could not be read: {excerpt(unread[0])}{others}")
 
 
 def excerpt(line: str) -> str:

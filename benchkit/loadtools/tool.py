@@ -240,7 +240,7 @@ class RateSupport:
 class LoadLimits:
     """Values of a load that a tool takes, among the fields that it supports."""
 
-    ends: Literal["time", "time or count", "time, or count at a rate"] = "time or count"
+    ends: Literal["time", "time or count"] = "time or count"
     """Ends of a run that it can have."""
     duration_step_s: float | None = None
     """Step of durations; None: any."""
@@ -281,8 +281,6 @@ class LoadLimits:
             yield UnsupportedField("duration_s", f"{tool} runs for a time, not for a count of requests")
         elif self.ends != "time" and (duration_s is None) == (count is None):
             yield UnsupportedField("duration_s", "set either duration_s or request_count")
-        if self.ends == "time, or count at a rate" and count is not None and load.rate is None:
-            yield UnsupportedField("request_count", f"{tool} runs for a time: set a rate to reach a count")
         if duration_s is not None and duration_s < self.least_s:
             yield UnsupportedField("duration_s", f"{tool} runs for {self.least_s:g} s at least, not {duration_s:g} s")
 

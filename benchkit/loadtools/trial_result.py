@@ -28,15 +28,12 @@ T = TypeVar("T")
 
 def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
-    return with_achieved_rate(_read(tool, load, output), load, tool.rate)
-
-
-def _read(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     if load.histogram and tool.measure is not None:
-        return tool.measure(output)
+        return with_achieved_rate(tool.measure(output), load, tool.rate)
     summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
     if load.histogram and tool.rows is not None:
-        return reducer_output.summary_with_rows(summary, output.reduction, tool.rows, load)
+        measured = reducer_output.summary_with_rows(summary, output.reduction, tool.rows, load)
+        return with_achieved_rate(measured, load, tool.rate)
     return ParsedOutput(summary, None)
 
 
@@ -56,11 +53,10 @@ def merge_generator_outputs(outputs: Sequence[ParsedOutput], started_s: Sequence
     ends = [] if durations is None else [start + length for start, length in zip(started_s, durations, strict=True)]
     window_s = max(0.0, min(ends) - max(started_s)) if ends else None
     measurement = _merged_measurement(outputs)
-    notes = [
-        *_merge_notes(results, "generator"),
-        *_notes_on_ends(ends, window_s),
-        *_lost(results, measurement, "several generators"),
-    ]
+    notes = [*_merge_notes(results, "generator"), *_lost(results, measurement, "several generators")]
+    if window_s is not None and (spread_s := max(ends) - min(ends)) > MAX_END_SPREAD * window_s:
+        message = f"generators ended up to {spread_s:.2f} s apart: each rate covers its own running time"
+        notes.append(Note(code="ended-apart", message=message))
     merged = _merge_results(results, measurement, durations=None)
     return ParsedOutput(merged.model_copy(update={"duration_s": window_s, "notes": tuple(notes)}), measurement)
 
@@ -135,29 +131,24 @@ def merge_measurements(measurements: Sequence[Measurement]) -> Measurement:
         )
     ((tool, resolution_s, covers, latency_from),) = kinds
     recorded = [measurement.histograms for measurement in measurements if measurement.histograms]
-    series = {name: None for histograms in recorded for name in histograms}
-    if any(histograms.keys() != series.keys() for histograms in recorded):
+    names = {name: None for histograms in recorded for name in histograms}
+    if any(histograms.keys() != names.keys() for histograms in recorded):
         raise InputError(f"cannot merge these measurements of {tool}", why="some are corrected and others are not")
+    series = [measurement.seconds for measurement in measurements]
     return Measurement(
         tool=tool,
-        histograms={name: merge_histograms([histograms[name] for histograms in recorded]) for name in series},
+        histograms={name: merge_histograms([histograms[name] for histograms in recorded]) for name in names},
         counters=_add([measurement.counters for measurement in measurements]),
         resolution_s=resolution_s,
         covers=covers,
         complete=all(measurement.complete for measurement in measurements),
         notes=tuple(dict.fromkeys(note for measurement in measurements for note in measurement.notes)),
         latency_from=latency_from,
-        seconds=_merge_seconds([measurement.seconds for measurement in measurements]),
+        seconds=tuple(map(_add_seconds, zip_longest(*series))) if all(series) else (),
         classes=_merge_classes([measurement.classes for measurement in measurements]),
         lag=merge_histograms(lags) if (lags := [each.lag for each in measurements if each.lag is not None]) else None,
         achieved_rate=_add([measurement.achieved_rate for measurement in measurements]),
     )
-
-
-def _merge_seconds(series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
-    if not all(series):
-        return ()
-    return tuple(map(_add_seconds, zip_longest(*series)))
 
 
 def _add_seconds(generators: tuple[Second | None, ...]) -> Second:
@@ -252,14 +243,6 @@ def _merge_notes(results: Sequence[LoadResult], part: str) -> Iterator[Note]:
         else:
             others = f"; similar for {len(parts) - 1} others" if len(parts) > 1 else ""
             yield Note(code=code, message=f"{part} {number} of {len(results)}: {message}{others}")
-
-
-def _notes_on_ends(ends: Sequence[float], window_s: float | None) -> Iterator[Note]:
-    if window_s is not None and ends and max(ends) - min(ends) > MAX_END_SPREAD * window_s:
-        yield Note(
-            code="ended-apart",
-            message=f"generators ended up to {max(ends) - min(ends):.2f} s apart: each rate covers its own running time",
-        )
 
 
 def _lost(results: Sequence[LoadResult], measurement: Measurement | None, parts: str) -> Iterator[Note]:

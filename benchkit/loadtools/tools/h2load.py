@@ -30,14 +30,12 @@ from typing import ClassVar
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    SECONDS,
     has_any,
     latency_by_name,
     line_with,
     parse_count,
     parse_number,
     parse_quantity,
-    parse_scaled,
     parse_time,
 )
 from benchkit.loadtools.tool import (
@@ -130,12 +128,12 @@ class _H2loadReader(Reader):
 
     def read_times(self, match: re.Match[str]) -> None:
         *cells, within_sd = match[2].split() if "%" in match[2] else [*match[2].split(), "%"]
-        scaled = [figure for cell in cells if (figure := parse_scaled(cell, SECONDS))]
-        if not self.columns or len(scaled) != len(self.columns) or len(cells) != len(scaled) or within_sd[-1] != "%":
+        self.step_s = None
+        times = dict(zip(self.columns, map(self.time, cells), strict=False))
+        if not times or None in times.values() or len(cells) != len(self.columns) or within_sd[-1] != "%":
             self.unread.append(match[0])
             return
-        times = {name: figure[0] for name, figure in zip(self.columns, scaled, strict=True)}
-        row = latency_by_name(times, "request", step_s=max(figure[1] for figure in scaled))
+        row = latency_by_name(times, "request", step_s=self.step_s)
         self.rows.setdefault(_ROWS.get(match[1], match[1]), row)
 
     def result(self) -> LoadResult:

@@ -43,7 +43,6 @@ from benchkit.loadtools.text import (
     line_with,
     of_unit,
     parse_duration,
-    parse_number,
     parse_quantity,
     parse_time,
     several_runs,
@@ -59,7 +58,6 @@ from benchkit.loadtools.tool import (
     TlsSupport,
     Tool,
     ToolOutput,
-    UnsupportedField,
     body_file,
     body_files,
     option,
@@ -78,13 +76,11 @@ _COUNTER = re.compile(r"(?P<count>[0-9]{1,18})\s+\(?(?P<rate>[0-9]+(?:\.[0-9]+)?
 _ROWS: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("http_reqs", "iterations", "dropped_iterations"), _COUNTER),
     "data_received": re.compile(r"(?P<count>[0-9.]+ ?[kMGTP]?B)\s+(?P<rate>[0-9.]+ ?[kMGTP]?B)/s"),
+    "http_req_failed": re.compile(
+        r"[0-9.]{1,12}%(?:\s+\D{0,8}?(?P<passes>[0-9]{1,18})\s+(?:out of\s+|\D{0,8}?\s*)[0-9]{1,18})?"
+    ),
     "vus": re.compile(r"[0-9]+\s+min=[0-9]+\s+max=(?P<max>[0-9]+)"),
 }
-_FAILED = re.compile(r"([0-9.]{1,12})%\s+\D{0,8}?([0-9]{1,18})\s+(out of\s+|\D{0,8}?\s*)([0-9]{1,18})")
-_SHARE = re.compile(r"[0-9.]+%.*")
-"""A share of failures without their counts, as in excerpts."""
-SHARE_STEP = 0.01
-"""Percent by which a share may differ from its counts: k6 cuts off behind two decimals."""
 _OWN = line_with(
     rf"{_MARK}(?:http_req_\w+|http_reqs|iteration_duration|vus_max)\.{{2,}}:",
     r"running \([0-9hm.]+s\), [0-9]+/[0-9]+ VUs, ",
@@ -219,27 +215,13 @@ def _values_of(metric: str, cells: str) -> Mapping[str, float] | None:
     """Return the values in the row of a metric; None where it is damaged, and none of metrics that are not read."""
     if metric in _TRENDS:
         return _trend(cells)
-    if metric == "http_req_failed":
-        match = _FAILED.match(cells)
-        if match is None:
-            return {} if _SHARE.fullmatch(cells) else None
-        failed = _failed(match)
-        return {} if failed is None else {"passes": failed}
     if metric not in _ROWS:
         return {}
     row = _ROWS[metric].match(cells)
     if row is None:
         return None
-    values = {name: parse_quantity(token, {"": 1, **DECIMAL_SIZES}) for name, token in row.groupdict().items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _failed(match: re.Match[str]) -> int | None:
-    """Return the failures: the first count, or the second where the share says so, as authors mix up ✓ and ✗."""
-    share, first, second = parse_number(match[1]), int(match[2]), int(match[4])
-    total = second if match[3].startswith("out of") else first + second
-    named = (first, second) if total != second else (first,)
-    return next((n for n in named if share is not None and abs(100 * n - share * total) <= SHARE_STEP * total), None)
+    tokens = {name: token for name, token in row.groupdict().items() if token is not None}
+    return all_of_unit({name: parse_quantity(token, {"": 1, **DECIMAL_SIZES}) for name, token in tokens.items()}, 1)
 
 
 def _trend(cells: str) -> Mapping[str, float] | None:
@@ -334,15 +316,9 @@ SCRIPT = Path(__file__).with_name("load.js")
 LOAD = "k6.load.json"
 GRACE_S = 30
 """Time for the answers to the last requests."""
-LONGEST = "168h"
 TREND_STATS = ("min", "avg", "med", "max", "p(75)", "p(90)", "p(95)", "p(99)", "p(99.9)", "p(99.99)")
 TAGS = ("status", "error", "error_code")
 """Columns of the rows."""
-
-
-def _validate(load: Load) -> Iterable[UnsupportedField]:
-    if load.rate is not None and load.request_count is not None:
-        yield UnsupportedField("request_count", "at a rate k6 runs for a time")
 
 
 def _validate_target(load: Load, _target: Target) -> Iterable[str]:
@@ -383,16 +359,7 @@ def _options(load: Load) -> dict[str, Any]:
 
 
 def _scenario(load: Load) -> dict[str, Any]:
-    grace = f"{GRACE_S}s"
-    if load.duration_s is None:
-        return {
-            "executor": "shared-iterations",
-            "vus": load.connections,
-            "iterations": load.request_count,
-            "maxDuration": LONGEST,
-            "gracefulStop": grace,
-        }
-    duration = f"{load.duration_s * 1000:.0f}ms"
+    grace, duration = f"{GRACE_S}s", f"{(load.duration_s or 0) * 1000:.0f}ms"
     if load.rate is None:
         return {"executor": "constant-vus", "vus": load.connections, "duration": duration, "gracefulStop": grace}
     whole = load.rate == int(load.rate)
@@ -425,11 +392,10 @@ TOOL = Tool(
     rows=ROWS,
     go_program=PROGRAM,
     rate=RateSupport(is_open=False, clocks="one"),
-    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    options=frozenset({"duration_s", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(mix="in turn", follows_order=True, own_headers=("content-length",)),
     files=_files,
-    validate=_validate,
-    limits=LoadLimits(least_s=1, rate_step=0.001, count="one each", reserved=("--out", "-o")),
+    limits=LoadLimits(ends="time", least_s=1, rate_step=0.001, reserved=("--out", "-o")),
     protocols=frozenset({"http1", "https1", "h2"}),
     tls=TlsSupport(verifies=False, sends_name=True, resumes=False),
     validate_target=_validate_target,

@@ -172,8 +172,9 @@ def _argv(load: Load, target: Target) -> list[str]:
     timeout_s, stages = load.timeout_s, load.stages
     if timeout_s is None and load.rate is None and load.duration_s is not None:
         timeout_s = longest_answer_s(load, is_open=False)  # a later answer is outside of the window
-    if load.rate is not None and not load.due_ns:
-        stages = stages or _constant(load, load.rate)
+    if load.rate is not None and not load.due_ns and not stages:
+        requests = max(1, round(load.rate * (load.duration_s or 0)))
+        stages = (RateStage(requests=requests, interval_ns=round(NS_PER_S / load.rate)),)
     return [
         *(PROGRAM.name, f"-address={target.authority}", f"-requests={REQUESTS}", f"-connections={load.connections}"),
         *option("-protocol={}", target.protocol != "http1" and target.protocol),
@@ -193,11 +194,6 @@ def _argv(load: Load, target: Target) -> list[str]:
     ]
 
 
-def _constant(load: Load, rate: float) -> tuple[RateStage, ...]:
-    requests = load.request_count or round(rate * (load.duration_s or 0))
-    return (RateStage(requests=max(1, requests), interval_ns=round(NS_PER_S / rate)),)
-
-
 TOOL = Tool(
     name="openloop",
     binary="openloop",
@@ -207,10 +203,10 @@ TOOL = Tool(
     rows=ROWS,
     go_program=PROGRAM,
     rate=RateSupport(is_open=True, clocks="one", replays=True),
-    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
+    options=frozenset({"duration_s", "keepalive", "rate", "arrivals", "shape", "timeout_s"}),
     requests=RequestSupport(mix="in turn", follows_order=True, own_headers=("Connection", "Transfer-Encoding")),
     files=_files,
-    limits=LoadLimits(ends="time, or count at a rate"),
+    limits=LoadLimits(ends="time"),
     protocols=PROTOCOLS,
     reconnects=PROTOCOLS,
     tls=TlsSupport(verifies=True, sends_name=True, resumes=True, sends_early=True),

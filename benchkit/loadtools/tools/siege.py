@@ -22,14 +22,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
+from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, within
 from benchkit.loadtools.text import (
     BINARY_SIZES,
-    TIMES,
+    Count,
+    Figure,
     has_line,
     is_not_a_number,
     of_unit,
-    parse_count,
     parse_number,
     parse_quantity,
     several_runs,
@@ -66,19 +66,10 @@ def _percent(token: str) -> float | None:
     return share if share is None or share <= 1 else None
 
 
-_JSON: Mapping[str, str] = {
-    "transactions": "requests",
-    "elapsed_time": "duration_s",
-    "data_transferred": "bytes_total",
-    "response_time": "mean",
-    "transaction_rate": "rps",
-    "throughput": "bytes_per_s",
-    "failed_transactions": "failed",
-    "longest_transaction": "longest",
-    "shortest_transaction": "shortest",
-    "availability": "availability",
-}
-"""Figures by their names in JSON, which is in seconds and MB."""
+_has_text = has_line(r"Transactions:\s", r"Elapsed time:\s", r"Transaction rate:\s")
+_has_json = has_line(
+    r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:'
+)
 
 
 class _SiegeReader(Reader):
@@ -106,7 +97,6 @@ class _SiegeReader(Reader):
             r"Failed transactions:\s*(?P<failed>\S+)": None,
             r"(Longest|Shortest) transaction:\s*([0-9.]+)\s*(secs|ms|)": self.read_extreme,
             r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": self.unread_line,
-            rf"\{{?\s*\"?({'|'.join(_JSON)})\"\s*:\s*([^\s,}}]+)\s*[,}}]?": self.read_json,
             r"(?:\*\* )?Preparing (?P<connections>[0-9]+) concurrent users for battle\.": None,
             r"(?:\*\* )?(?:SIEGE|Siege) (?P<tool_version>[0-9]\S*).*": None,
             r".*\baborted due to excessive socket failure.*": lambda _match: setattr(self, "is_aborted", True),
@@ -132,21 +122,6 @@ class _SiegeReader(Reader):
             raise several_runs("siege", match[0])
         self.times[name] = self.time(token)
 
-    def read_json(self, match: re.Match[str]) -> None:
-        """Read a figure of the JSON. A summary in the text is finer, and must agree."""
-        name, token = _JSON[match[1]], match[2]
-        if name in self.tokens:
-            if name == "requests" and self.tokens[name] != token:
-                raise several_runs("siege", match[0])
-            return
-        self.tokens[name] = token
-        is_count = name in {"requests", "failed"}
-        value = parse_count(token) if is_count else parse_number(token)
-        unit = {"availability": 0.01, "bytes_total": _MEGA, "bytes_per_s": _MEGA}.get(name, 1.0)
-        (self.times if name in TIMES else vars(self))[name] = value if is_count else of_unit(value, unit)
-        if value is None and not is_not_a_number(token):
-            self.unread.append(match[0])
-
     def result(self) -> LoadResult:
         self.step_s = TICK_S
         required = [self.requests, self.duration_s, self.rps, self.failed, self.availability]
@@ -170,23 +145,41 @@ class _SiegeReader(Reader):
             yield Note(code="aborted", message="siege aborted the run: too many sockets failed")
 
 
+class _Document(JsonOutput):
+    """JSON, in seconds and MB."""
+
+    requests: Count = within("transactions")
+    availability: Figure
+    duration_s: Figure = within("elapsed_time")
+    bytes_total: Figure = within("data_transferred")
+    mean: Figure = within("response_time")
+    rps: Figure = within("transaction_rate")
+    bytes_per_s: Figure = within("throughput")
+    failed: Count = within("failed_transactions")
+    longest: Figure = within("longest_transaction")
+    shortest: Figure = within("shortest_transaction")
+
+
 def parse(text: str) -> LoadResult:
     """Return the result that siege printed. Raises ParseError for other text, and several runs."""
-    return _SiegeReader().read(text)
+    reader = _SiegeReader()
+    if _has_text(text) or not _has_json(text):  # the text is finer than a document beside it
+        return reader.read(text)
+    document = reader.set_document(text, _Document, 1)
+    reader.availability = of_unit(document.availability, 0.01)
+    reader.bytes_total, reader.bytes_per_s = document.bytes_total * _MEGA, document.bytes_per_s * _MEGA
+    reader.times = {name: getattr(document, name) for name in ("mean", "longest", "shortest")}
+    return reader.result()
 
 
-FORMAT = OutputFormat(
-    "siege",
-    has_line(
-        r"(?:Transaction rate|(?:Longest|Shortest|Successful) transactions?|Elapsed time):\s",
-        r"Transactions:\s+[0-9]+ hits",
-        r"(?:\*\* )?SIEGE [0-9]",
-        r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
-        "The server is now under siege",
-        r'\{?\s*"(?:elapsed_time|transaction_rate|(?:longest|shortest|successful|failed)_transactions?)"\s*:',
-    ),
-    parse,
+_has_mark = has_line(
+    r"(?:Transaction rate|(?:Longest|Shortest|Successful) transactions?|Elapsed time):\s",
+    r"Transactions:\s+[0-9]+ hits",
+    r"(?:\*\* )?SIEGE [0-9]",
+    r"(?:\*\* )?Preparing [0-9]+ concurrent users for battle",
+    "The server is now under siege",
 )
+FORMAT = OutputFormat("siege", lambda text: _has_mark(text) or _has_json(text), parse)
 
 
 CONFIG = "siege.conf"

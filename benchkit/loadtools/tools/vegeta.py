@@ -245,16 +245,13 @@ def _lines(load: Load, request: Request, target: Target) -> str:
 
 
 def _argv(load: Load, target: Target) -> list[str]:
-    seconds = load.duration_s
-    if seconds is None and load.request_count is not None and load.rate is not None:
-        seconds = load.request_count / load.rate
     return [
         *("vegeta", "attack", f"-targets={TARGETS}", f"-output={'stdout' if load.histogram else '/dev/null'}"),
         *("-redirects=-1", f"-connections={load.connections}", f"-max-connections={load.connections}"),
         # As fast as possible: one worker for each connection, or each stream of one.
         *option("-rate=0 -max-workers={}", load.rate is None and load.in_flight),
         *option("-rate={}", load.rate and _rate(load.rate)),
-        *option("-duration={:.9f}s", seconds),
+        *option("-duration={:.9f}s", load.duration_s),
         *option("-h2c", target.protocol == "h2c"),
         *option("-root-certs={}", target.ca_file),
         *option("-http2=false", target.protocol == "https1"),  # otherwise it offers HTTP/2 over TLS
@@ -285,11 +282,11 @@ TOOL = Tool(
     rows=ROWS,
     go_program=PROGRAM,
     rate=RateSupport(is_open=True, clocks="one", interval_ns=_interval_ns),
-    options=frozenset({"duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),
+    options=frozenset({"duration_s", "keepalive", "rate", "timeout_s", "extra_args"}),
     requests=RequestSupport(mix="in turn"),
     files=_files,
     validate=_validate,
-    limits=LoadLimits(ends="time, or count at a rate", rate_step=0.001, one_http2_connection=True),
+    limits=LoadLimits(ends="time", rate_step=0.001, one_http2_connection=True),
     protocols=frozenset({"http1", "https1", "h2", "h2c"}),
     tls=TlsSupport(verifies=True, sends_name=False, resumes=False),
     validate_target=_validate_target,

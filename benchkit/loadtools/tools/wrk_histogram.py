@@ -90,6 +90,11 @@ def measurement(text: str, summary: LoadResult) -> Measurement:
     interval = expected_interval_us(block.counters["duration_us"], requests, summary.connections)
     raw = without_additions(block.values, block.counts, interval)
     recorded = int(raw.sum())
+    measured = np.flatnonzero(raw)
+    histograms: dict[LatencySeries, Histogram] = {
+        "raw": Histogram.from_microseconds(block.values[measured], raw[measured], digits=DIGITS),
+        "corrected": Histogram.from_microseconds(block.values, block.counts, digits=DIGITS),
+    }
     counters = Counters(
         requests=requests,
         recorded=recorded,
@@ -99,7 +104,7 @@ def measurement(text: str, summary: LoadResult) -> Measurement:
     )
     return Measurement(
         tool="wrk",
-        histograms=_histograms(block, raw) if recorded else {},
+        histograms=histograms if recorded else {},
         counters=counters,
         resolution_s=RESOLUTION_S,
         covers="request",
@@ -111,61 +116,41 @@ def measurement(text: str, summary: LoadResult) -> Measurement:
 
 def read_block(text: str) -> WrkHistogram:
     """Return the block in wrk's output. Raises ParseError where it is missing, damaged, or there are several."""
+    blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
+    if len(blocks) != 1:
+        what = "more than one latency histogram" if blocks else "no complete latency histogram"
+        raise ParseError(what, where="wrk", hint="was wrk called with -s histogram.lua, and did it end by itself?")
+    body, failure = blocks[0]
+    if failure:
+        raise ParseError("the script failed", where="wrk", why=excerpt(failure), hint="it needs wrk 4.0 or newer")
     counters: dict[str, int] = {}
-    words: list[str] = []
-    for line in _body(text).splitlines():
+    cells: list[tuple[int, int]] = []
+    value: int | None = None
+    for line in body.splitlines():
         match = _COUNTER.fullmatch(line)
         if match and match[1] not in counters:
             counters[match[1]] = int(match[2])
-        elif _CELLS.fullmatch(line):
-            words += line.split()
-        else:
-            raise _damaged(line)
-    if counters.keys() != set(_COUNTERS):
-        raise ParseError("the latency histogram has unknown or missing counters", where="wrk", why=", ".join(counters))
-    cells = list(_cells(words))
+            continue
+        if not _CELLS.fullmatch(line):
+            raise ParseError("the latency histogram is damaged", where="wrk", why=f"at {excerpt(line)!r}")
+        for word in line.split():  # `@value` sets the value of the next count
+            if word[0] == "@":
+                value = int(word[1:])
+            elif value is not None:
+                cells.append((value, int(word)))
+                value += 1
     # The sums show missing and damaged cells. Python's integers never wrap around.
     sums = {
         "values": len(cells),
         "counts": sum(count for _, count in cells),
         "sum_us": sum(value * count for value, count in cells),
     }
-    for name, figure in sums.items():
-        if counters[name] != figure:
-            raise ParseError(f"the latency histogram states {name} {counters[name]}, but has {figure}", where="wrk")
+    wrong = [name for name, figure in sums.items() if counters.get(name) != figure]
     values, counts = np.array(cells, np.int64).reshape(-1, 2).T
+    if counters.keys() != set(_COUNTERS) or wrong or np.any(np.diff(values) <= 0) or np.any(counts == 0):
+        why = f"its cells differ from {wrong[0]}" if wrong else ", ".join(counters)
+        raise ParseError("the latency histogram is damaged", where="wrk", why=why)
     return WrkHistogram(counters, values, counts)
-
-
-def _body(text: str) -> str:
-    blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
-    if len(blocks) != 1:
-        raise ParseError(
-            "more than one latency histogram" if blocks else "no complete latency histogram",
-            where="wrk",
-            hint="was wrk called with -s histogram.lua, and did it end by itself?",
-        )
-    body, failure = blocks[0]
-    if failure:
-        raise ParseError("the script failed", where="wrk", why=excerpt(failure), hint="it needs wrk 4.0 or newer")
-    return str(body)
-
-
-def _cells(words: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield (value, count) from the list that the script prints: `@value` sets the value of the next count."""
-    value: int | None = None
-    lowest = 0
-    for word in words:
-        if word[0] == "@":
-            value = int(word[1:])
-            if value < lowest:
-                raise _damaged(word)
-        elif value is None or word == "0":
-            raise _damaged(word)
-        else:
-            yield value, int(word)
-            value += 1
-            lowest = value
 
 
 def expected_interval_us(duration_us: int, requests: int, connections: int) -> int | None:
@@ -196,18 +181,6 @@ def without_additions(values: Integers, corrected: Integers, interval: int | Non
             hint="does the summary belong to this run?",
         )
     return raw
-
-
-def _damaged(line: str) -> ParseError:
-    return ParseError("the latency histogram is damaged", where="wrk", why=f"at {excerpt(line)!r}")
-
-
-def _histograms(block: WrkHistogram, raw: Integers) -> Mapping[LatencySeries, Histogram]:
-    measured = np.flatnonzero(raw)
-    return {
-        "raw": Histogram.from_microseconds(block.values[measured], raw[measured], digits=DIGITS),
-        "corrected": Histogram.from_microseconds(block.values, block.counts, digits=DIGITS),
-    }
 
 
 def _notes(block: WrkHistogram, counters: Counters, interval: int | None) -> Iterator[Note]:

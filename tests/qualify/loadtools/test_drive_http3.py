@@ -110,7 +110,7 @@ def test_server_and_tool_count_the_same_requests(tool: str, streams: int, server
 
 
 def test_openloop_holds_a_rate_and_states_when_it_sent(server: Http3Server, tmp_path: Path) -> None:
-    load = Load(tool="openloop", connections=2, streams=4, rate=200, request_count=300, arrivals="poisson")
+    load = Load(tool="openloop", connections=2, streams=4, rate=200, duration_s=1.5, arrivals="poisson")
     began_s = time.monotonic()
     output = run_generator(load, Target(server.authority, "h3", TlsOptions()), tmp_path)
     assert output.result.requests == 300
@@ -133,7 +133,7 @@ def test_openloop_opens_a_connection_for_each_request(
     tls: TlsOptions, resumed: int, server: Http3Server, tmp_path: Path
 ) -> None:
     before = server.counts()
-    load = Load(tool="openloop", connections=2, keepalive=False, rate=40, request_count=40)
+    load = Load(tool="openloop", connections=2, keepalive=False, rate=40, duration_s=1)
     result = run_generator(load, Target(server.authority, "h3", tls), tmp_path).result
     assert server.increase(before) == {"requests": 40, "handshakes": 40, "connections": 40, "resumed": resumed}
     notes = [note.message for note in result.notes]

@@ -33,7 +33,7 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
 def _load(tool: str, protocol: HttpProtocol, **more: Any) -> Load:  # noqa: ANN401 - any field of a load
     """Return a small load: for a count of requests where the tool can, on several connections where it can."""
     amount: dict[str, Any] = {"request_count": 120, "duration_s": None}
-    if "request_count" not in TOOLS[tool].options or tool == "vegeta":  # which makes a number of them at a rate alone
+    if "request_count" not in TOOLS[tool].options:
         amount = {"duration_s": 1}
     if tool == "openloop":
         amount["rate"] = 400

@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
         "ATTACK -rate=100/1s -duration=5.000000000s",
     ),
     "vegeta-all": (
-        {"duration_s": None, "request_count": 10, "rate": 2.5, "keepalive": False, "timeout_s": 0.5},
+        {"duration_s": 4, "rate": 2.5, "keepalive": False, "timeout_s": 0.5},
         "ATTACK -rate=2500/1000s -duration=4.000000000s -keepalive=false -timeout=0.5s",
     ),
     "vegeta-full-speed": (
@@ -100,8 +100,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "openloop-all": (
         {
-            "duration_s": None,
-            "request_count": 10,
+            "duration_s": 4,
             "rate": 2.5,
             "arrivals": "poisson",
             "keepalive": False,
@@ -415,7 +414,10 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "siege repeats for each user": ({"tool": "siege", "duration_s": None, "request_count": 9}, {"request_count"}),
     "siege knows some methods": ({"tool": "siege", "method": "TRACE"}, {"method"}),
     "siege sends no body with GET": ({"tool": "siege", "body": "x"}, {"body"}),
-    "vegeta needs a rate for a count": ({"tool": "vegeta", "duration_s": None, "request_count": 9}, {"request_count"}),
+    "vegeta has no count": (
+        {"tool": "vegeta", "duration_s": None, "request_count": 9, "rate": 9},
+        {"duration_s", "request_count"},
+    ),
     "vegeta takes thousandths": ({"tool": "vegeta", "rate": 1 / 3}, {"rate"}),
     "h2load keeps connections": ({"tool": "h2load", "keepalive": False}, {"keepalive"}),
     "h2load sends no body with GET": ({"tool": "h2load", "body": "x"}, {"body"}),
@@ -423,10 +425,7 @@ REFUSED: dict[str, tuple[dict[str, Any], set[str]]] = {
     "wrk has one script": ({"tool": "wrk", "extra_args": ("-s", "my.lua")}, {"extra_args"}),
     "ab has one table": ({"tool": "ab", "extra_args": ("-g/tmp/x",)}, {"extra_args"}),
     "hey has one output": ({"tool": "hey", "extra_args": ("-o", "csv")}, {"extra_args"}),
-    "openloop needs a rate for a count": (
-        {"tool": "openloop", "duration_s": None, "request_count": 9},
-        {"request_count"},
-    ),
+    "k6 has no count": ({"tool": "k6", "request_count": 9}, {"request_count"}),
     "openloop frames its requests itself": ({"tool": "openloop", "headers": {"connection": "close"}}, {"headers"}),
     "others have no random arrivals": ({"tool": "vegeta", "rate": 9, "arrivals": "poisson"}, {"arrivals"}),
     "vegeta has no shapes": (

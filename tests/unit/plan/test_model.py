@@ -20,7 +20,7 @@ def test_the_duration_of_a_run_is_known_if_that_of_every_trial_is() -> None:
     trials = (PlannedTrial(1, 1, "only"), PlannedTrial(2, 1, "only"))
     timed = run_plan(experiment(load=load(warmup_s=1, duration_s=5)), planned_trials=trials)
     assert timed.seconds == pytest.approx(2 * (1 + 5 + 0.5))
-    at_a_rate = experiment(load=load(tool="vegeta", duration_s=None, request_count=100, rate=50))
+    at_a_rate = experiment(load=load(tool="h2load", duration_s=None, request_count=100, rate=50))
     assert run_plan(at_a_rate, planned_trials=trials).seconds == pytest.approx(2 * (2 + 0.5))
     by_requests = experiment(load=load(tool="hey", duration_s=None, request_count=100))
     assert run_plan(by_requests, planned_trials=trials).seconds is None
