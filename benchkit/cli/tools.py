@@ -64,6 +64,7 @@ def _rows(result: LoadResult) -> Iterator[tuple[str, str]]:
         "bytes": (result.bytes_total, size),
         "bytes/s": (result.bytes_per_s, bytes_per_s),
         **{f"latency {name}": (value, seconds) for name, value in times.items()},
+        "latency step": (latency.resolution_s, seconds),
         **{f"errors {kind}": (number, count) for kind, number in result.errors},
         **{f"status {code}": (number, count) for code, number in result.status.items()},
         "non-2xx": (result.non_2xx, count),

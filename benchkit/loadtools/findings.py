@@ -30,8 +30,6 @@ OF_OTHER_SAMPLES = frozenset({"ab-mean", "buckets"})
 IDLE = "connections were idle, or latencies lack a part of a request, unless a target rate was held"
 SHORT_S = 1.0
 """Shortest run in seconds whose rate and mean are compared: beginning and end dominate shorter ones."""
-SAMPLED_S = 5.0
-"""The same for autocannon, which states the mean of the rates of whole seconds."""
 FAILED = 0.2
 """Share of failed requests above which rate and mean are not compared: some tools time answers alone."""
 EACH = 5
@@ -268,16 +266,12 @@ class _Examination:
         text = f"The mean is {units.seconds(mean_s)}, and {bounds} imply {needs}."
         yield OutputFinding(code="order-of-times", severity="invalid" if is_far else "suspect", text=text)
 
-    @property
-    def is_short(self) -> bool:
-        least_s = SAMPLED_S if self.result.tool == "autocannon" else SHORT_S
-        return self.result.duration_s is not None and self.result.duration_s < least_s
-
     def implied_mean_s(self) -> float | None:
         """Return the mean latency of connections that are always in use; None where it is not known that they are."""
         result = self.result
+        is_short = result.duration_s is not None and result.duration_s < SHORT_S
         is_few = 0 < (result.requests or 0) < EACH * self.connections
-        if not result.rps or not self.connections or self.is_short or is_few:
+        if not result.rps or not self.connections or is_short or is_few:
             return None
         if self.load.is_held or result.tool in HOLDS_RATE or self.codes & OPEN:
             return None
@@ -309,16 +303,7 @@ class _Examination:
             return
         elif longest_s is not None and implied_s > longest_s * (1 + limit) + step_s:
             means = f"more than the longest latency, {units.seconds(longest_s)}: {IDLE}."
-        elif mean_s is None:
-            p99_s = self.percentiles.get(99.0)
-            if p99_s is None or implied_s <= p99_s + step_s:
-                return
-            slowest_s = (implied_s - 0.99 * p99_s) / 0.01
-            means = (
-                f"more than the p99 of {units.seconds(p99_s)}: the slowest 1 % would take {units.seconds(slowest_s)} on "
-                f"average; {IDLE}."
-            )
-        elif mean_s < implied_s * (1 - limit) - step_s:
+        elif mean_s is not None and mean_s < implied_s * (1 - limit) - step_s:
             means = f"and {units.seconds(mean_s)} is stated: {IDLE}."
             if self.closes:
                 means, severity = f"and {units.seconds(mean_s)} is stated, without the time to connect.", "suspect"

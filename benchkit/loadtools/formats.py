@@ -10,9 +10,9 @@ from typing import NamedTuple
 from benchkit.errors import InputError, ParseError
 from benchkit.loadtools.findings import StatedLoad, stated_load
 from benchkit.loadtools.reader import OutputFormat
-from benchkit.loadtools.registry import TOOLS
+from benchkit.loadtools.registry import SHIPPED, TOOLS
 from benchkit.loadtools.text import excerpt, prepare
-from benchkit.loadtools.tools import ab, bombardier, h2load, hey, k6, oha, openloop, siege, vegeta, wrk
+from benchkit.loadtools.tools.wrk import WRK2_FORMAT
 from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
@@ -21,22 +21,7 @@ AUTO = "auto"
 
 FORMATS: Registry[OutputFormat] = Registry(
     "benchkit.output_formats",
-    {
-        each.tool: each
-        for each in (
-            wrk.FORMAT,
-            wrk.WRK2_FORMAT,
-            ab.FORMAT,
-            hey.FORMAT,
-            siege.FORMAT,
-            vegeta.FORMAT,
-            h2load.FORMAT,
-            openloop.FORMAT,
-            oha.FORMAT,
-            bombardier.FORMAT,
-            k6.FORMAT,
-        )
-    },
+    {each.tool: each for each in (WRK2_FORMAT, *(tool.format for tool in SHIPPED))},
     OutputFormat,
     lambda each: each.tool,
 )
@@ -48,15 +33,6 @@ class RunOutput(NamedTuple):
 
     result: LoadResult
     load: StatedLoad
-
-
-def get_format(tool: str) -> OutputFormat:
-    """Return the format of that name. Raises InputError naming all."""
-    if tool in FORMATS:
-        return FORMATS[tool]
-    if tool in TOOLS:  # a plugin's load tool whose output has no marks
-        return OutputFormat(tool, lambda _text: False, TOOLS[tool].parse)
-    raise InputError(f"no load tool is called {tool!r}", why=FORMATS.why_unknown(tool, (AUTO, *FORMATS)))
 
 
 def read_run(tool: str, text: str, *, where: str, command: str) -> RunOutput:
@@ -96,7 +72,9 @@ def _choose(tool: str, text: str, *, where: str, command: str) -> OutputFormat:
             why=first and f"it begins with {excerpt(first)!r}",
             hint=f"name its tool: {command.format(tool='TOOL')}; TOOL is one of {', '.join(FORMATS)}",
         )
-    chosen = get_format(tool)
+    chosen = FORMATS.get(tool) or (TOOLS[tool].format if tool in TOOLS else None)  # of a plugin's load tool
+    if chosen is None:
+        raise InputError(f"no load tool is called {tool!r}", why=FORMATS.why_unknown(tool, (AUTO, *FORMATS)))
     dialects = {chosen.tool, chosen.dialect_of}
     if marked and not any(dialects & {each.tool, each.dialect_of or each.tool} for each in marked):
         other = marked[0].tool

@@ -130,12 +130,8 @@ def lead_s(load: Load, *, has_tls: bool = False) -> float:
     """
     if get_tool(load.tool).lead is None:
         return LEAST_LEAD_S
-    return max(LEAST_LEAD_S, math.ceil(round(connect_s(load, has_tls=has_tls) * 1000, 6)) / 1000)
-
-
-def connect_s(load: Load, *, has_tls: bool) -> float:
-    """Return the time to open all connections of a load, in seconds."""
-    return load.connections * (CONNECT_S + has_tls * HANDSHAKE_S)
+    connecting_s = load.connections * (CONNECT_S + has_tls * HANDSHAKE_S)
+    return max(LEAST_LEAD_S, math.ceil(round(connecting_s * 1000, 6)) / 1000)
 
 
 def turn_s(pauses: Pauses, slice_s: float) -> float:

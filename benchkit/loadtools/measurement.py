@@ -122,13 +122,11 @@ class Measurement:
     def latency(self) -> Latency:
         """Return exact extremes and mean, and percentiles to p99.99, as measured; all None if nothing was recorded."""
         histogram = self.histograms.get("raw")
-        if histogram is None:
-            return Latency(resolution_s=self.resolution_s, covers=self.covers, corrected=False)
         return Latency(
-            min_s=histogram.min_s,
-            mean_s=histogram.mean_s,
-            max_s=histogram.max_s,
-            percentiles=histogram.percentiles(),
+            min_s=histogram and histogram.min_s,
+            mean_s=histogram and histogram.mean_s,
+            max_s=histogram and histogram.max_s,
+            percentiles=histogram.percentiles() if histogram else {},
             resolution_s=self.resolution_s,
             covers=self.covers,
             corrected=False,

@@ -7,25 +7,21 @@ from benchkit.loadtools.tool import Tool
 from benchkit.loadtools.tools import ab, bombardier, h2load, hey, k6, oha, openloop, siege, vegeta, wrk
 from benchkit.registry import Registry
 
+SHIPPED = (
+    wrk.TOOL,
+    ab.TOOL,
+    hey.TOOL,
+    siege.TOOL,
+    vegeta.TOOL,
+    h2load.TOOL,
+    openloop.TOOL,
+    oha.TOOL,
+    k6.TOOL,
+    bombardier.TOOL,
+)
+"""Load tools of benchkit itself."""
 TOOLS: Registry[Tool] = Registry(
-    "benchkit.load_tools",
-    {
-        tool.name: tool
-        for tool in (
-            wrk.TOOL,
-            ab.TOOL,
-            hey.TOOL,
-            siege.TOOL,
-            vegeta.TOOL,
-            h2load.TOOL,
-            openloop.TOOL,
-            oha.TOOL,
-            k6.TOOL,
-            bombardier.TOOL,
-        )
-    },
-    Tool,
-    lambda tool: tool.name,
+    "benchkit.load_tools", {tool.name: tool for tool in SHIPPED}, Tool, lambda tool: tool.name
 )
 """Every load tool, also of plugins, by name."""
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from benchkit.errors import InputError
+from benchkit.loadtools.reader import OutputFormat
 from benchkit.models.load import Load
 from benchkit.models.load_result import Covers, LoadResult
 from benchkit.models.protocol import HttpProtocol, TlsOptions, has_streams, is_http2, is_tls
@@ -313,8 +314,8 @@ class Tool:
     """Program that runs on the load host."""
     argv: Callable[[Load, Target], list[str]] = field(repr=False)
     """(load of one generator, target) → argument list, for a load that the tool supports; pure."""
-    parse: Callable[[str], LoadResult] = field(repr=False)
-    """Printed text → LoadResult; pure. Raises ParseError for text that is not an output of the tool."""
+    format: OutputFormat
+    """The text that it prints."""
     options: frozenset[str]
     """Fields of `Load` beyond `ALWAYS` that the tool supports."""
     rate: RateSupport | None = None
@@ -322,7 +323,7 @@ class Tool:
     requests: RequestSupport = RequestSupport()
     """The requests that it can send."""
     summary: Literal["stdout", "stderr"] | None = "stdout"
-    """Stream with the text that `parse` reads; None: the tool prints rows and no summary, so it has `measure`."""
+    """Stream with the text that `format` reads; None: the tool prints rows and no summary, so it has `measure`."""
     rows: RequestRows | None = None
     """Rows that it prints on stdout, one per request; None: no such rows."""
     measure: Callable[[ToolOutput], ParsedOutput] | None = field(default=None, repr=False)

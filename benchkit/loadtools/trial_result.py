@@ -30,7 +30,7 @@ def read_generator(tool: Tool, load: Load, output: ToolOutput) -> ParsedOutput:
     """Return what one generator measured, read from the files that it wrote. Raises ParseError."""
     if load.histogram and tool.measure is not None:
         return with_achieved_rate(tool.measure(output), load, tool.rate)
-    summary = tool.parse(output.stdout if tool.summary == "stdout" else output.stderr)
+    summary = tool.format.parse(output.stdout if tool.summary == "stdout" else output.stderr)
     if load.histogram and tool.rows is not None:
         measured = reducer_output.summary_with_rows(summary, output.reduction, tool.rows, load)
         return with_achieved_rate(measured, load, tool.rate)
@@ -216,12 +216,9 @@ def _merge_summaries(results: Sequence[LoadResult]) -> Latency:
     latencies = [result.latency for result in results]
     lowest = _known([latency.min_s for latency in latencies])
     highest = _known([latency.max_s for latency in latencies])
-    means = [(latency.mean_s, result.requests) for latency, result in zip(latencies, results, strict=True)]
-    weighted = [(mean, requests) for mean, requests in means if mean is not None and requests]
-    requests = sum(n for _, n in weighted)
     return Latency(
         min_s=None if lowest is None else min(lowest),
-        mean_s=math.fsum(m * n for m, n in weighted) / requests if len(weighted) == len(means) else None,
+        mean_s=_weighted_mean([latency.mean_s for latency in latencies], [result.requests for result in results]),
         max_s=None if highest is None else max(highest),
         resolution_s=max((step for latency in latencies if (step := latency.resolution_s) is not None), default=None),
         covers=latencies[0].covers,

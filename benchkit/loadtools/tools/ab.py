@@ -170,8 +170,6 @@ class _AbReader(Reader):
         if total is None and self.time_per_request is not None:
             message = "the mean is time taken x concurrency ÷ requests, not measured request by request"
             yield Note(code="ab-mean", message=message)
-        if total and (total.mean_s or 0) < 10e-3:  # noqa: PLR2004 - a step of 1 ms is more than a tenth
-            yield Note(code="resolution", message="ab's times are whole milliseconds")
 
 
 def _negotiated(line: str | None) -> Negotiated | None:
@@ -248,7 +246,7 @@ TOOL = Tool(
     name="ab",
     binary="ab",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     rows=ROWS,
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),
     limits=LoadLimits(

@@ -76,7 +76,6 @@ class _BombardierReader(Reader):
         **dict.fromkeys(("of_1xx", "of_2xx", "of_3xx", "of_4xx", "of_5xx"), parse_count),
     }
 
-    has_few: bool = False
     of_1xx: int | None = None
     of_2xx: int | None = None
     of_3xx: int | None = None
@@ -94,12 +93,9 @@ class _BombardierReader(Reader):
             r"5xx - (?P<of_5xx>[0-9]+)": None,
             r"others - (?P<failed>[0-9]+)": None,
             r"Throughput:\s+(?P<bytes_per_s>\S+)/s": None,
-            r"There wasn't enough data to compute statistics for (?:requests|latencies)\.": self.read_few,
+            r"(?P<few>There wasn't enough data to compute statistics) for (?:requests|latencies)\.": None,
             r"(\S.*) - ([0-9]{1,18})": self.read_error,
         }
-
-    def read_few(self, _match: re.Match[str]) -> None:
-        self.has_few = True
 
     def read_error(self, match: re.Match[str]) -> None:
         if "failed" in self.tokens:
@@ -110,7 +106,7 @@ class _BombardierReader(Reader):
         known = [each for each in codes if each is not None]
         is_counted = len(known) == len(codes) and self.failed is not None
         is_whole = self.bytes_per_s is not None and not self.unread
-        is_measured = self.has_few or None not in (self.rps, self.times.get("mean"))
+        is_measured = "few" in self.tokens or None not in (self.rps, self.times.get("mean"))
         # The list of errors stands between their number and the throughput: without that, it may lack some.
         has_errors = is_counted and (is_whole or self.messages.total() == self.failed)
         return self.load_result(
@@ -204,7 +200,7 @@ TOOL = Tool(
     name="bombardier",
     binary="bombardier",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     measure=measure,
     go_program=PROGRAM,
     rate=RateSupport(is_open=False, clocks="one"),

@@ -250,7 +250,7 @@ TOOL = Tool(
     name="h2load",
     binary="h2load",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     rows=ROWS,
     rate=RateSupport(is_open=False, clocks="per connection"),
     options=frozenset({"threads", "duration_s", "request_count", "rate", "timeout_s", "extra_args"}),

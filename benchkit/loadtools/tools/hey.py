@@ -66,6 +66,13 @@ _is_of_oha = has_line("Success rate:", "Size/sec:", "Response time distribution:
 """True for a text with lines of oha, whose output resembles hey's."""
 
 
+_CAP = Note(
+    code="hey-cap",
+    message=f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts are of the "
+    "first million; the average it prints is wrong and is not stated",
+)
+
+
 class _HeyReader(SectionReader):
     tool = "hey"
     units: ClassVar[Mapping[str, float]] = {"": 1.0}
@@ -116,18 +123,8 @@ class _HeyReader(SectionReader):
             non_2xx=count_non_2xx(self.statuses) if is_counted else None,
             failed=self.messages.total() if is_known else None,
             complete=has_times and not self.unread and (is_counted or is_capped),
-            notes=self._notes(mean_s, is_capped=is_capped),
+            notes=[_CAP] if is_capped else [],
         )
-
-    def _notes(self, mean_s: float | None, *, is_capped: bool) -> Iterator[Note]:
-        if is_capped:
-            message = (
-                f"hey keeps {MAX_RESULTS:,} results and there were more. Percentiles, extremes and status counts "
-                "are of the first million; the average it prints is wrong and is not stated"
-            )
-            yield Note(code="hey-cap", message=message)
-        if mean_s is not None and mean_s < 1e-3:  # noqa: PLR2004 - a step of 0.1 ms is more than a tenth
-            yield Note(code="resolution", message="hey's times are rounded to 0.1 ms")
 
 
 def parse(text: str) -> LoadResult:
@@ -253,7 +250,7 @@ TOOL = Tool(
     name="hey",
     binary="hey",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     rows=ROWS,
     measure=measure,
     rate=RateSupport(is_open=False, clocks="per stream"),

@@ -106,7 +106,7 @@ class _K6Reader(Reader):
     is_aborted = False
     is_part = False
     """True behind the totals, in the rows of a group or scenario."""
-    has_beginning = False
+    beginning: str | None = None
     has_end = False
     """True after the line of progress with no user at work, or the last row of a summary."""
     interrupted: int | None = None
@@ -124,22 +124,14 @@ class _K6Reader(Reader):
             rf"{_MARK}([a-z][\w ]*)\.{{2,}}:\s*(\S.*)": self.read_row,
             rf"{_MARK}\{{\s*expected_response:\s*true\s*\}}\.{{2,}}:\s*(\S.*)": self.read_expected,
             r"(?:\S{1,3}\s+)?(?:GROUP|SCENARIO): .*": lambda _match: setattr(self, "is_part", True),
-            r"execution: (?:local|cloud).*": self.read_beginning,
+            r"(?P<beginning>execution: (?:local|cloud)).*": None,
             r"\* .*?: (?:Up to )?[0-9.]+ iterations/\S+ for .*": lambda _match: setattr(self, "is_open", True),
             r".*(?:test run was aborted|stopping test prematurely).*": lambda _match: setattr(self, "is_aborted", True),
         }
 
-    def has_figures(self) -> bool:
-        return bool(self.tokens) or self.has_beginning
-
-    def read_beginning(self, match: re.Match[str]) -> None:
-        if self.has_beginning:
-            raise several_runs("k6", match[0])
-        self.has_beginning = True
-
     def read_running(self, match: re.Match[str]) -> None:
         """Read a line of progress: the last one has no user at work."""
-        self.has_beginning = True
+        self.tokens["beginning"] = self.tokens.get("beginning", match[0])
         if int(match[1]) == 0:  # padded: `000/200 VUs`
             self.has_end = True
             self.users, self.interrupted = int(match[2]), int(match[3])
@@ -189,14 +181,11 @@ class _K6Reader(Reader):
             bytes_per_s=self.rate("data_received"),
             failed=self.count("http_req_failed", "passes" if "passes" in failed else "matches"),
             first_byte_mean_s=self.metrics.get("http_req_waiting", {}).get("avg"),
-            complete=is_whole and (self.has_end or not self.has_beginning) and not self.is_aborted,
+            complete=is_whole and (self.has_end or "beginning" not in self.tokens) and not self.is_aborted,
             notes=self._notes(is_grpc=is_grpc),
         )
 
     def _notes(self, *, is_grpc: bool) -> Iterator[Note]:
-        if self.users is not None:
-            message = f"{self.users} virtual users are no connections: each may wait between its requests"
-            yield Note(code="k6-users", message=message)
         if self.dropped or self.is_open:
             dropped = f"; {self.dropped} were dropped for want of a free user" if self.dropped else ""
             yield Note(code="open-model", message=f"iterations were due at a rate (open model){dropped}")
@@ -387,7 +376,7 @@ TOOL = Tool(
     name="k6",
     binary="k6",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     measure=measure,
     rows=ROWS,
     go_program=PROGRAM,

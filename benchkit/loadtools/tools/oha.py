@@ -221,7 +221,7 @@ TOOL = Tool(
     name="oha",
     binary="oha",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     measure=_measure,
     rate=RateSupport(is_open=True, clocks="one"),
     options=frozenset({"threads", "duration_s", "request_count", "keepalive", "rate", "timeout_s", "extra_args"}),

@@ -96,7 +96,9 @@ class _SiegeReader(Reader):
             r"Throughput:\s*(?P<bytes_per_s>\S+\s*\w+/sec)": None,
             r"Failed transactions:\s*(?P<failed>\S+)": None,
             r"(Longest|Shortest) transaction:\s*([0-9.]+)\s*(secs|ms|)": self.read_extreme,
-            r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": self.unread_line,
+            r"(?:Transactions|Elapsed time|Transaction rate|Longest transaction):.*": lambda match: self.unread.append(
+                match[0]
+            ),
             r"(?:\*\* )?Preparing (?P<connections>[0-9]+) concurrent users for battle\.": None,
             r"(?:\*\* )?(?:SIEGE|Siege) (?P<tool_version>[0-9]\S*).*": None,
             r".*\baborted due to excessive socket failure.*": lambda _match: setattr(self, "is_aborted", True),
@@ -104,9 +106,6 @@ class _SiegeReader(Reader):
 
     def has_figures(self) -> bool:
         return bool(self.tokens.keys() - {"availability", "mean", "bytes_per_s", "tool_version"})
-
-    def unread_line(self, match: re.Match[str]) -> None:
-        self.unread.append(match[0])
 
     def read_mean(self, match: re.Match[str]) -> None:
         number, self.unit = match["mean"].split()
@@ -137,8 +136,6 @@ class _SiegeReader(Reader):
         )
 
     def _notes(self, *, is_too_fast: bool) -> Iterator[Note]:
-        message = "siege counts times in steps of 10 ms; 0.00 means less than that, not zero"
-        yield Note(code="siege-resolution", message=message)
         if is_too_fast:
             yield Note(code="short-run", message="the run took less than 10 ms: siege's rates of 0.00 are not measured")
         if self.is_aborted:
@@ -245,7 +242,7 @@ TOOL = Tool(
     name="siege",
     binary="siege",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     rows=ROWS,
     summary="stderr",
     options=frozenset({"duration_s", "request_count", "keepalive", "timeout_s", "extra_args"}),

@@ -301,7 +301,7 @@ TOOL = Tool(
     name="wrk",
     binary="wrk",
     argv=_argv,
-    parse=parse,
+    format=FORMAT,
     measure=_measure,
     options=frozenset({"threads", "duration_s", "keepalive", "timeout_s", "extra_args"}),
     requests=RequestSupport(mix="drawn"),

@@ -184,7 +184,7 @@ def test_printed_percentiles_agree_with_those_of_the_histogram(hosts: Hosts) -> 
         for generator, output in zip(trial.record.generators, trial.outputs, strict=True):
             assert output.measurement is not None
             histogram = output.measurement.histograms[series]
-            printed = TOOLS[tool].parse(trial.files[generator.files["stdout"]].decode()).latency
+            printed = TOOLS[tool].format.parse(trial.files[generator.files["stdout"]].decode()).latency
             assert printed.resolution_s is not None
             for percent in ("50", "75", "90", "99"):
                 # With few requests, neighbouring ranks differ by more than the tool's step, and tools choose either.

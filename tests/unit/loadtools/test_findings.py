@@ -42,7 +42,6 @@ FULL = {"rps": 1000.0, "connections": 10}
         ({**FULL, "mean_s": 0.005, "tool": "k6"}, []),
         ({**FULL, "mean_s": 0.005, "tool": "vegeta"}, []),
         ({**FULL, "max_s": 0.005}, LITTLE),
-        ({**FULL, "p99": 0.001}, LITTLE),
         ({**FULL, "mean_s": 0.005, "duration_s": 0.5, "requests": 500}, []),
         ({**FULL, "mean_s": 0.005, "requests": 49}, []),
         ({**FULL, "mean_s": 0.005, "notes": (Note(code="open-model", message="at a rate"),)}, []),

@@ -26,7 +26,8 @@ README = PACKAGE / "README.md"
 def test_a_tool_has_a_command_and_a_format_in_one_module(name: str) -> None:
     module = importlib.import_module(f"benchkit.loadtools.tools.{name}")
     assert module.TOOL is TOOLS[name]
-    assert module.FORMAT.parse is TOOLS[name].parse
+    assert module.FORMAT is TOOLS[name].format
+    assert module.FORMAT.tool == name
     assert TOOLS[name].options <= Load.model_fields.keys() - ALWAYS
 
 
