@@ -1,7 +1,7 @@
 """YAML files validated into models, with errors that name file, line and field.
 
-Files are data: YAML 1.2 without objects. A document remembers which file or option each value came from, also after a
-merge with others; the line of a value is looked up when a message names it.
+Files are data: YAML 1.2 without objects. A document remembers which file and line, or which option,
+each value came from, also after a merge with others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,59 +40,25 @@ class Origin:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Layer:
-    """Values of one source, as a part of a document."""
-
-    source: str
-    data: Any
-    text: str | None = None
-    """YAML text of the source; None: its values have no lines."""
-    start: Location = ()
-    """Location of the values in the text."""
-    mount: Location = ()
-    """Location of the values in the document."""
-
-    def value(self, location: Location) -> Any:  # noqa: ANN401 - YAML is any
-        """Return the value at a location of the document, or `_ABSENT`."""
-        inner = location[len(self.mount) :]
-        return _value_at(self.data, inner) if location[: len(self.mount)] == self.mount else _ABSENT
-
-    def origin(self, location: Location) -> Origin:
-        """Return the origin of a value of this source by its location in the document."""
-        inner = location[len(self.mount) :]
-        return Origin(self.source, None if self.text is None else _line_of(self.text, (*self.start, *inner)))
+Origins = dict[tuple[str, ...], Origin]
+"""Origins of values by their location; a value without one has that of the nearest value that contains it."""
 
 
 @dataclass(frozen=True)
 class SourceMap:
     """The sources of the values of a document, for messages about them."""
 
-    layers: tuple[Layer, ...]
-    """The sources; a later one overrides an earlier one."""
+    origins: Origins
     path: Location = ()
     """Location of the document in the one that it is a part of; messages name fields from there."""
 
     def origin(self, location: Location = ()) -> Origin:
-        """Return the origin of the value at `location`, or of the nearest value that contains it.
+        """Return the origin of the value at `location`.
 
         A mapping that several sources have comes from the first of them, as the others add to it.
         """
-        whole = (*self.path, *location)
-        for length in range(len(whole), -1, -1):
-            found = None
-            for layer in reversed(self.layers):
-                value = layer.value(whole[:length])
-                if value is _ABSENT:
-                    continue
-                if found is not None and not isinstance(value, Mapping):
-                    break
-                found = layer
-                if not isinstance(value, Mapping):
-                    break
-            if found is not None:
-                return found.origin(whole[:length])
-        return Origin(self.layers[0].source, None)
+        whole = tuple(map(str, (*self.path, *location)))
+        return next(self.origins[whole[:n]] for n in range(len(whole), -1, -1) if whole[:n] in self.origins)
 
     def at(self, *location: str | int) -> SourceMap:
         """Return the source map of the part below `location`."""
@@ -136,19 +101,23 @@ class Document:
 
     def overridden(self, other: Document) -> Document:
         """Return the document with values overridden by those of `other`: mappings merge, all else is replaced."""
-        here, there = self.source.path, other.source.path
-        layers = (
-            replace(
-                layer,
-                data=_value_at(layer.data, there[len(layer.mount) :]),
-                start=(*layer.start, *there[len(layer.mount) :]),
-                mount=here,
-            )
-            for layer in other.source.layers
-            if there[: len(layer.mount)] == layer.mount
-        )
-        known = (layer for layer in layers if layer.data is not _ABSENT)
-        return Document(_merged(self.data, other.data), SourceMap((*self.source.layers, *known), here))
+        origins = dict(self.source.origins)
+
+        def merged(data: Any, override: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is any
+            if isinstance(data, dict) and isinstance(override, dict):
+                new = {key: merged(data.get(key), value, (*location, key)) for key, value in override.items()}
+                return {**data, **new}
+            here, there = (tuple(map(str, (*each.source.path, *location))) for each in (self, other))
+            for inner in [each for each in origins if each[: len(here)] == here]:
+                del origins[inner]
+            origins[here] = other.source.origin(location)
+            for inner, origin in other.source.origins.items():
+                if inner[: len(there)] == there:
+                    origins[*here, *inner[len(there) :]] = origin
+            return override
+
+        data = merged(self.data, other.data, ())
+        return Document(data, replace(self.source, origins=origins))
 
     def validated(self, model: type[Model]) -> Model:
         """Return the document as a model. Raises InputError naming file, line and field of every fault."""
@@ -176,8 +145,10 @@ def read_document(path: Path) -> Document:
 
 def parse_document(text: str, source: str) -> Document:
     """Parse YAML text into a document; `source` names it in errors. Raises InputError."""
+    yaml = YAML(typ="safe", pure=True)
     try:
-        data = YAML(typ="safe", pure=True).load(text)
+        node = yaml.compose(text)
+        data = None if node is None else yaml.constructor.construct_document(node)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = str(Origin(source, None if mark is None else mark.line + 1))
@@ -190,12 +161,13 @@ def parse_document(text: str, source: str) -> Document:
     if not isinstance(data, dict):
         what = "the file is empty" if data is None else "expected a mapping of names to values"
         raise InputError(what, where=str(Origin(source, 1)))
-    return Document(data, SourceMap((Layer(source, data, text),)))
+    origins = {location: Origin(source, line) for location, line in _lines(node, (), 1)}
+    return Document(data, SourceMap(origins))
 
 
 def plain_document(data: Mapping[str, Any], source: str) -> Document:
     """Return data without lines as a document."""
-    return Document(dict(data), SourceMap((Layer(source, data),)))
+    return Document(dict(data), SourceMap({(): Origin(source, None)}))
 
 
 def _value_at(data: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is any
@@ -209,31 +181,15 @@ def _value_at(data: Any, location: Location) -> Any:  # noqa: ANN401 - YAML is a
     return data
 
 
-def _merged(data: Any, other: Any) -> Any:  # noqa: ANN401 - YAML is any
-    if not (isinstance(data, dict) and isinstance(other, dict)):
-        return other
-    return {**data, **{key: _merged(data[key], value) if key in data else value for key, value in other.items()}}
-
-
-@lru_cache(maxsize=8)
-def _composed(text: str) -> Node | None:
-    root: Node | None = YAML(typ="safe", pure=True).compose(text)
-    return root
-
-
-def _line_of(text: str, location: Location) -> int:
-    node, line = _composed(text), 1
-    for part in location:
-        if isinstance(node, MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == part), None)
-        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = node.value[part], node.value[part]
-        else:
-            found = None
-        if found is None:
-            break
-        line, node = found[0].start_mark.line + 1, found[1]
-    return line
+def _lines(node: Node, location: tuple[str, ...], line: int) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the lines of all values below a node; values that a mapping merges with `<<` keep theirs."""
+    yield location, line
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            yield from _lines(value, (*location, str(key.value)), key.start_mark.line + 1)
+    elif isinstance(node, SequenceNode):
+        for i, value in enumerate(node.value):
+            yield from _lines(value, (*location, str(i)), value.start_mark.line + 1)
 
 
 def _document_location(detail: ErrorDetails, data: Any) -> Location:  # noqa: ANN401 - YAML is any
