@@ -149,19 +149,18 @@ def parse_document(text: str, source: str) -> Document:
     try:
         node = yaml.compose(text)
         data = None if node is None else yaml.constructor.construct_document(node)
+        origins = {location: Origin(source, line) for location, line in _lines(node, (), 1)}
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = str(Origin(source, None if mark is None else mark.line + 1))
-        problem = str(error.problem or error.context).partition(" with value")[
-            0
-        ]  # a duplicate key's, which may be long
-        raise InputError(f"not valid YAML: {problem}", where=where) from None
-    except (YAMLError, ValueError) as error:
+        problem = str(error.problem or error.context)
+        short = problem.partition(" with value")[0]  # the value of a duplicate key may be long
+        raise InputError(f"not valid YAML: {short}", where=where) from None
+    except (YAMLError, ValueError, RecursionError) as error:  # RecursionError: a value that contains itself
         raise InputError(f"not valid YAML: {error}", where=source) from None
     if not isinstance(data, dict):
         what = "the file is empty" if data is None else "expected a mapping of names to values"
         raise InputError(what, where=str(Origin(source, 1)))
-    origins = {location: Origin(source, line) for location, line in _lines(node, (), 1)}
     return Document(data, SourceMap(origins))
 
 
