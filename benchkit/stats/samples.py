@@ -1,7 +1,7 @@
 """Samples for statistics: one logarithm for each cell and block, with the excluded trials and their reasons.
 
-The trial is the sample (never a request within it). If a block has a cell more than once, as in an ABBA design, the
-mean of the logarithms is used. A trial that a verdict excludes for a metric is not a sample of that metric.
+The trial is the sample (never a request within it). A trial that a verdict excludes for a metric is not a sample of
+that metric.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Reals = npt.NDArray[np.float64]
+Places = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 SEARCH_KINDS = ("calibrate", "probe")
 """Kinds of the trials from which a run finds its rates: they are in no ratio."""
@@ -187,15 +188,8 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
     is_excluded = np.isin(trial_ids, list(reasons)) if reasons else np.zeros(len(trial_ids), dtype=bool)
     usable = np.isfinite(values) & (values > 0) & ~is_excluded
 
-    place = cell_of * len(blocks) + block_of
-    size = len(cells) * len(blocks)
-    used = np.bincount(place[usable], minlength=size).reshape(len(cells), len(blocks))
-    planned = np.bincount(place, minlength=size).reshape(len(cells), len(blocks))
-    sums = np.bincount(place[usable], weights=np.log(values[usable]), minlength=size).reshape(used.shape)
-    # ABBA cancels drift only with all of its trials: a block that lost a trial of a cell has no sample of that cell.
-    complete = (used > 0) & (used == planned.max(axis=1, initial=0, keepdims=True))
-    logs = np.full(used.shape, math.nan)
-    np.divide(sums, used, out=logs, where=complete)
+    logs = np.full((len(cells), len(blocks)), math.nan)
+    logs[cell_of[usable], block_of[usable]] = np.log(values[usable])
 
     excluded: defaultdict[str, list[ExcludedTrial]] = defaultdict(list)
     interrupted = trials[trials["kind"] == INTERRUPTED]
@@ -205,7 +199,7 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         excluded[str(cell_id)].append(
             ExcludedTrial(trial_id=trial_id, cell_id=cell_id, block=int(block), reason=INTERRUPTED_BLOCK)
         )
-    for row in np.flatnonzero(~usable | ~complete[cell_of, block_of]):
+    for row in np.flatnonzero(~usable):
         cell_id, block = str(cells[cell_of[row]]), int(blocks[block_of[row]])
         trial_id = str(trial_ids[row])
         reason = reasons.get(trial_id) or _exclusion_reason(metric, float(values[row]))
@@ -217,42 +211,40 @@ def take_samples(trials: pd.DataFrame, metric: str, exclusions: Iterable[Exclusi
         logs=logs,
         excluded={cell_id: tuple(trials) for cell_id, trials in excluded.items()},
         rounded_below=_rounded_below(rows),
-        left=_cpu_left(rows, place, planned),
-        lag=_lag(rows, place, planned) if metric in LATENCIES else None,
+        left=_cpu_left(rows, (cell_of, block_of), logs.shape),
+        lag=_lag(rows, (cell_of, block_of), logs.shape) if metric in LATENCIES else None,
     )
 
 
-def _cpu_left(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> CpuLeft:
-    """Return the CPU time left in these trials: `place` is the index of each in (cells, blocks), flattened.
+def _cpu_left(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> CpuLeft:
+    """Return the CPU time left in these trials; `places` are their indexes in (cells, blocks) of this shape.
 
-    `planned` has the number of trials in each cell and block. A trial of an external server has no known share, so that
-    the share counts for no trial of its block.
+    A trial of an external server has no known share, so that the share counts for no trial of its block.
     """
-    block_of = place % planned.shape[1] if planned.size else place
 
-    def mean(columns: tuple[str, ...]) -> Reals:
-        total = np.zeros(len(trials))
+    def of(*columns: str) -> Reals:
+        total = np.zeros(shape)
         for column in columns:
             if column in trials:
-                logs = log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan))
-                is_known = np.bincount(block_of, weights=np.isnan(logs), minlength=planned.shape[1]) == 0
-                total += np.where(is_known[block_of], logs, 0.0)
-        sums = np.bincount(place, weights=total, minlength=planned.size).reshape(planned.shape)
-        return np.asarray(sums / np.maximum(planned, 1))
+                logs = np.zeros(shape)
+                logs[places] = log_left(trials[column].to_numpy(dtype=np.float64, na_value=np.nan))
+                total += np.where(np.isnan(logs).any(axis=0), 0.0, logs)
+        return total
 
-    cells_in_block = (planned > 0).sum(axis=0, keepdims=True)
-    return CpuLeft(mean(OUTSIDE), mean((NEIGHBOURS,)) * cells_in_block)
+    has_cell = np.zeros(shape, dtype=bool)
+    has_cell[places] = True
+    return CpuLeft(of(*OUTSIDE), of(NEIGHBOURS) * has_cell.sum(axis=0))
 
 
-def _lag(trials: pd.DataFrame, place: npt.NDArray[np.int64], planned: npt.NDArray[np.int64]) -> Reals | None:
+def _lag(trials: pd.DataFrame, places: Places, shape: tuple[int, ...]) -> Reals | None:
     """Return the logarithms by which latencies of these trials may be longer because the load tool sent late."""
     if LAG not in trials or LAG_OF not in trials:
         return None
     lags, latencies = (trials[column].to_numpy(dtype=np.float64, na_value=np.nan) for column in (LAG, LAG_OF))
     shares = np.divide(lags, latencies, out=np.zeros(len(trials)), where=latencies > 0)
-    longer = np.where(shares > SEND_LAG, -log_left(shares), 0.0)
-    sums = np.bincount(place, weights=longer, minlength=planned.size).reshape(planned.shape)
-    return np.asarray(sums / np.maximum(planned, 1))
+    longer = np.zeros(shape)
+    longer[places] = np.where(shares > SEND_LAG, -log_left(shares), 0.0)
+    return longer
 
 
 def _rounded_below(trials: pd.DataFrame) -> float:
@@ -288,8 +280,4 @@ def describe_exclusions(excluded: Sequence[ExcludedTrial]) -> str:
 
 
 def _exclusion_reason(metric: str, value: float) -> str:
-    if math.isnan(value):
-        return f"the tool reports no {metric}"
-    if not (math.isfinite(value) and value > 0):
-        return f"{metric} is {value:g}, which has no ratio"
-    return "another trial of the cell in this block is excluded"
+    return f"the tool reports no {metric}" if math.isnan(value) else f"{metric} is {value:g}, which has no ratio"

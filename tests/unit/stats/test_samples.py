@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from benchkit.errors import InputError
@@ -51,22 +50,6 @@ def test_profiled_trials_are_no_samples() -> None:
     assert take_samples(trials, "rps").blocks == (2,)
     trials["cell_id"] = "a~control"
     assert take_samples(trials, "rps").blocks == (1, 2)
-
-
-def test_a_cell_that_a_block_has_twice_gives_one_sample_of_both() -> None:
-    first = trials_of({"a": [4, 9], "b": [2, 2]})
-    second = trials_of({"a": [1, 4], "b": [8, 2]}).assign(trial_id=lambda frame: frame["trial_id"] + "-2")
-    trials = pd.concat([first, second], ignore_index=True)
-    samples = take_samples(trials, "rps")
-    assert np.exp(samples.logs) == pytest.approx(np.array([[2, 6], [4, 2]]))
-    # Half of a mirrored block would not cancel drift: with one trial out, the block has no sample of the cell.
-    half = take_samples(trials, "rps", [Exclusion("r1.a.b1", "invalid")])
-    assert np.isnan(half.logs[0, 0])
-    assert not np.isnan(half.logs[1]).any()
-    assert {out.trial_id: out.reason for out in half.excluded["a"]} == {
-        "r1.a.b1": "invalid",
-        "r1.a.b1-2": "another trial of the cell in this block is excluded",
-    }
 
 
 def test_only_numbers_are_metrics() -> None:
