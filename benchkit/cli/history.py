@@ -27,7 +27,7 @@ def history(
         str | None, typer.Option("--cell", metavar="CELL", help="Only this cell, or all with these levels: stack=go.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="WHEN", help="Only runs since a date (2026-01-31) or an age (90d).")
+        str | None, typer.Option("--since", metavar="WHEN", help="Only runs since a date (2026-01-31).")
     ] = None,
     values: Annotated[
         bool, typer.Option("--values", help="Values in place of ratios, for each group of equal hosts.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from benchkit.run_history.change_points import Shift
-
-_AGE = re.compile(r"(\d+)([dwh])")
-_AGES = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 class Point(Frozen, serialize_by_alias=True):
@@ -139,7 +135,7 @@ def history(
     Each series is of one scale and cell. Ratios to the baseline within each run are comparable over a change of hosts:
     their series go on. With `values`, and where runs have no baseline, the series are of the values themselves, one for
     all runs with equal hosts and settings. `cell` is a cell or a part of its levels (`stack=go`), `since` a date
-    (2026-01-31) or an age (90d, 12w, 48h). Raises InputError.
+    (2026-01-31). Raises InputError.
     """
     where = open_store(store, must_exist=True)
     known = sorted({name for name, _ in where.partitions("trials", None, None)})
@@ -307,18 +303,8 @@ def _is_chosen(cell: str | None, cell_id: str) -> bool:
 
 
 def _start(since: str | datetime) -> datetime:
-    """Return the time that a date, or an age before now, names. Raises InputError."""
-    if isinstance(since, datetime):
-        return since if since.tzinfo else since.replace(tzinfo=UTC)
-    if age := _AGE.fullmatch(since):
-        try:
-            return datetime.now(UTC) - int(age[1]) * _AGES[age[2]]
-        except (OverflowError, ValueError):  # before the first year, or more digits than Python reads
-            return datetime.min.replace(tzinfo=UTC)
     try:
-        found = datetime.fromisoformat(since)
+        found = since if isinstance(since, datetime) else datetime.fromisoformat(since)
     except ValueError:
-        raise InputError(
-            "neither a date nor an age", where=f"--since {since}", hint="as 2026-01-31, 90d or 12w"
-        ) from None
+        raise InputError("not a date", where=f"--since {since}", hint="as 2026-01-31") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

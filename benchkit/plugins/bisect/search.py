@@ -201,17 +201,14 @@ def _judge(commit: str, search: Search, compare: Compare) -> SearchStep:
     threshold, error_rate = math.sqrt(end.ratio), step_error_rate(len(search.commits))
     found = compare(commit, threshold=threshold, judged=list(known))
     if found.same_as is not None:
-        return known[found.same_as].model_copy(
-            update={"commit": commit, "reason": _same_build(found.same_as), **_WITHOUT_RATIO}
-        )
+        same = known[found.same_as]
+        reason = _same_build(found.same_as)
+        return SearchStep(commit=commit, judgement=same.judgement, is_decided=same.is_decided, reason=reason)
     judged = None if found.ratio is None else classify(found.ratio, threshold, error_rate)
     if found.ratio is None or judged is None:
         why = found.reason if found.ratio is None else found.ratio.reason
         return SearchStep(commit=commit, judgement="skipped", run_id=found.run_id, reason=why)
     return _step(commit, found, found.ratio, error_rate, judged)
-
-
-_WITHOUT_RATIO = {"run_id": None, "ratio": None, "low": None, "high": None, "blocks": 0, "notes": ()}
 
 
 def _step(
@@ -242,14 +239,8 @@ class BisectionAnswer(Frozen):
     is_slowdown_shown: bool
     first_bad: tuple[Commit, ...]
     """The first bad commit; several where commits before it could not be tested; none without a slowdown."""
-    ratio: float | None
-    """The bad end relative to the good end, with its interval."""
-    low: float | None
-    high: float | None
     undecided: tuple[SearchStep, ...]
     skipped: tuple[SearchStep, ...]
-    error_rate: float
-    """Probability, at most, of a wrong result, if no step is undecided."""
 
 
 def answer_of(search: Search) -> BisectionAnswer:
@@ -272,12 +263,8 @@ def answer_of(search: Search) -> BisectionAnswer:
         ),
         is_slowdown_shown=end.judgement == "bad",
         first_bad=first_bad,
-        ratio=end.ratio,
-        low=end.low,
-        high=end.high,
         undecided=undecided,
         skipped=skipped,
-        error_rate=ERROR_RATE,
     )
 
 

@@ -10,9 +10,8 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StringConstraints
@@ -112,12 +111,11 @@ def repository_access(
     return files, env
 
 
-@dataclass(frozen=True)
-class ProxyCommand:
+class ProxyCommand(NamedTuple):
     """The command of a proxy: its arguments, further variables, and the executable where benchkit carries it."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str]
     files: tuple[ServiceFile, ...] = ()
 
 
@@ -158,11 +156,7 @@ class ModuleProxy(Backend[ProxyOptions]):
 
     @abstractmethod
     def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
-        """Return the command of this proxy.
-
-        `upstream` is the URL of the proxy of all other modules, and `env` the environment that all proxies
-        get.
-        """
+        """Return the command of this proxy; all get `env`, and other modules from the proxy at the URL `upstream`."""
 
 
 class Goproxy(ModuleProxy):
@@ -178,7 +172,7 @@ class Goproxy(ModuleProxy):
         cache, private = str(request.place.folder / CACHE), ",".join(request.options.private)
         listen = ("-listen", request.endpoint.authority, "-cacheDir", cache)
         argv = (str(executable.path), *listen, "-proxy", upstream, "-exclude", private)
-        return ProxyCommand(argv, files=(executable,))
+        return ProxyCommand(argv, {}, (executable,))
 
 
 class Athens(ModuleProxy):
@@ -217,10 +211,7 @@ class Athens(ModuleProxy):
 
 
 _PASSED_TO_GO = frozenset(
-    {
-        *("GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK"),
-        *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"),
-    }
+    ["GOENV", "GOFLAGS", "GOTOOLCHAIN", "GOWORK", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"]
 )
 """Variables of the proxy that Athens does not pass to the go command by itself."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from io import StringIO
-from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
-from ruamel.yaml import YAML
+from pydantic import Field
 
 from benchkit.errors import FieldError
 from benchkit.files import BACKENDS
@@ -26,17 +24,6 @@ STACK_REPOSITORY = "vcs:"
 """Prefix of a repository on the git server of the stack: `vcs:module1`."""
 
 
-class ImportedRepository(Frozen):
-    """The repository of a module."""
-
-    repo: Annotated[str, StringConstraints(pattern=r"^[!-~]+$")] = Field(
-        description="URL of the repository, or one of the stack's git server", examples=["vcs:module1"]
-    )
-    vcs: str | None = Field(
-        default=None, description="absent: git where the URL names a known server", examples=["git"]
-    )
-
-
 class VanityFile(Frozen):
     """Content of a vanity.yaml in the format of govanityurls, extended by patterns; the server validates it."""
 
@@ -45,12 +32,12 @@ class VanityFile(Frozen):
         description="host of the import paths; absent: the host of each request",
         examples=["mycompany.com"],
     )
-    paths: Mapping[str, ImportedRepository] = Field(
+    paths: Mapping[str, Mapping[str, str]] = Field(
         default_factory=dict,
-        description="repositories by import path",
+        description="repositories by import path: their `repo`, a URL or one of the stack's git server, and `vcs`",
         examples=[{"/go/module1": {"repo": "vcs:module1", "vcs": "git"}}],
     )
-    patterns: Mapping[str, ImportedRepository] = Field(
+    patterns: Mapping[str, Mapping[str, str]] = Field(
         default_factory=dict,
         description="one * in the last element, and {name} in the repository",
         examples=[{"/go/*": {"repo": "vcs:{name}"}}],
@@ -112,26 +99,24 @@ def render_go_server(
 
 
 def vanity_yaml(imports: VanityFile, vcs: Endpoint | None) -> str:
-    """Return the vanity.yaml for the server. Raises FieldError for a stack's repository where `vcs` is missing."""
+    """Return the vanity.yaml for the server, as JSON, which is YAML.
 
-    def with_url(repository: ImportedRepository) -> dict[str, Any]:
-        data = repository.model_dump(exclude_none=True)
-        if repository.repo.startswith(STACK_REPOSITORY):
-            if vcs is None:
-                raise FieldError(
-                    "vcs", f"is missing: {repository.repo} is on the stack's git server", hint="name its service"
-                )
-            data["repo"] = repository_url(vcs, repository.repo.removeprefix(STACK_REPOSITORY))
-            data.setdefault("vcs", "git")
-        return data
+    Raises FieldError for a stack's repository where `vcs` is missing.
+    """
 
-    data: dict[str, Any] = {} if imports.host is None else {"host": imports.host}
-    for kind, listed in (("paths", imports.paths), ("patterns", imports.patterns)):
-        if listed:
-            data[kind] = {path: with_url(repository) for path, repository in listed.items()}
-    text = StringIO()
-    YAML(typ="safe", pure=True).dump(data, text)
-    return text.getvalue()
+    def with_url(repository: Mapping[str, str]) -> Mapping[str, str]:
+        name = repository.get("repo", "")
+        if not name.startswith(STACK_REPOSITORY):
+            return repository
+        if vcs is None:
+            raise FieldError("vcs", f"is missing: {name} is on the stack's git server", hint="name its service")
+        return {"vcs": "git", **repository, "repo": repository_url(vcs, name.removeprefix(STACK_REPOSITORY))}
+
+    listed = {
+        kind: {path: with_url(repository) for path, repository in repositories.items()}
+        for kind, repositories in (("paths", imports.paths), ("patterns", imports.patterns))
+    }
+    return json.dumps({**imports.model_dump(include={"host"}, exclude_none=True), **listed}, indent=1)
 
 
 VANITY = Vanity()

@@ -130,14 +130,16 @@ def test_first_slow_commit_is_found(first_bad: int) -> None:
 @pytest.mark.parametrize("end", [measured(1.0), measured(1.2), measured(1.5, error=0.1), measured(0.99, error=0.01)])
 def test_without_a_slowdown_nothing_is_searched(end: Compared) -> None:
     compare = Comparisons(lambda _: end)
-    answer = answer_of(run_search(search(8), compare, ignore))
+    found = run_search(search(8), compare, ignore)
+    answer = answer_of(found)
     assert compare.asked == ["c7"]
     assert not answer.is_slowdown_shown
     assert answer.first_bad == ()
     assert answer.sentences[0] == "No slowdown is shown between the good and the bad end."
     assert end.ratio is not None
-    assert answer.ratio == end.ratio.ratio
-    assert answer.low is not None
+    assert found.end is not None
+    assert found.end.ratio == end.ratio.ratio
+    assert found.end.low is not None
 
 
 @pytest.mark.parametrize("end", [measured(0.34, error=0.5), measured(0.9, error=0.1), measured(1.1, error=0.1)])

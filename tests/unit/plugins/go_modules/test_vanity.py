@@ -74,7 +74,6 @@ def test_repositories_of_the_stack_get_their_urls(tmp_path: Path, place: Callabl
     [
         ("        vcs: vcs\n", "", "small.yaml:10: stacks.one.services.vanity.vcs: is missing: vcs:elsewhere/module1 is on the stack's git server"),
         ("        vcs: vcs\n", "        vcs: other\n", "no other service 'other' in this stack"),
-        ("vcs: git}", "vsc: git}", "imports.paths./go/module1.vsc: no such field"),
     ],
 )  # fmt: skip
 def test_invalid_options_name_file_line_and_field(
