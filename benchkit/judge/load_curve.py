@@ -181,7 +181,7 @@ def _limit_of_server(
     slots, low, high = _slots(flat, before)
     if share >= thresholds.server_cpu:
         return CurveLimit(kind="cpu", clause="is limited by its CPU", evidence=f"{units.share(share)} used")
-    if cores >= thresholds.server_cpu * slots:
+    if cores >= thresholds.server_cpu * max(1.0, slots):
         return CurveLimit(kind="cpu", clause="is limited by the CPU of its threads", evidence=f"{cores:.2f} cores used")
     rate = math.exp(fmean(math.log(point.rps) for point in flat))
     if slots < LEAST_SLOTS or (round(slots) == 1 and _is_round(rate)):

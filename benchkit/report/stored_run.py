@@ -14,8 +14,9 @@ import pandas as pd
 from benchkit.comparison.answer import Answer
 from benchkit.comparison.cell_labels import CellView, cell_views
 from benchkit.comparison.claims import ClaimResult, judge_claims
-from benchkit.comparison.compare import RunComparison, answer_of_run, classes_of_run, compare_all_metrics
+from benchkit.comparison.compare import RunComparison, answer_of_run, classes_of_run, compare_all_metrics, held_of
 from benchkit.comparison.cpu_profiles import ServiceProfile, service_profiles
+from benchkit.comparison.load_curves import HeldRate
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData, read_table, run_data_from_tables
 from benchkit.models.run import Manifest
@@ -139,6 +140,11 @@ class StoredRun:
     def answer(self) -> Answer:
         """The result in sentences, and whether they can be believed."""
         return answer_of_run(self.data, self.comparisons, self.class_ratios)
+
+    @cached_property
+    def held(self) -> HeldRate | None:
+        """Its phase at a held rate; None for a run without one."""
+        return held_of(self.data)
 
     @cached_property
     def class_ratios(self) -> tuple[Ratio, ...]:

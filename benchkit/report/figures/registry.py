@@ -5,12 +5,13 @@ from __future__ import annotations
 from benchkit.errors import InputError
 from benchkit.registry import Registry
 from benchkit.report.figure import ReportFigure
-from benchkit.report.figures import cpu_time, latency, load, over_time, rates, ratios
+from benchkit.report.figures import cpu_time, latency, load, load_curve, over_time, rates, ratios
 
 _ALL = (
     rates.RATES,
     ratios.RATIOS,
     cpu_time.WHY,
+    load_curve.LOAD_CURVE,
     latency.LATENCY,
     load.LOAD,
     over_time.OVER_TIME,

@@ -10,8 +10,9 @@ from benchkit import units
 from benchkit.comparison.answer import times_with_interval
 from benchkit.comparison.cell_labels import factors
 from benchkit.comparison.cell_results import ClassResult, class_results
+from benchkit.comparison.load_curves import CellCurve, HeldLatency, HeldRate, cell_curves
 from benchkit.comparison.texts import interval, outcome
-from benchkit.models.metrics import P50, P99, RPS, metric_named
+from benchkit.models.metrics import P50, P99, P999, RPS, metric_named
 from benchkit.report.sections.blocks import Block, Part, ReportInput, Section, TableBlock, Text, heading, note
 from benchkit.report.stored_run import StoredRun, known
 from benchkit.report.summary import CellSummary, summarise
@@ -43,6 +44,13 @@ def _results(report: ReportInput) -> Iterator[Block]:
         "A result is the geometric mean of a cell's valid trials, with their range. Each ratio is to the cell that differs only "
         "in the baseline's levels."
     )
+    if curves := cell_curves(run.data):
+        yield heading("Load curves")
+        yield TableBlock(table("load-curves", "What each cell carries", [_curve_row(each) for each in curves]))
+    if (held := run.held) is not None:
+        yield heading(f"At {units.requests_per_s(held.rate)}")
+        rows = [_held_row(each, held) for each in held.servers]
+        yield TableBlock(table("held", "Latencies at the held rate, from when answers were due", rows))
     classes = class_results(run.data, run.class_ratios)
     if classes:
         yield heading("Classes of requests")
@@ -114,6 +122,27 @@ def _notes(cell: CellSummary) -> Iterator[str]:
         yield units.counted(int(cell.errors), "failed request")
     if cell.non_2xx > 0:
         yield f"{units.counted(int(cell.non_2xx), 'response')} with a status other than 2xx"
+
+
+def _curve_row(cell: CellCurve) -> dict[str, Entry]:
+    curve = cell.curve
+    return {
+        "Cell": named(cell.label),
+        "RPS": number(curve.rps, units.rate),
+        "Range": Entry(units.interval(curve.rps_low, curve.rps_high, units.rate).removeprefix(", ") or ABSENT),
+        "Knee": number(float(curve.knee), units.count),
+        "Answer without load": number(curve.answer_s, units.seconds),
+        "Limit": prose(f"{curve.limit.sentence}."),
+    }
+
+
+def _held_row(cell: HeldLatency, held: HeldRate) -> dict[str, Entry]:
+    row = {"Cell": named(cell.label)}
+    for metric, value in ((P50, cell.p50_s), (P99, cell.p99_s), (P999, cell.p999_s)):
+        ratio = held.ratio(cell.cell_id, metric)
+        beside = f" ({times_with_interval(ratio)})" if ratio is not None and ratio.ratio is not None else ""
+        row[metric_named(metric).title] = number(value, units.seconds, beside)
+    return row
 
 
 def _class_row(result: ClassResult) -> dict[str, Entry]:

@@ -1,0 +1,110 @@
+"""Load curves of servers whose truth is arithmetic: rate min(N, k) / S, up to what else limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchkit.judge.load_curve import LimitKind, is_over, knee_of, load_curve
+from benchkit.models.rows import LoadCurveRow
+from benchkit.models.thresholds import Thresholds
+
+
+def point(connections: int, rps: float, **fields: Any) -> LoadCurveRow:  # noqa: ANN401 - of any column
+    known: dict[str, Any] = {
+        "trial_id": "t",
+        "duration_s": 0.5,
+        "refused": 0.0,
+        "failed": 0.0,
+        "latency_p50_s": connections / rps if rps else None,
+        "latency_p99_s": None,
+        "server_cores": 0.1,
+        "server_cpu": 0.1,
+        "generator_cpu": 0.2,
+        "link": None,
+    }
+    return LoadCurveRow(connections=connections, rps=rps, **{**known, **fields})
+
+
+def curve(slots: int, service_s: float, **fields: Any) -> list[LoadCurveRow]:  # noqa: ANN401 - of any column
+    """Return the points of a server with this many slots, up to where more connections tell nothing."""
+
+    def measured() -> Iterator[LoadCurveRow]:
+        for power in range(11):
+            yield point(2**power, min(2**power, slots) / service_s, **fields)
+
+    points: list[LoadCurveRow] = []
+    for each in measured():
+        points.append(each)
+        if is_over(points):
+            break
+    return points
+
+
+@pytest.mark.parametrize(("slots", "knee"), [(1, 1), (2, 2), (4, 4), (8, 8), (100, 128)])
+def test_a_pool_is_known_by_its_slots(slots: int, knee: int) -> None:
+    points = curve(slots, 0.0053)
+    assert points[-1].connections == 4 * knee
+    found = load_curve(points, Thresholds())
+    assert (found.knee, found.limit.kind) == (knee, "slots")
+    assert found.limit.slots == pytest.approx(slots)
+    assert f"serves {slots} at a time" in found.limit.sentence
+    assert found.answer_s == pytest.approx(0.0053)
+    assert found.rps == pytest.approx(slots / 0.0053)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"generator_cpu": 0.95}, "load tool"),
+        ({"link": 0.93}, "link"),
+        ({"refused": 0.2}, "rate"),
+        ({"server_cpu": 0.97, "server_cores": 0.97}, "cpu"),
+        ({"server_cpu": 0.5, "server_cores": 2.4}, "cpu"),
+        ({"server_cpu": 0.5, "server_cores": 2.3}, "slots"),
+        ({"server_cpu": None, "server_cores": None}, "unknown"),
+    ],
+)
+def test_what_is_full_is_the_limit(fields: dict[str, Any], kind: LimitKind) -> None:
+    assert load_curve(curve(4, 0.0053, **fields), Thresholds()).limit.kind == kind
+
+
+def test_a_rate_limiter_lets_less_than_one_request_in_at_a_time_or_has_a_round_rate() -> None:
+    paused = [point(1, 1000.0), *(point(connections, 100.0) for connections in (2, 4))]
+    assert load_curve(paused, Thresholds()).limit.kind == "rate"
+    exact = load_curve([point(2**power, 2000.0) for power in range(3)], Thresholds())
+    assert exact.limit.sentence.startswith("it is limited to 2,000 requests/s by a rate limiter")
+    assert load_curve([point(2**power, 1940.0) for power in range(3)], Thresholds()).limit.kind == "slots"
+
+
+def test_a_rate_that_grows_to_the_end_has_no_knee() -> None:
+    points = curve(5000, 0.01)
+    assert points[-1].connections == 1024
+    found = load_curve(points, Thresholds())
+    assert (found.knee, found.limit.kind) == (1024, "not reached")
+    assert found.limit.sentence == "it does not reach its limit with 1,024 connections"
+
+
+def test_one_disturbed_point_is_no_knee() -> None:
+    rates = [100.0, 102.0, 400.0, 800.0, 810.0, 805.0]
+    points = [point(2**power, rate) for power, rate in enumerate(rates)]
+    assert knee_of(points) == 8
+
+
+def test_connections_that_fail_end_a_curve_and_are_not_used() -> None:
+    points = [point(1, 100.0), point(2, 200.0), point(4, 390.0, failed=0.2)]
+    assert is_over(points)
+    assert knee_of(points) == 2
+
+
+def test_points_that_differ_too_much_name_no_slots() -> None:
+    rates = [100.0, 130.0, 500.0, 510.0, 380.0]
+    found = load_curve([point(2**power, rate) for power, rate in enumerate(rates)], Thresholds())
+    assert found.limit.kind == "unknown"
+
+
+def test_a_server_that_answers_nothing_has_no_curve() -> None:
+    with pytest.raises(ValueError, match="no request was answered"):
+        load_curve([point(1, 0.0)], Thresholds())
