@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from benchkit.models.rows import ClassRow, SliceRow, TrialRow
 from benchkit.models.run import ControllerRecord, Manifest
 from benchkit.models.trial import TrialRecord, WatchRecord
 from benchkit.stats.samples import SEARCH_KINDS
+from benchkit.store.parquet_files import empty_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -279,6 +280,8 @@ class RunEvidence:
     """Rows of `trials`."""
     hosts: pd.DataFrame
     """Rows of `hosts`: the facts of each host at the start and later."""
+    slices: pd.DataFrame = field(default_factory=partial(empty_frame, "slices"))
+    """Rows of `slices`; empty where no block is sliced, and while a run goes on."""
 
 
 def requested_metrics(scenario: Mapping[str, Any]) -> frozenset[str]:

@@ -129,6 +129,11 @@ class Thresholds(Frozen):
         description="share of the CPU time of a cell's servers that idle servers of its sliced block use in its "
         "slices, and its difference between cells. The default is half of the 2 % that the design is meant to show",
     )
+    carry_over: Share = Field(
+        default=0.05,
+        description="change of a cell's rate after a slice of another cell, compared with after a slice of its own. "
+        "At most a quarter of the slices of two cells follow their own, so that half of this reaches the ratio",
+    )
     slice_answers: Positive = Field(
         default=20,
         description="answers in a slice, for each connection in closed loops. Connections open within a tenth of a "

@@ -124,15 +124,15 @@ def judge_stored_run(store: Store, run: RunFolder) -> None:
     """
     manifest = run.manifest()
     tables = RunTables(store, manifest.scenario_name, run.run_id)
-    names = ("trials", "hosts", "load_curve", "verdicts", "unchecked", "telemetry", "profile", "profile_share", "trace")
-    stored = {table: tables.rows(table) for table in names}
+    read = ("trials", "hosts", "slices", "load_curve", "verdicts", "unchecked")
+    stored = {table: tables.rows(table) for table in (*read, "telemetry", "profile", "profile_share", "trace")}
     for table, rows in judge_together(manifest, stored, run).items():
         tables.replace(table, rows)
 
 
 def judge_together(manifest: Manifest, tables: ContentByTable, run: RunFolder) -> ContentByTable:
     """Judge the trials of a run together; return `verdicts`, `unchecked`, `trials` as judged, and `components`."""
-    evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts")))
+    evidence = RunEvidence(manifest, *(tables[name].to_pandas() for name in ("trials", "hosts", "slices")))
     judgement = judge_run(evidence)
     rows_of_run: dict[str, Sequence[Row]] = {"verdicts": judgement.verdicts, "unchecked": judgement.unchecked}
     judged = {

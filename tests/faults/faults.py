@@ -513,6 +513,11 @@ FAULTS = (
     Fault(
         (
             ExpectedFinding(
+                "carry-over",
+                "a server that works on for 0.2 s after its slice",
+                of_stack("go"),
+            ),
+            ExpectedFinding(
                 "busy-neighbour",
                 "a server that works on for 0.2 s after its slice",
                 of_stack("go"),

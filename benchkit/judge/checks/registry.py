@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchkit.judge.check import Check
-from benchkit.judge.checks import between_trials, conditions, disturbances, load_tool, responses
+from benchkit.judge.checks import between_trials, conditions, disturbances, load_tool, responses, slices
 from benchkit.judge.checks.limits import LIMIT_CHECKS
 from benchkit.registry import Registry
 
@@ -29,6 +29,7 @@ _ALL = (
     LIMIT_CHECKS["stalled"],
     conditions.SHARED_CPUS,
     disturbances.BUSY_NEIGHBOUR,
+    slices.CARRY_OVER,
     LIMIT_CHECKS["few-requests-in-slice"],
     between_trials.COLD,
     load_tool.TOO_FEW_SAMPLES,

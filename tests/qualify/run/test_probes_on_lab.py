@@ -28,6 +28,7 @@ ON_A_BUSY_MACHINE = {
     "server_cpu": 0,
     "unequal": 100,
     "neighbour_cpu": 1,
+    "carry_over": 1,
     "slice_answers": 0.1,
     "cold": 1,
     "gap_intervals": 100,

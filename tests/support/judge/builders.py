@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -28,7 +31,8 @@ from benchkit.models.trial import (
     TrialRecord,
     WatchRecord,
 )
-from benchkit.store.parquet_files import arrow_schema, arrow_table
+from benchkit.stats.samples import Reals
+from benchkit.store.parquet_files import arrow_schema, arrow_table, empty_frame
 
 WINDOW_S = 3.0
 FACTS = {
@@ -329,16 +333,41 @@ def counted_slices(requests: Sequence[int | None]) -> tuple[SliceRow, ...]:
     return tuple(replace(each, requests=count) for each, count in zip(slices, requests, strict=True))
 
 
+def slice_rows(logs: Mapping[str, npt.NDArray[np.float64]], orders: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """Return rows of the table `slices` for the trials of `trials_of`: log rates by cell, of shape (blocks, rounds).
+
+    `orders[b, r, place]` is the index of the cell at a place of a round.
+    """
+    cells = list(logs)
+    rows = [
+        {
+            "trial_id": f"r1.{cells[index]}.b{block + 1}",
+            "slice": turn + 1,
+            "place": place + 1,
+            "started_s": 0.28 * (turn * len(cells) + place),
+            "late_s": 0.0,
+            "requests": round(math.exp(logs[cells[index]][block, turn]) / 4),
+            "rps": math.exp(logs[cells[index]][block, turn]),
+        }
+        for block, turn, place in np.ndindex(*orders.shape)
+        for index in [int(orders[block, turn, place])]
+    ]
+    frame: pd.DataFrame = pa.Table.from_pylist(rows, schema=arrow_schema("slices")).to_pandas()
+    return frame
+
+
 def run_findings(
     code: str,
     manifest: Manifest,
     trials: pd.DataFrame,
     hosts: pd.DataFrame | None = None,
+    slices: pd.DataFrame | None = None,
 ) -> dict[str, Finding]:
     """Return the only finding of a run check on each trial that has one; fail if the check was skipped."""
+    tables = host_rows() if hosts is None else hosts, empty_frame("slices") if slices is None else slices
     check = CHECKS[code].of_run
     assert check is not None
-    results = check(RunEvidence(manifest, trials, host_rows() if hosts is None else hosts), Thresholds())
+    results = check(RunEvidence(manifest, trials, *tables), Thresholds())
     findings: dict[str, Finding] = {}
     for trial_id, result in results.items():
         assert not isinstance(result, SkippedCheck), result
@@ -348,3 +377,24 @@ def run_findings(
 
 
 SLICED_CELLS = ("stack=a", "stack=b", "stack=c")
+"""Cells of `slices_with`, in the order of its effects."""
+
+
+def slices_with(
+    effects: Reals, *, blocks: int = 6, rounds: int = 20, noise: float = 0.1, seed: int = 1
+) -> pd.DataFrame:
+    """Return slices whose cells change by these log effects after a slice of another cell, on a drifting host."""
+    generator = np.random.default_rng(seed)
+    cells = len(effects)
+    shape = blocks, rounds, cells
+    orders = generator.permuted(np.broadcast_to(np.arange(cells), shape), axis=2)
+    drift = 0.3 * generator.standard_normal((blocks, rounds)).cumsum(axis=1)
+    logs = {
+        cell: 10 + np.arange(cells)[i] + drift + noise * generator.standard_normal(drift.shape)
+        for i, cell in enumerate(SLICED_CELLS[:cells])
+    }
+    before = np.concatenate([np.full((blocks, 1), -1), orders.reshape(blocks, -1)[:, :-1]], axis=1).reshape(shape)
+    for place in np.ndindex(*shape):
+        cell = int(orders[place])
+        logs[SLICED_CELLS[cell]][place[:2]] += effects[cell] if before[place] != cell else 0.0
+    return slice_rows(logs, orders)

@@ -84,7 +84,7 @@ def _verdicts(
     of_trial = tables["verdicts"][tables["verdicts"]["scope"] == "trial"]
     for each in of_trial.to_dict("records"):
         stored[str(each["trial_id"])].append((str(each["check"]), str(each["severity"]), tuple(each["metrics"])))
-    judgement = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts"))))
+    judgement = judge_run(RunEvidence(manifest, *(tables[name] for name in ("trials", "hosts", "slices"))))
     for row in judgement.verdicts:
         stored[row.trial_id].append((row.check, row.severity, row.metrics))
     unchecked: defaultdict[str, list[str]] = defaultdict(list)
