@@ -79,7 +79,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 """Programs by the name of their binary."""
 
 LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
-"""Programs for Linux only; `benchkit lab prepare` leaves them out on other systems."""
+"""Programs for Linux only; `benchkit lab prepare` omits them on other systems."""
 
 _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

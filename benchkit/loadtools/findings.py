@@ -193,7 +193,7 @@ class _Examination:
         yield OutputFinding(
             code="errors",
             severity="invalid" if share > LIMITS.errors else "suspect",
-            text=f"{failed or f'{percent} of the requests failed'}: a failure takes other work than an answer.",
+            text=f"{failed or f'{percent} of the requests failed'}: a failure is different work from an answer.",
         )
 
     def connect_errors(self) -> Iterator[OutputFinding]:

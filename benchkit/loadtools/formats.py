@@ -17,7 +17,7 @@ from benchkit.models.load_result import LoadResult, Note
 from benchkit.registry import Registry
 
 AUTO = "auto"
-"""In place of a tool's name: the tool whose marks the text has."""
+"""Stands for the tool that is recognised by its marks in the text."""
 
 FORMATS: Registry[OutputFormat] = Registry(
     "benchkit.output_formats",
@@ -25,7 +25,7 @@ FORMATS: Registry[OutputFormat] = Registry(
     OutputFormat,
     lambda each: each.tool,
 )
-"""Every output format, also of plugins, by the name of its tool."""
+"""Every output format, including those of plugins, by the name of its tool."""
 
 
 class RunOutput(NamedTuple):

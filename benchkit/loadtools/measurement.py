@@ -54,7 +54,7 @@ class ClassCounts:
     errors: int
     """Requests without a response."""
     other_sizes: int
-    """Responses with another size than expected."""
+    """Responses with a size other than expected."""
     size: tuple[int, int] | None
     """Fewest and most bytes of a response."""
 

@@ -58,7 +58,7 @@ class OutputFormat:
     tool: str
     """Name of the tool that wrote it."""
     recognise: Callable[[str], bool] = field(repr=False)
-    """True for a text with marks that only this tool writes, be the text whole or not."""
+    """True for a text with marks that only this tool writes, whether or not the text is whole."""
     parse: Callable[[str], LoadResult] = field(repr=False)
     """Text → LoadResult. Raises ParseError for text that is not an output of the tool, or that states nothing."""
     dialect_of: str | None = None
@@ -245,7 +245,7 @@ class Reader(ABC):
         notes = [*notes, *unread_notes(self.unread)]
         if not is_measured:
             latency = without_times(latency)
-            message = f"no request was answered: the zeros that {self.tool} prints are no measured times"
+            message = f"no request was answered: the zeros that {self.tool} prints are not measured times"
             notes.append(Note(code="no-samples", message=message))
         of_lines = {"latency": latency, "errors": errors, "status": self.statuses, "notes": notes}
         return LoadResult.model_validate(stated | of_lines | others)
@@ -312,7 +312,7 @@ Times = Annotated[dict[str, Figure | None], BeforeValidator(_flat)]
 """Times by the names of a tool, in a document."""
 
 _DOCUMENT = re.compile(r"^[^\n{\"]{0,120}\{", re.MULTILINE)
-"""Beginning of a document of JSON, also behind the prefix of a log."""
+"""Beginning of a document of JSON, even after the prefix of a log."""
 
 
 def read_document(text: str, model: type[Document], tool: str) -> Document:

@@ -23,7 +23,7 @@ SHIPPED = (
 TOOLS: Registry[Tool] = Registry(
     "benchkit.load_tools", {tool.name: tool for tool in SHIPPED}, Tool, lambda tool: tool.name
 )
-"""Every load tool, also of plugins, by name."""
+"""Every load tool, including those of plugins, by name."""
 
 
 def get_tool(name: str) -> Tool:

@@ -75,7 +75,7 @@ class RequestSupport:
         if len(mix) > 1 and self.mix is None:
             yield "requests", f"{tool} sends one request, not {len(mix)}"
         elif self.mix == "in turn" and not (self.follows_order and load.order) and request_cycle(mix) is None:
-            why = f"{tool} knows no weights, and a list that repeats requests by these has more than {MAX_CYCLE} items"
+            why = f"{tool} has no weights, and a list that repeats requests by weight has more than {MAX_CYCLE} items"
             yield "requests", why
         for number, request in enumerate(mix, 1):
             reserved = [name for name in self.own_headers if has_header(request.headers, name)]
@@ -283,7 +283,7 @@ class LoadLimits:
         elif self.ends != "time" and (duration_s is None) == (count is None):
             yield UnsupportedField("duration_s", "set either duration_s or request_count")
         if duration_s is not None and duration_s < self.least_s:
-            yield UnsupportedField("duration_s", f"{tool} runs for {self.least_s:g} s at least, not {duration_s:g} s")
+            yield UnsupportedField("duration_s", f"{tool} runs for at least {self.least_s:g} s, not {duration_s:g} s")
 
     def _unsupported_counts(self, load: Load, tool: str) -> Iterator[UnsupportedField]:
         count, connections = load.request_count, load.connections
@@ -421,7 +421,7 @@ class Tool:
         """Yield the notes of a plan on how this tool sends a load to the target."""
         yield from self.notes
         if target.protocol in self.builds:
-            yield f"{self.name} speaks {target.protocol} where it is {self.builds[target.protocol]}; otherwise no request arrives."
+            yield f"{self.name} speaks {target.protocol} only where it is {self.builds[target.protocol]}; otherwise, no request arrives."
         if target.tls is not None and self.tls is not None and not self.tls.verifies:
             yield f"{self.name} verifies no certificate, and cannot be told to: it sends its load to any server that answers."
 

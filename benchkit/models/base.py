@@ -20,7 +20,7 @@ class Stored(Frozen):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=True)
 
 
-NAME_FORM = "up to 64 lower-case letters, digits, dashes and underscores, a letter first"
+NAME_FORM = "up to 64 lower-case letters, digits, dashes and underscores, beginning with a letter"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """A name given in a scenario; it becomes part of paths, ids and column names."""
 

@@ -17,7 +17,9 @@ class Interface(Stored):
 
     name: str
     mtu: int | None = None
-    speed_bps: float | None = Field(default=None, description="by its driver; of a virtual interface meaningless")
+    speed_bps: float | None = Field(
+        default=None, description="as its driver states it; meaningless for a virtual interface"
+    )
     virtual: bool | None = Field(default=None, description="true: no hardware device; None: unknown")
     up: bool | None = None
     gso: bool | None = Field(default=None, description="generic segmentation offload")

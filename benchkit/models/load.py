@@ -60,8 +60,8 @@ class Shape(Frozen):
     """The course of a target rate: below it at first, up to it for a time, and below it again."""
 
     form: Literal["step", "ramp", "spike"] = Field(
-        description="step: at the target rate for the whole time. ramp: rises to it in a line, then falls at once. "
-        "spike: rises to it and falls again, both in a line"
+        description="step: at the target rate for the whole time. ramp: rises to it linearly, then falls at once. "
+        "spike: rises to it and falls again, both linearly"
     )
     base: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.5, description="share of the rate before and after", examples=[0.4]

@@ -91,6 +91,8 @@ class Negotiated(Frozen):
     """Protocol, TLS version, cipher suite and key of a connection, as one of its ends states them."""
 
     protocol: HttpProtocol | None = Field(default=None, description="version of HTTP, with or without TLS")
-    tls_version: str | None = Field(default=None, description="version of TLS, as `1.3`; None: no TLS, or unknown")
+    tls_version: str | None = Field(default=None, description="version of TLS, such as `1.3`; None: no TLS, or unknown")
     cipher: str | None = Field(default=None, description="cipher suite by OpenSSL's name; None: no TLS, or unknown")
-    key: str | None = Field(default=None, description="kind of the certificate's key, as `rsa-2048`; None: likewise")
+    key: str | None = Field(
+        default=None, description="kind of the certificate's key, such as `rsa-2048`; None: likewise"
+    )

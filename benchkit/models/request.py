@@ -47,7 +47,7 @@ CONTENT_LENGTH = "Content-Length"
 WITH_CONTENT = frozenset({"POST", "PUT", "PATCH"})
 """Methods that anticipate content: a request without any states a length of zero (RFC 9110, 8.6)."""
 MAX_CYCLE = 1000
-"""Longest list in which requests are repeated for tools that know no weights."""
+"""Longest list in which requests are repeated for tools without weights."""
 
 
 def is_secret(name: str) -> bool:
@@ -224,7 +224,7 @@ class Request(Frozen):
     @model_validator(mode="after")
     def _one_body(self) -> Self:
         if self.body is not None and self.body_file is not None:
-            raise ValueError("body and body_file exclude each other")
+            raise ValueError("give body or body_file, not both")
         return self
 
     @property

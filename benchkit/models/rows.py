@@ -207,7 +207,7 @@ class TrialRow(Row, table="trials"):
     withheld_share: Annotated[
         Real, Column("share of the window in which a quota that is not the scenario's withheld CPU time")
     ] = None
-    other_program: Annotated[Text, Column("busiest program that was no part of the run, with its pid")] = None
+    other_program: Annotated[Text, Column("busiest program outside the run, with its pid")] = None
     other_program_cores: Annotated[Real, Column("CPU time that it used per second", unit="cores")] = None
     neighbour_share: Annotated[
         Real, Column("share of the CPU time of its cores that servers of other cells used in its slices")
@@ -308,9 +308,11 @@ class ClassRow(Row, table="classes"):
     errors: Annotated[int, Column("requests without one", unit="requests")]
     other_statuses: Annotated[
         int,
-        Column("responses with another status than expected; without an expectation: other than 2xx", unit="requests"),
+        Column("responses with a status other than expected; without an expectation: other than 2xx", unit="requests"),
     ]
-    other_sizes: Annotated[Count, Column("responses with another size than expected; null: any is", unit="requests")]
+    other_sizes: Annotated[
+        Count, Column("responses with a size other than expected; null: any size is", unit="requests")
+    ]
     size_low: Annotated[Count, Column("fewest bytes of a response's body", unit="bytes")]
     size_high: Annotated[Count, Column("most bytes of a response's body", unit="bytes")]
     latency_mean_s: Annotated[Real, Column("mean response time", unit="sec")]
@@ -392,7 +394,7 @@ class FactorRow(Row, table="factors"):
     cell_id: Annotated[str, Column("cell")]
     factor: Annotated[str, Column("factor")]
     level: Annotated[str, Column("level as text")]
-    level_num: Annotated[Real, Column("level as a number; null: it is none")]
+    level_num: Annotated[Real, Column("level as a number; null: it is not a number")]
 
 
 class ComponentRow(Row, table="components"):

@@ -82,7 +82,7 @@ class CellRecord(Stored):
     unsupported: str | None = Field(default=None, description="why these hosts cannot run the cell")
     builds: Mapping[str, BuildRecord] = Field(default_factory=dict, description="its built services, by name")
     files: Mapping[str, str] = Field(default_factory=dict, description="SHA-256 of the controller's files that it uses")
-    same_as: str | None = Field(default=None, description="earlier cell that is equal in every byte built and all else")
+    same_as: str | None = Field(default=None, description="earlier cell that is equal, in builds byte for byte")
     external: Mapping[str, str] = Field(
         default_factory=dict, description="URLs of services that others deploy, by name"
     )

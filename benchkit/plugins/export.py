@@ -58,7 +58,9 @@ def export_histograms(
     }
     if not texts:
         raise InputError(
-            "no histogram of a valid trial", where=found.run_id, hint="use a tool that records every request, as wrk2"
+            "no histogram of a valid trial",
+            where=found.run_id,
+            hint="use a tool that records every request, such as wrk2",
         )
     # A quoted name has no slash, so that each file stays in the folder.
     files = {out / f"{quote(name, safe='=,+@:~').replace('..', '%2E%2E')}.hgrm": text for name, text in texts.items()}

@@ -20,7 +20,7 @@ _BACKENDS: tuple[AnyBackend, ...] = (*GO_SERVERS, NODE, NGINX, POSTGRES, COMMAND
 BACKENDS: Registry[AnyBackend] = Registry(
     "benchkit.backends", {backend.name: backend for backend in _BACKENDS}, Backend, lambda backend: backend.name
 )
-"""All backends, also of plugins, by their names in scenarios."""
+"""All backends, including those of plugins, by their names in scenarios."""
 
 
 def service_options() -> Mapping[str, type[BackendOptions]]:

@@ -143,7 +143,7 @@ def geometric_mean(values: Iterable[float]) -> float:
     """
     known = np.fromiter(values, dtype=np.float64)
     if not len(known):
-        raise ValueError("no value has no mean")
+        raise ValueError("an empty sample has no mean")
     return float(np.exp(np.log(known).mean())) if known.min() > 0 else 0.0
 
 

@@ -42,7 +42,7 @@ class JournalEvent(BaseModel):
 
 
 class OtherEvent(JournalEvent):
-    """An event for people alone (`Journal.record`), or of a kind that this version does not know."""
+    """An event only for people (`Journal.record`), or of a kind that this version does not know."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -188,7 +188,7 @@ class Journal:
                 raise
 
     def record(self, event: str, **fields: object) -> None:
-        """Write an event for people alone: no run is resumed or repaired by it. Raises OSError as `append` does."""
+        """Write an event only for people: no run is resumed or repaired by it. Raises OSError as `append` does."""
         self.append(OtherEvent.model_validate({"event": event, **fields}))
 
     def __enter__(self) -> Self:

@@ -44,7 +44,7 @@ class RemoteStore:
     def __init__(self, url: str) -> None:
         """Use the store at `url`; nothing is read yet. Raises InputError for a URL that cannot be used."""
         if not is_url(url):
-            raise InputError("no URL of a store", where=url, hint="as s3://bucket/folder, or file:///folder")
+            raise InputError("not the URL of a store", where=url, hint="such as s3://bucket/folder or file:///folder")
         parts = urlsplit(url)
         if parts.password is not None or parts.query or parts.fragment:
             raise InputError(

@@ -57,7 +57,7 @@ class RunFolder:
     """The folder of one run: its manifest, its journal and the raw files of its trials."""
 
     def __init__(self, where: Path | RemoteStore, run_id: str) -> None:
-        """Use the run of this id, of a store that is a folder or below a URL."""
+        """Use the run of this id, of a store that is a folder or at a URL."""
         self._remote = where if isinstance(where, RemoteStore) else None
         self.run_id = run_id
         """Id of the run."""
@@ -66,7 +66,7 @@ class RunFolder:
         self.location = str(self.path) if self._remote is None else f"{self._remote.url}/runs/{run_id}"
         """Folder or URL of the run, as messages name it."""
         self.report = self.path / REPORT if self._remote is None else Path(f"report-{run_id}")
-        """Default folder of the report of the run; of a run below a URL, one in the working directory."""
+        """Default folder of the report of the run; of a run at a URL, one in the working directory."""
         self.manifest_file = self.path / MANIFEST
         self.journal_file = self.path / JOURNAL
         """File with the journal, which is missing before the first step."""

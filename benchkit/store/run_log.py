@@ -54,7 +54,7 @@ def run_log(path: Path) -> Iterator[None]:
 
 @contextmanager
 def log_step(logger: logging.Logger, step: str, host: str | None = None) -> Iterator[None]:
-    """Log a step with its host and its duration when it ends, at INFO also where it fails."""
+    """Log a step with its host and its duration when it ends, at INFO even where it fails."""
     where = "" if host is None else f"{host}: "
     logger.debug("%s%s: started", where, step)
     started_s = time.monotonic()

@@ -33,7 +33,7 @@ def store_path(option: str | Path | None = None) -> Path:
     text = str(option or os.environ.get(ENVIRONMENT) or DEFAULT)
     if is_url(text):
         raise InputError(
-            "this needs a store that is a folder: one below a URL is only read",
+            "this needs a store that is a folder: one at a URL can only be read",
             where=text,
             hint="name a folder with --store; `benchkit results push` publishes its runs, `pull` fetches them",
         )
@@ -54,7 +54,7 @@ def existing_store(option: str | Path | None = None) -> Path:
 
 
 class Store:
-    """A folder of runs and tables, or the local copy of one below a URL."""
+    """A folder of runs and tables, or the local copy of one at a URL."""
 
     def __init__(self, where: Path | RemoteStore) -> None:
         """Use a folder, which need not exist yet, or a store at a URL, which is only read."""

@@ -184,7 +184,7 @@ def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:
     manifest, trials = run.manifest(), load(TrialRow.TABLE, store=store, run_id=run.run_id)
     if unknown := sorted(set(trials["cell_id"]) - {cell.cell_id for cell in manifest.cells}):
         raise InputError(
-            "manifest and tables of the run do not fit together",
+            "manifest and tables of the run do not match",
             where=str(run.manifest_file),
             why=f"the manifest lacks the cell {unknown[0]}",
             hint="restore the manifest from a backup, or remove the run",

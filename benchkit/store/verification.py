@@ -52,7 +52,7 @@ def remove_checksums(run: RunFolder) -> None:
 
 
 def read_checksums(store: Store, run: RunFolder) -> Checksums | None:
-    """Read the checksums of a run; None where it has none. Raises InputError for a file that is damaged or no file."""
+    """Read the checksums of a run; None without any. Raises InputError for damaged ones, and for what is not a file."""
     try:
         content = read_regular(run.path / CHECKSUMS)
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def require_unchanged(store: Store, run: RunFolder, beginning: str = "") -> None
 
 
 def check_store(store: Store, run: str | None) -> list[CheckedRun]:
-    """Verify one run, or all, also those whose manifest cannot be read. Raises InputError for an unknown run."""
+    """Verify one run, or all, including those whose manifest cannot be read. Raises InputError for an unknown run."""
     if run is not None:
         return [_check(store, store.run(run))]
     readable, unreadable = store.survey()

@@ -1,4 +1,4 @@
-"""Running generators on their hosts: in slices that take turns by a timetable, or in one.
+"""Running generators on their hosts: in slices that take turns by a timetable, or in one piece.
 
 `run_slices` is the way in: it gives a `GeneratorRun` for each generator in each slice. Output is fetched later
 (`benchkit.loadtools.generators.outputs`): no host works on it while load is measured.
@@ -132,7 +132,8 @@ class PlannedSlice:
     at_s: float = 0.0
     """Start of the generators, in seconds after the start of the first slice."""
     window_end_s: float | None = None
-    """End of its window, counted alike; None: no slice follows, and its generators have their full time limit."""
+    """End of its window, from the same moment; None: no slice follows, and its generators have their full time
+    limit."""
 
     def placed(self, folder: PurePosixPath) -> list[PlacedGenerator]:
         """Return its generators with the places of their files in the folder of the load."""
@@ -179,7 +180,7 @@ def place_inputs(hosts: Hosts, slices: Iterable[PlannedSlice], folder: PurePosix
 
 
 def start_of_load(hosts: Iterable[Host], slices: Sequence[PlannedSlice]) -> float:
-    """Return the start of the first slice on `time.monotonic()`: late enough for every host to be told before.
+    """Return the start of the first slice on `time.monotonic()`: late enough for every host to receive it first.
 
     A single process has no common start to wait for, and starts at once.
     """

@@ -187,7 +187,7 @@ class _K6Reader(Reader):
 
     def _notes(self, *, is_grpc: bool) -> Iterator[Note]:
         if self.dropped or self.is_open:
-            dropped = f"; {self.dropped} were dropped for want of a free user" if self.dropped else ""
+            dropped = f"; {self.dropped} were dropped for lack of a free user" if self.dropped else ""
             yield Note(code="open-model", message=f"iterations were due at a rate (open model){dropped}")
         if self.interrupted:
             message = (

@@ -131,7 +131,7 @@ class _OhaReader(SectionReader):
         aborted = self.messages.pop(DEADLINE, 0)
         notes = []
         if aborted and self.rps is not None and self.duration_s:
-            message = f"the end of the run aborted {aborted} requests, which oha's rate counts: left out here"
+            message = f"the end of the run aborted {aborted} requests, which oha's rate counts: excluded here"
             notes.append(Note(code="oha-aborted", message=message))
             self.rps = self.counted / self.duration_s
         return self.load_result(

@@ -119,7 +119,7 @@ class CommitComparison:
         if threshold is not None and (failures := self._short_trial(commit)):
             why = "; ".join(failures.values())
             if self._short_trial(self.search.good.commit):
-                raise HostError("the good end does not run any more", why=why)
+                raise HostError("the good end no longer runs", why=why)
             return Compared(reason=why)
         level = min(step_error_rate(len(self.search.commits)), ALPHA_PER_LOOK)
 

@@ -30,7 +30,7 @@ ERROR_RATE = 0.05
 """Probability, at most, that a search names a wrong commit; `make bench` simulates it."""
 
 StepJudgement = Literal["good", "bad", "undecided", "skipped"]
-"""Undecided is the bad end alone: of other commits the ratio itself decides where the interval does not."""
+"""Only the bad end can be undecided: for other commits, the ratio itself decides where the interval does not."""
 
 
 class SearchStep(Frozen):

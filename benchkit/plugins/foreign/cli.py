@@ -71,7 +71,9 @@ def import_outputs(
     from benchkit.validation import is_valid_name
 
     if not is_valid_name(scenario, Name):
-        raise InputError(f"no name of a scenario: {scenario!r}", where="--scenario", why=f"allowed: {NAME_FORM}")
+        raise InputError(
+            f"not a valid name of a scenario: {scenario!r}", where="--scenario", why=f"allowed: {NAME_FORM}"
+        )
     of_load = _values("--load", load or ())
     cells = [read_cell(tool, _files(names, at), _levels(levels), of_load) for levels, names in _by_cell(files)]
     where = Store(store_path(store))

@@ -131,10 +131,10 @@ def _read(tool: str, file: OutputFile) -> RunOutput:
             "the output is not whole",
             where=file.name,
             why="it breaks off, or is of a run that did not finish",
-            hint="leave the file out",
+            hint="omit the file",
         )
     if not output.result.rps:
-        raise InputError("the output states no rate", where=file.name, hint="leave the file out")
+        raise InputError("the output states no rate", where=file.name, hint="omit the file")
     return output
 
 
@@ -184,7 +184,7 @@ def import_run(
         store.remove(folder)
         why = error.why if isinstance(error, BenchkitError) else error.strerror
         raise BenchkitError(
-            "the outputs could not be stored, and nothing of them is",
+            "the outputs could not be stored, and nothing of them was kept",
             why=why or str(error),
             hint="fix this, then import them again",
         ) from error

@@ -110,7 +110,7 @@ def access_rules(users: Mapping[Name, AccessRight], private: Sequence[str]) -> I
     """Yield the lines of an nginx map from `user:path` to allowed or denied; the first expression that matches applies.
 
     A private path is denied to users without a right to it; other paths are allowed to everybody. Without users there
-    is no access control. The paths above private ones (`mycompany.com` of `mycompany.com/go`) are denied to everybody.
+    is not access control. The paths above private ones (`mycompany.com` of `mycompany.com/go`) are denied to everybody.
     The go command asks for them whenever it looks for a module (`go help modules`), and they are not modules. If the
     upstream proxy is down, such a request would fail, and the pull of the private module with it. No checksum database
     is asked for a private module, whose name would leave the company.

@@ -40,7 +40,7 @@ def from_file(
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", metavar="NAME", help="Take the requests to this host alone. [default of a HAR: its page's]"
+            "--host", metavar="NAME", help="Take only the requests to this host. [default of a HAR: its page's]"
         ),
     ] = None,
     json: Json = False,

@@ -99,9 +99,9 @@ class Log:
     hosts: Counter[str] = field(default_factory=Counter)
     """Requests by the host that they were sent to, where the log states it."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Requests that were left out, by the reason."""
+    """Requests that were omitted, by the reason."""
     other_hosts: Counter[str] = field(default_factory=Counter)
-    """Requests that were left out as they were sent to another host, by that host."""
+    """Requests that were omitted as they were sent to another host, by that host."""
     notes: dict[str, None] = field(default_factory=dict)
 
     def all_notes(self) -> Iterator[str]:
@@ -112,8 +112,8 @@ class Log:
             yield f"requests to {len(self.hosts)} hosts are sent to one: {named}; --host NAME takes those of one"
         if self.other_hosts:
             named = units.first_of([*self.other_hosts], 3)
-            yield f"left out, to {units.counted(len(self.other_hosts), 'other host')} ({named}): {self.other_hosts.total():,}"
-        yield from (f"left out, {reason}: {number:,}" for reason, number in self.left_out.most_common())
+            yield f"omitted, to {units.counted(len(self.other_hosts), 'other host')} ({named}): {self.other_hosts.total():,}"
+        yield from (f"omitted, {reason}: {number:,}" for reason, number in self.left_out.most_common())
 
 
 def read_log(data: bytes, form: str | None = None, host: str | None = None) -> Log:

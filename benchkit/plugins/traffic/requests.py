@@ -149,7 +149,7 @@ def _notes(
     if log.unread:
         yield f"{units.counted(log.unread, 'line')} had no request in this format"
     if missing := len(cleaned) - len(kept):
-        yield f"{units.share(missing / len(cleaned))} of the requests are of rarer classes, and left out"
+        yield f"{units.share(missing / len(cleaned))} of the requests are of rarer classes, and omitted"
     yield from (f"removed, {what}: {number:,}" for what, number in sorted(cleaner.removed.items()) if number)
     distinct = len({(each.kind, each.target) for each in kept})
     if distinct > sent:
@@ -163,7 +163,7 @@ def _unknown(requests: Sequence[LoggedRequest], form: str, *, is_whole: bool) ->
     if not headers:
         yield "the log has no headers of requests: they are sent without"
     elif form != HAR:
-        yield f"of headers, the log has {', '.join(headers)} alone: requests are sent without others"
+        yield f"the log has only these headers: {', '.join(headers)}; requests are sent without others"
     with_content = [each for each in requests if each.method not in SAFE]
     if with_content and not any(each.request_bytes for each in with_content):
         yield f"the log has no sizes of bodies: {units.counted(len(with_content), 'request')} are sent without one"

@@ -146,7 +146,7 @@ UNCARRIED: dict[str, tuple[Load, str]] = {
     ),
     "too long a list": (
         _load("vegeta", {"path": "/a", "weight": 0.9999}, {"path": "/b", "weight": 0.0001}),
-        "vegeta knows no weights, and a list that repeats requests by these has more than 1000 items",
+        "vegeta has no weights, and a list that repeats requests by weight has more than 1000 items",
     ),
 }
 

@@ -143,4 +143,4 @@ def test_logs_of_public_threads(name: str, form: str, requests: list[str], unrea
 def test_requests_to_one_host_are_taken() -> None:
     log = read_log((TESTS / "fixtures" / "field" / "log-vhost-combined.txt").read_bytes(), host="api.shop.test")
     assert [each.target for each in log.requests] == ["/b"]
-    assert list(log.all_notes()) == ["left out, to 1 other host (www.shop.test): 1"]
+    assert list(log.all_notes()) == ["omitted, to 1 other host (www.shop.test): 1"]
