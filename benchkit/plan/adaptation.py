@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchkit import units
@@ -16,11 +16,9 @@ from benchkit.store.journal import FailureCause
 QUOTAS = (0.5, 0.25)
 """CPUs of a server to try, one after the other, while the load tool is the limit."""
 
-RECONNECTING_TOOL = "wrk"
-"""Load tool that opens a new connection where a server says that it closes one."""
-
 CONNECTING_TOOL = "hey"
-"""Load tool that closes each connection itself, and counts no error where the server closed it."""
+"""Load tool that opens a connection for each request. It takes parts of a second, as slices and load curves need, and
+reads answers that end with their connection, of which wrk counts each as a failed read."""
 
 LOWER_SHARE = 0.3
 """Share of what the slowest server carries at which latencies are compared where the load tool cannot hold half."""
@@ -61,14 +59,10 @@ def adapt(comparison: ServerComparison, observed: Observed) -> Adaptation | None
 
 
 def _adaptations(comparison: ServerComparison, observed: Observed) -> Iterator[Adaptation]:
-    closes = "load-tool" in observed.causes or _is_closing(observed.records)
-    if "tool" not in comparison.fixed and comparison.keepalive:
-        if closes and comparison.tool != RECONNECTING_TOOL:
-            reason = f"A server closes connections, so that the load tool is {RECONNECTING_TOOL}, which opens new ones."
-            yield Adaptation(replace(comparison, tool=RECONNECTING_TOOL), reason)
-        elif "load-tool" in observed.causes or "missing-connections" in observed.checks:
-            reason = f"A server closes connections without saying so, so that each request has a new one ({CONNECTING_TOOL})."
-            yield Adaptation(replace(comparison, tool=CONNECTING_TOOL, keepalive=False), reason)
+    closes = "load-tool" in observed.causes or "missing-connections" in observed.checks
+    if closes and "tool" not in comparison.fixed and comparison.keepalive:
+        reason = f"A server closes connections, so that each request has a new one ({CONNECTING_TOOL})."
+        yield Adaptation(replace(comparison, tool=CONNECTING_TOOL, keepalive=False), reason)
     uneven = neighbour_inequality(
         share for record in observed.records if (share := neighbour_share(record)) is not None
     )
@@ -85,7 +79,3 @@ def _adaptations(comparison: ServerComparison, observed: Observed) -> Iterator[A
     if quota is not None and "quota" not in comparison.fixed and "load tool" in observed.limits:
         reason = f"The load tool is the limit, so that each server gets {quota:g} CPUs."
         yield Adaptation(replace(comparison, quota=quota), reason)
-
-
-def _is_closing(records: Iterable[TrialRecord]) -> bool:
-    return any(probe.closes for record in records for probe in record.probes)

@@ -83,7 +83,7 @@ def _require_expected(trial: Trial, request: Request, response: HttpAnswer) -> N
             f"{_endpoint(trial).authority} closes the connection after its answer to {request}",
             where=where,
             why=f"{load.tool} keeps its connections, and does not end while one is being opened again",
-            hint="use a tool that opens new ones: `tool: wrk` in the load, or --tool wrk",
+            hint="use a tool that opens new ones: `tool: hey` in the load, or --tool hey",
         )
 
 

@@ -22,14 +22,10 @@ def observed(
     *checks: str,
     limits: Collection[LimitKind] = ("cpu",),
     causes: Collection[FailureCause] = (),
-    closes: bool = False,
     taken: float = 0.0,
 ) -> Observed:
     """Return what two trials show; idle servers take their CPU time from the second."""
     record = build_trial().record
-    if closes:
-        assert record.probe is not None
-        record = record.model_copy(update={"probe": record.probe.model_copy(update={"closes": True})})
     slices = [build_slices(neighbour_cpu_s=0.25 * share) for share in (0.0, taken)]
     records = tuple(record.model_copy(update={"slices": each}) for each in slices)
     return Observed(records, Thresholds(), limits, causes, frozenset(checks))
@@ -40,8 +36,7 @@ def observed(
     [
         (observed(), None),
         (observed("noisy-host", limits=("cpu", "slots")), None),
-        (observed(closes=True), {"tool": "wrk"}),
-        (observed(causes=["load-tool"]), {"tool": "wrk"}),
+        (observed(causes=["load-tool"]), {"tool": "hey", "keepalive": False}),
         (observed(causes=["server"]), None),
         (observed("missing-connections"), {"tool": "hey", "keepalive": False}),
         (observed(taken=0.03), {"is_sliced": False}),
@@ -55,16 +50,16 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
 
 
 @pytest.mark.parametrize(
-    "seen", [observed("missing-connections"), observed(closes=True), observed(limits=["load tool"])]
+    "seen", [observed("missing-connections"), observed(causes=["load-tool"]), observed(limits=["load tool"])]
 )
 def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "quota"})), seen) is None
 
 
 def test_adapting_ends() -> None:
-    worst = observed("missing-connections", limits=["load tool"], causes=["load-tool"], closes=True, taken=0.03)
+    worst = observed("missing-connections", limits=["load tool"], causes=["load-tool"], taken=0.03)
     comparison, count = COMPARISON, 0
     while (adaptation := adapt(comparison, worst)) is not None:
         comparison, count = adaptation.comparison, count + 1
-    assert count == 5
+    assert count == 4
     assert (comparison.tool, comparison.is_sliced, comparison.quota) == ("hey", False, 0.25)
