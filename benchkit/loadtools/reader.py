@@ -212,9 +212,8 @@ class Reader(ABC):
     def set_document(self, text: str, model: type[Document], unit_s: float, step_s: float | None = None) -> Document:
         """Set the figures of a document whose fields have the names of attributes, and return it.
 
-        Its `times` are in a unit.
-
-        Raises ParseError where it is not a document of the tool, is truncated, or is several of them.
+        Its `times` are in units of `unit_s`, and stated in steps of `step_s`, else of that unit. Raises ParseError
+        where it is not a document of the tool, is truncated, or is several of them.
         """
         document = read_document(text, model, self.tool)
         vars(self).update(document)
@@ -235,7 +234,7 @@ class Reader(ABC):
         notes: Iterable[Note] = (),
         **others: object,
     ) -> LoadResult:
-        """Return the figures that this class has, overridden by `others`, with a note for each unread line.
+        """Return the figures that this class has, overridden by `others`, with a note on unread lines.
 
         `is_measured` is False where no request was answered: zeros that the tool prints then are no times.
         """

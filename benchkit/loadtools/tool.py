@@ -138,7 +138,6 @@ ALWAYS: Final = (
             "histogram",
             "pace",
             "speed",
-            "noise",
             *NEED_RATE,
             "at_knee",
             "held_share",

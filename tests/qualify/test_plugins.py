@@ -75,7 +75,7 @@ def test_a_plugin_that_cannot_be_used_is_named_with_its_error_and_the_others_wor
         "absent": "ModuleNotFoundError: No module named 'nowhere_at_all'",
         "failing": "RuntimeError: no such luck",
         "number": "stray_code:NUMBER is a int, not a Tool",
-        "other": "stray_code:OHA calls itself 'oha'",
+        "other": "stray_code:OHA is named 'oha'",
         "wrk": "benchkit already has one of this name",
     }
     both = {plugin.package: plugin.error for plugin in registry.plugins if plugin.name == "oha"}

@@ -43,6 +43,7 @@ from benchkit.loadtools.text import (
     line_with,
     of_unit,
     parse_duration,
+    parse_number,
     parse_quantity,
     parse_time,
     several_runs,
@@ -209,8 +210,11 @@ def _values_of(metric: str, cells: str) -> Mapping[str, float] | None:
     row = _ROWS[metric].match(cells)
     if row is None:
         return None
-    tokens = {name: token for name, token in row.groupdict().items() if token is not None}
-    return all_of_unit({name: parse_quantity(token, {"": 1, **DECIMAL_SIZES}) for name, token in tokens.items()}, 1)
+    values = {}
+    for name, token in row.groupdict().items():
+        value = parse_number(token)
+        values[name] = parse_quantity(token, DECIMAL_SIZES) if value is None else value
+    return all_of_unit(values, 1)
 
 
 def _trend(cells: str) -> Mapping[str, float] | None:
