@@ -89,7 +89,7 @@ def test_other_than_plain_data_is_refused(text: str, message: str) -> None:
 def test_merged_mappings_are_overridden_and_keep_their_lines() -> None:
     document = parse_document("base: &base {x: 1, y: 2}\nother:\n  <<: *base\n  y: 3\n", "f")
     assert document.data["other"] == {"x": 1, "y": 3}
-    assert str(document.source.origin(("other", "x"))) == "f:2"
+    assert str(document.source.origin(("other", "x"))) == "f:1"
     assert str(document.source.origin(("other", "y"))) == "f:4"
 
 

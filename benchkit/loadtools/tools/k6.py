@@ -14,7 +14,7 @@ Its output, read from its source (internal/js/summary.js, lib/netext/httpext):
 - `http_req_failed` is a rate of failures: `passes` (✓, or the number before "out of") failed, and `fails` did not.
 - `http_req_duration` runs from sending a request to the end of its answer, without connecting. Requests without an
   answer have a time too, often 0. `{ expected_response:true }` has those that did not fail.
-- Virtual users are no connections. With an arrival rate, an iteration without a free user is dropped.
+- Virtual users are not connections. With an arrival rate, an iteration without a free user is dropped.
 - kB and MB are 1000 and 1000². A script of gRPC alone has no HTTP requests.
 """
 
