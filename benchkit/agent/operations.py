@@ -34,6 +34,7 @@ from typing import (
     get_type_hints,
 )
 
+from benchkit.agent.common import with_port
 from benchkit.agent.frames import JsonObject
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -344,13 +345,20 @@ class ScheduledProcess:
 # --- sockets ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class SocketAddress:
-    """A TCP or UDP address and port, or the path of a unix socket."""
+    """An address of a server on a host; over UDP it speaks QUIC."""
 
-    tcp: Optional[Tuple[str, int]] = None
-    unix: Optional[str] = None
-    udp: Optional[Tuple[str, int]] = None
+    kind: Literal["tcp", "udp", "unix"]
+    address: str
+    """An IP address, or the path of a unix socket."""
+    port: int = 0
+
+    def __str__(self) -> str:
+        """Return `10.0.0.1:8080`, `[::1]:8080`, `UDP 10.0.0.1:8443` or `unix:/path`."""
+        if self.kind == "unix":
+            return f"unix:{self.address}"
+        return f"{'UDP ' if self.kind == 'udp' else ''}{with_port(self.address, self.port)}"
 
 
 @dataclass

@@ -63,8 +63,8 @@ class ServiceSockets:
         self._run_tool = run_tool
         self._prefix = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net"]
         self._folder = f"/proc/{pid or 'self'}/net"
-        self._ports = [each.tcp[1] for each in listeners if each.tcp is not None]
-        self._paths = [each.unix for each in listeners if each.unix is not None]
+        self._ports = [each.port for each in listeners if each.kind == "tcp"]
+        self._paths = [each.address for each in listeners if each.kind == "unix"]
         self._limits: Dict[int, Optional[int]] = {}
         self._names: Dict[int, str] = {}
 

@@ -22,14 +22,12 @@ from benchkit.agent.processes import ProcessTable
 
 def connect(at: ops.SocketAddress, timeout_s: float) -> socket.socket:
     """Return a connection to a server. Raises OSError."""
-    if at.tcp is not None:
-        return socket.create_connection(at.tcp, timeout_s)
-    if at.unix is None:
-        raise OperationError("bad-request", "neither a TCP address nor the path of a socket")
+    if at.kind != "unix":
+        return socket.create_connection((at.address, at.port), timeout_s)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout_s)
-        connection.connect(at.unix)
+        connection.connect(at.address)
     except OSError:
         connection.close()
         raise
@@ -40,7 +38,7 @@ class HttpConnection(http.client.HTTPConnection):
     """A connection to a TCP address or a unix socket, opened by the first request and again after it was closed."""
 
     def __init__(self, at: ops.SocketAddress, timeout_s: float) -> None:
-        super().__init__(*(at.tcp or ("localhost", 80)), timeout=timeout_s)
+        super().__init__("localhost" if at.kind == "unix" else at.address, at.port or 80, timeout=timeout_s)
         self._at = at
         self._timeout_s = timeout_s
 
@@ -148,11 +146,11 @@ def _try_to_connect(at: ops.SocketAddress, timeout_s: float) -> Optional[str]:
     simultaneous open). It is reset at once; otherwise the port would stay in use for a minute.
     """
     try:
-        if at.udp is not None:
-            _ask_versions(at.udp, min(timeout_s, ANSWER_S))
+        if at.kind == "udp":
+            _ask_versions((at.address, at.port), min(timeout_s, ANSWER_S))
             return None
         with connect(at, min(timeout_s, 1.0)) as connection:
-            if at.tcp is not None and connection.getsockname() == connection.getpeername():
+            if at.kind == "tcp" and connection.getsockname() == connection.getpeername():
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return os.strerror(errno.ECONNREFUSED)
     except socket.timeout:

@@ -12,13 +12,12 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import ProcessSpec, ToFile
+from benchkit.agent.operations import ProcessSpec, SocketAddress, ToFile
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import Address
 
 ATTACH_S = 4.0
 """Time before the load in which bpftrace attaches its probes: it compiles its program for one to two seconds."""
@@ -252,7 +251,7 @@ class PprofCapture:
         """Do nothing: the request ends after its seconds, or with the program."""
 
 
-def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: int) -> PprofCapture:
+def start_pprof(host: Host, at: SocketAddress, path: str, *, after_s: float, seconds: int) -> PprofCapture:
     """Request a Go program's profile of `seconds` whole seconds, which start after `after_s`."""
     pool = ThreadPoolExecutor(1, thread_name_prefix=f"profile on {host.name}")
 
@@ -266,7 +265,7 @@ def start_pprof(host: Host, at: Address, path: str, *, after_s: float, seconds: 
         pool.shutdown(wait=False)
 
 
-def fetch_pprof(host: Host, at: Address, path: str, seconds: int) -> CapturedProfile:
+def fetch_pprof(host: Host, at: SocketAddress, path: str, seconds: int) -> CapturedProfile:
     """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it sends none."""
     logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
     started_s = time.monotonic()

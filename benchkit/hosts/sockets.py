@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from benchkit.agent import operations as ops
-from benchkit.agent.common import with_port
-from benchkit.agent.operations import HostPath
+from benchkit.agent.operations import SocketAddress
 from benchkit.agent.sockets import SocketProbes
 from benchkit.errors import HostError, HostStateError
 from benchkit.hosts.agent_link import AgentLink
@@ -15,45 +13,6 @@ from benchkit.hosts.processes import HostProcess
 
 IPV4_MAPPED = "::ffff:"
 """Prefix of an IPv4 address of an IPv6 socket (RFC 4291, section 2.5.5.2)."""
-
-
-@dataclass(frozen=True)
-class Tcp:
-    """A TCP address on a host."""
-
-    address: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return `10.0.0.1:8080` or `[::1]:8080`."""
-        return with_port(self.address, self.port)
-
-
-@dataclass(frozen=True)
-class Udp:
-    """A UDP address on a host, where QUIC is spoken."""
-
-    address: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return `UDP 10.0.0.1:8443`."""
-        return f"UDP {Tcp(self.address, self.port)}"
-
-
-@dataclass(frozen=True)
-class Unix:
-    """A unix socket on a host."""
-
-    path: HostPath
-
-    def __str__(self) -> str:
-        """Return `unix:/path`."""
-        return f"unix:{self.path}"
-
-
-Address = Tcp | Udp | Unix
-"""A socket of a server."""
 
 
 class PortTakenError(HostStateError):
@@ -68,7 +27,7 @@ class Sockets:
         self._host = host
 
     def wait_open(
-        self, at: Address, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
+        self, at: SocketAddress, timeout_s: float, process: HostProcess | None = None, *, waited_s: float = 0.0
     ) -> float:
         """Wait until a socket accepts connections or answers QUIC; return the seconds it took.
 
@@ -76,19 +35,19 @@ class Sockets:
         at once where `process`, which should open the socket, has ended.
         """
         number = None if process is None else process.id
-        probe = self._link.call_within(timeout_s, SocketProbes.probe_port, socket_address(at), timeout_s, number)
+        probe = self._link.call_within(timeout_s, SocketProbes.probe_port, at, timeout_s, number)
         if process is not None and probe.process_ended:
             ended = process.wait(0)
             raise HostError(f"{process.argv[0]} ended before it listened on {at}", where=self._host, why=str(ended))
         if not probe.reached:
-            hint = "does a firewall drop UDP, or does the server speak only TCP?" if isinstance(at, Udp) else None
+            hint = "does a firewall drop UDP, or does the server speak only TCP?" if at.kind == "udp" else None
             why = f"{probe.error} for {waited_s + timeout_s:g} s"
             raise HostError(f"cannot connect to {at}", where=self._host, why=why, hint=hint)
         return probe.elapsed_s
 
     def get_http(
         self,
-        at: Address,
+        at: SocketAddress,
         path: str = "/",
         *,
         host_header: str = "localhost",
@@ -97,17 +56,17 @@ class Sockets:
     ) -> ops.HttpPage:
         """Send a GET request over HTTP/1.1 without TLS, and return the response. Raises HostError."""
         headers = [("Host", host_header), ("Connection", "close")]
-        return self._link.call_within(
-            timeout_s, SocketProbes.get_http, socket_address(at), timeout_s, path, headers, max_bytes
-        )
+        return self._link.call_within(timeout_s, SocketProbes.get_http, at, timeout_s, path, headers, max_bytes)
 
-    def listeners(self, process: HostProcess, *, udp: bool = False) -> tuple[Tcp | Udp, ...]:
+    def listeners(self, process: HostProcess, *, udp: bool = False) -> tuple[SocketAddress, ...]:
         """Return the TCP or UDP addresses on which a process and its descendants listen. Raises HostError.
 
         The IPv4 address of an IPv6 socket (`::ffff:10.0.0.1`, as Java binds it) is returned as an IPv4 address.
         """
         found = self._link.call(SocketProbes.listeners, process.id, udp)
-        return tuple((Udp if udp else Tcp)(address.removeprefix(IPV4_MAPPED), port) for address, port in found)
+        return tuple(
+            SocketAddress("udp" if udp else "tcp", address.removeprefix(IPV4_MAPPED), port) for address, port in found
+        )
 
     def require_free(self, ports: Iterable[int], *, udp: bool = False) -> None:
         """Raise PortTakenError, naming the owners, where one of these TCP or UDP ports is taken."""
@@ -116,7 +75,7 @@ class Sockets:
         if taken:
             raise self._taken(taken)
 
-    def require_own_listener(self, process: HostProcess, at: Tcp | Udp, wait_s: float, older_wait_s: float) -> None:
+    def require_own_listener(self, process: HostProcess, at: SocketAddress, wait_s: float, older_wait_s: float) -> None:
         """Check that a process or its descendants listen on the port of an address that answers.
 
         Raises PortTakenError where another program listens and the process therefore ends within `wait_s` seconds. The
@@ -124,9 +83,9 @@ class Sockets:
         process that keeps running lets another program listen for it, as containers do.
         """
         port = at.port
-        if any(each.port == port for each in self.listeners(process, udp=isinstance(at, Udp))):
+        if any(each.port == port for each in self.listeners(process, udp=at.kind == "udp")):
             return
-        owners = self._link.call(SocketProbes.port_owners, [port], isinstance(at, Udp))
+        owners = self._link.call(SocketProbes.port_owners, [port], at.kind == "udp")
         is_older = any(owner.start is not None and owner.start < process.start for owner in owners[port])
         ended = process.wait(older_wait_s if is_older else wait_s)
         if ended is None:
@@ -140,14 +99,3 @@ class Sockets:
         what = "a port is taken" if len(taken) == 1 else "ports are taken"
         hint = "stop the program that has it, or choose another port"
         return PortTakenError(what, where=self._host, why=why, hint=hint)
-
-
-def socket_address(at: Address) -> ops.SocketAddress:
-    """Return an address as the agent takes it."""
-    match at:
-        case Tcp(address=address, port=port):
-            return ops.SocketAddress(tcp=(address, port))
-        case Udp(address=address, port=port):
-            return ops.SocketAddress(udp=(address, port))
-        case Unix(path=path):
-            return ops.SocketAddress(unix=str(path))

@@ -11,12 +11,11 @@ from pathlib import Path, PurePosixPath
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import Completed, ProcessSpec, StopSignal, ToFile
+from benchkit.agent.operations import Completed, ProcessSpec, SocketAddress, StopSignal, ToFile
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
 from benchkit.hosts.processes import HostProcess
-from benchkit.hosts.sockets import Address, Tcp, Udp, Unix
 from benchkit.services import container_engine
 from benchkit.services.certificates import tls_paths
 from benchkit.services.controller_files import files_below, mode_of
@@ -205,7 +204,7 @@ def require_ports_free(host: Host, services: Iterable[Service]) -> None:
     """Raise HostError where a port that one of the services needs is in use, naming the process that has it."""
     own = [service for service in services if service.container is None or service.container.network != "bridge"]
     of_tcp, of_udp = (
-        [each.port for service in own if isinstance(each := socket_of(service.endpoint), kind)] for kind in (Tcp, Udp)
+        [each.port for service in own if (each := socket_of(service.endpoint)).kind == kind] for kind in ("tcp", "udp")
     )
     host.sockets.require_free(of_tcp)
     if of_udp:
@@ -227,13 +226,13 @@ def last_log_lines(host: Host, log: PurePosixPath) -> str | None:
     return "\n    ".join([f"{title}:", *shown])
 
 
-def socket_of(endpoint: Endpoint) -> Address:
+def socket_of(endpoint: Endpoint) -> SocketAddress:
     """Return the socket of an endpoint as the agent addresses it."""
     if endpoint.path is not None:
-        return Unix(endpoint.path)
+        return SocketAddress("unix", str(endpoint.path))
     if endpoint.address is None or endpoint.port is None:
         raise ValueError(f"{endpoint}: neither a path nor an address with a port")
-    return (Udp if endpoint.protocol == "h3" else Tcp)(endpoint.address, endpoint.port)
+    return SocketAddress("udp" if endpoint.protocol == "h3" else "tcp", endpoint.address, endpoint.port)
 
 
 def group_by_host(services: Iterable[Service]) -> Mapping[str, list[Service]]:
@@ -258,7 +257,7 @@ def _wait_until_ready(host: Host, service: Service, process: HostProcess) -> Non
         _explain_no_connection(host, service, process, error)
         raise
     is_in_network = service.container is None or service.container.network == "host"
-    if not isinstance(socket, Unix) and is_in_network:
+    if socket.kind != "unix" and is_in_network:
         host.sockets.require_own_listener(process, socket, BIND_TIMEOUT_S, SLOW_BIND_TIMEOUT_S)
     if service.endpoint.path is not None:
         # Processes of other users, such as the workers of nginx, connect to it if they may enter its folder.

@@ -12,7 +12,6 @@ from benchkit.agent.operations import CounterSource, SampledService, TelemetrySn
 from benchkit.agent.telemetry import Telemetry
 from benchkit.hosts.connections import run_on_hosts
 from benchkit.hosts.host import Host
-from benchkit.hosts.sockets import Tcp, Udp, socket_address
 from benchkit.loadtools.load_shares import turn_s
 from benchkit.models.telemetry import AGENT_SERVICE, SAMPLE_SHARES, SAMPLE_TIMES_S, generator_service
 from benchkit.models.trial import ProcessId, WatchRecord
@@ -161,17 +160,17 @@ def watched_service(running: RunningService, name: str) -> SampledService:
     """Return what to sample of a service: its accept queue, its connections, and its own counters if it has some."""
     service = running.service
     admin, at = service.admin, socket_of(service.endpoint)
-    if service.container is not None and isinstance(at, Tcp):
-        at = Tcp(at.address, service.container.port)  # as it is in the network of the container
+    if service.container is not None and at.kind == "tcp":
+        at = replace(at, port=service.container.port)  # as it is in the network of the container
     counters = None
     if admin is not None:
         logs = {kind: str(path) for kind, path in admin.handshake_logs.items()}
-        counters = CounterSource(admin.kind, socket_address(socket_of(admin.endpoint)), admin.path, logs)
+        counters = CounterSource(admin.kind, socket_of(admin.endpoint), admin.path, logs)
     return SampledService(
         name=name,
         process=running.process.id,
         # Its port may belong to a proxy in front. A UDP socket has neither an accept queue nor a table of connections.
-        listeners=[] if isinstance(at, Udp) else [socket_address(at)],
+        listeners=[] if at.kind == "udp" else [at],
         counters=counters,
     )
 

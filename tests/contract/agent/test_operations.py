@@ -92,7 +92,7 @@ def use_files(ask: Asker, link: AgentLink, workdir: Path) -> None:
 
 def use_sockets(ask: Asker, link: AgentLink, workdir: Path) -> None:
     path = workdir / "server.sock"
-    at = ops.SocketAddress(unix=str(path))
+    at = ops.SocketAddress("unix", str(path))
     with server_at(path):
         assert ask(link, SocketProbes.probe_port, at, 5).reached
         found = ask(link, SocketProbes.get_http, at, 5)

@@ -24,7 +24,7 @@ def probe(agent: AgentLink, at: ops.SocketAddress, timeout_s: float = 5, process
 
 
 def local(port: int) -> ops.SocketAddress:
-    return ops.SocketAddress(tcp=("127.0.0.1", port))
+    return ops.SocketAddress("tcp", "127.0.0.1", port)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def peer() -> Iterator[socket.socket]:
 
 
 def udp(peer: socket.socket) -> ops.SocketAddress:
-    return ops.SocketAddress(udp=peer.getsockname())
+    return ops.SocketAddress("udp", *peer.getsockname())
 
 
 def test_a_quic_server_is_ready_once_it_states_its_versions(agent: AgentLink, peer: socket.socket) -> None:

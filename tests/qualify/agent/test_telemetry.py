@@ -167,7 +167,7 @@ def test_every_listening_socket_has_its_accept_queue(agent: AgentLink, watch: Wa
     process = python(agent, LISTENING)
     wait_until(lambda: (workdir / "port").exists() and (workdir / "port").read_text() != "")
     port, path = int((workdir / "port").read_text()), str(workdir / "queue.sock")
-    sockets = [ops.SocketAddress(tcp=("127.0.0.1", port)), ops.SocketAddress(unix="queue.sock")]
+    sockets = [ops.SocketAddress("tcp", "127.0.0.1", port), ops.SocketAddress("unix", "queue.sock")]
     watch.start(60, service(process, *sockets))
     with ExitStack() as connections:
         for _ in range(6):
@@ -209,9 +209,9 @@ def test_connections_and_clock_rates_are_sampled_at_the_scheduled_instants(agent
             connections.enter_context(local.accept()[0])
         other_port = other.getsockname()[1]
         listeners = [
-            ops.SocketAddress(tcp=("127.0.0.1", port)),
-            ops.SocketAddress(tcp=("127.0.0.1", other_port)),
-            ops.SocketAddress(unix=path),
+            ops.SocketAddress("tcp", "127.0.0.1", port),
+            ops.SocketAddress("tcp", "127.0.0.1", other_port),
+            ops.SocketAddress("unix", path),
         ]
         for wait_s in (0.2, 2.0, 20.0):  # the second count is due after 50 ms, and nothing tells when it was made
             watch = Watch(agent, workdir / "watches" / f"{process.id}-{wait_s}.jsonl")
@@ -286,7 +286,7 @@ def test_counters_of_a_server_are_asked_for_and_a_slow_one_delays_nothing_else(
     runtime = {"goroutines": 7, "heap_live_bytes": 1 << 20, "gc_cycles": 3, "gc_pause_s": 0.25}
     handler.content = json.dumps({"requests": 41, "runtime": {**runtime, "scheduler_latencies": waits}}).encode()
     process = start(agent, "/bin/sleep", "60")
-    counters = ops.CounterSource("expvar", ops.SocketAddress(tcp=("127.0.0.1", port)), "/debug/vars")
+    counters = ops.CounterSource("expvar", ops.SocketAddress("tcp", "127.0.0.1", port), "/debug/vars")
     watch.start(0.1, service(process, counters=counters))
     wait_until(lambda: "requests_total" in agent.call(Telemetry.latest).get("app", {}))
     handler.hold.clear()

@@ -17,10 +17,9 @@ import pandas as pd
 import pytest
 
 import benchkit
-from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.operations import ProcessSpec, SocketAddress
 from benchkit.agent.undo import Undo
 from benchkit.hosts.connections import Hosts, connect, connect_all
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from tests.support.cli.fixtures import CommandResult
 from tests.support.needs import separate_hosts
@@ -139,7 +138,7 @@ def test_quickstart_from_plan_to_report(cli: Cli, inventory: Inventory, tmp_path
 def test_a_port_in_use_names_its_owner(cli: Cli, inventory: Inventory, lab: Lab) -> None:
     with connect(lab.inventory().named("sut")) as sut:
         squatter = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1"]))
-        sut.sockets.wait_open(Tcp("127.0.0.1", 8080), 60, squatter)
+        sut.sockets.wait_open(SocketAddress("tcp", "127.0.0.1", 8080), 60, squatter)
         settings = ("--set", "blocks=1", "--set", "factors.stack=[go]")
         options = ("-i", inventory(), "--scale", "smoke", *settings, "--json")
         result = cli("run", "quickstart", *options, constants={"benchkit.run.retries:TRIAL_PAUSES_S": (0.1, 0.1)})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchkit.agent.operations import SocketAddress
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.files import shipped
 from benchkit.hosts.connections import connect_all
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from tests.support.cli.fixtures import Cli
 from tests.support.needs import separate_hosts
@@ -34,7 +34,7 @@ def test_a_stack_stays_up_with_tuned_hosts_until_down(cli: Cli, inventory: Calla
         ]
         with connect_all(lab.inventory()) as hosts:  # a controller that connects later
             address, _, port = services[1]["listens_on"].partition(":")
-            answer = hosts["load"].sockets.get_http(Tcp(address, int(port)))
+            answer = hosts["load"].sockets.get_http(SocketAddress("tcp", address, int(port)))
             assert (answer.status, answer.body) == (200, b"Hello World\n")
             assert hosts["sut"].call(Sysctls.read, [SOMAXCONN])[SOMAXCONN].value == "65535" != before
         error = cli("run", "quickstart", "-i", inventory(), "--scale", "smoke")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledStart
+from benchkit.agent.operations import ProcessSpec, ScheduledProcess, ScheduledStart, SocketAddress
 from benchkit.agent.records import Records
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.sockets import SocketProbes
@@ -23,7 +23,6 @@ from benchkit.hosts.connections import Hosts, connect
 from benchkit.hosts.files import CHUNK_BYTES, PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import Inventory
-from benchkit.hosts.sockets import Tcp
 from benchkit.hosts.tuning import apply, plan
 from tests.support.needs import kernel_settings, separate_hosts
 
@@ -117,7 +116,7 @@ socketserver.TCPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
 
 
 def test_a_service_comes_answers_and_goes(hosts: Hosts, sut: Host, inventory: Inventory) -> None:
-    at = Tcp(inventory.named("sut").address, 40080)
+    at = SocketAddress("tcp", inventory.named("sut").address, 40080)
     server = sut.processes.start(ProcessSpec(["python3", "-c", SERVER, at.address, str(at.port)]))
     assert sut.sockets.wait_open(at, 60, server) < 60
     assert hosts["load"].sockets.wait_open(at, 60) < 60, "over the network"

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import pytest
 
+from benchkit.agent.operations import SocketAddress
 from benchkit.errors import ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import down, up
 from benchkit.lab.spec import LabHost, LabSpec
 from benchkit.loadtools.measurement import LatencySeries
@@ -103,7 +103,7 @@ def run_counted_trial(hosts: Hosts, load: Mapping[str, Any]) -> Counted:
 
 
 def _served(trial: Trial, address: str) -> int:
-    answer = trial.load_hosts[0].sockets.get_http(Tcp(address, ADMIN_PORT), "/debug/vars")
+    answer = trial.load_hosts[0].sockets.get_http(SocketAddress("tcp", address, ADMIN_PORT), "/debug/vars")
     return int(json.loads(answer.body)["requests"])
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from benchkit.agent.operations import SocketAddress
 from benchkit.agent.settings import Sysctls
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError
 from benchkit.hosts.connections import connect_all
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
 from benchkit.run.deployment import holder_name, select_cell, take_down, up
@@ -46,7 +46,7 @@ def test_down_ends_a_stack_whose_watchdog_was_killed(lab: Lab) -> None:
         planned = make_plan(tuned, hosts)
         cell = select_cell(planned)
         up(planned, cell, hosts, lambda _: None)
-    address = Tcp(str(cell.services[0].endpoint.address), cell.services[0].endpoint.port or 0)
+    address = SocketAddress("tcp", str(cell.services[0].endpoint.address), cell.services[0].endpoint.port or 0)
     with connect_all(lab.inventory()) as hosts:
         sut = hosts["sut"]
         holder = sut.call(Undo.traces).holder

@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.operations import ProcessSpec, SocketAddress
 from benchkit.agent.undo import Undo
 from benchkit.errors import HostError, InputError, ServiceError
 from benchkit.hosts.connections import Hosts, connect_all
-from benchkit.hosts.sockets import PortTakenError, Tcp
+from benchkit.hosts.sockets import PortTakenError
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import draft_plan, make_plan
 from benchkit.services import deploy
@@ -104,7 +104,7 @@ def test_a_server_that_does_not_start_is_explained(
 def test_a_program_that_takes_the_port_while_a_server_starts_is_named(hosts: Hosts, tmp_path: Path, fault: str) -> None:
     sut = hosts["sut"]
     taker = sut.processes.start(ProcessSpec(["python3", "-m", "http.server", str(PORT)]))
-    sut.sockets.wait_open(Tcp(sut.spec.address, PORT), 60, taker)
+    sut.sockets.wait_open(SocketAddress("tcp", sut.spec.address, PORT), 60, taker)
     try:
         with pytest.raises(PortTakenError) as caught:
             start(hosts, tmp_path, fault)

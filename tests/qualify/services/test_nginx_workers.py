@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchkit.agent.operations import SocketAddress
 from benchkit.hosts.connections import connect_all
 from benchkit.hosts.host import Host
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 from benchkit.plan.planner import make_plan
 from benchkit.run.deployment import holder_name, select_cell, take_down, up
@@ -71,7 +71,9 @@ def test_workers_reach_what_they_serve_without_root(lab: Lab, tmp_path: Path) ->
         sockets = hosts["load"].sockets
         try:
             assert processes_of_nginx(hosts["sut"]) == {("master", True), ("worker", False)}
-            answers = {name: sockets.get_http(Tcp(address, at)) for name, at in PORTS.items() if name != LARGE}
+            answers = {
+                name: sockets.get_http(SocketAddress("tcp", address, at)) for name, at in PORTS.items() if name != LARGE
+            }
             late = late_reader_bytes(hosts["load"], address)
         finally:
             take_down(holder_name("workers"), hosts)

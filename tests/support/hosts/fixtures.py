@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import ProcessSpec
+from benchkit.agent.operations import ProcessSpec, SocketAddress
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.hosts.files import PlacedFile
 from benchkit.hosts.host import Host
 from benchkit.hosts.inventory import HostSpec, Inventory
-from benchkit.hosts.sockets import Tcp
 from benchkit.lab.lab import Lab
 
 
@@ -104,7 +103,7 @@ def odd_server(hosts: Hosts, inventory: Inventory, tmp_path_factory: pytest.Temp
     sshd = host.facts.programs["sshd"].path
     process = host.processes.start(ProcessSpec([sshd, "-D", "-e", "-f", str(there / "sshd_config")]))
     for port in ports.values():  # one sshd opens them one after the other
-        host.sockets.wait_open(Tcp(spec.address, port), 60, process)
+        host.sockets.wait_open(SocketAddress("tcp", spec.address, port), 60, process)
     known_hosts = folder / "known_hosts"
     known_hosts.write_text("".join(f"[{spec.address}]:{port} {host_key}\n" for port in ports.values()))
     update = {

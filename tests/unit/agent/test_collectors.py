@@ -68,7 +68,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
         def start(response: bytes) -> CounterPage:
             answers.append(pool.submit(answer, response))
-            at = SocketAddress(unix=str(tmp_path / "admin.sock"))
+            at = SocketAddress("unix", str(tmp_path / "admin.sock"))
             pages.append(CounterPage(CounterSource("nginx", at, "/status")))
             return pages[-1]
 
