@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import shutil
-import stat
 import threading
 import time
 from pathlib import Path, PurePosixPath
@@ -18,41 +17,22 @@ class Workdir:
     """The work directory: private, and owned by this user; links cannot lead out of it."""
 
     MARK = ".benchkit"
-    RESERVED = frozenset({MARK, "agent", "store", "psutil", "records", "home"})
+    RESERVED = frozenset({MARK, "agent", "store", "records", "home"})
 
     def __init__(self, path: str) -> None:
-        """Create the folder, or check an existing one. Raises OperationError."""
+        """Create the folder, or use one that is private, as the start-up program checks. Raises OperationError."""
         folder = Path(path).expanduser().absolute()
         try:
-            folder.mkdir(mode=0o700, parents=True)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise OperationError("workdir", f"cannot create the work directory {folder}", error.strerror) from None
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            raise OperationError("workdir", f"the work directory {folder} is not a directory")
-        if status.st_uid != os.geteuid():
-            raise OperationError(
-                "workdir", f"the work directory {folder} belongs to another user (uid {status.st_uid})"
-            )
-        if status.st_mode & 0o077:
-            raise OperationError(
-                "workdir", f"the work directory {folder} is accessible to other users", f"chmod 700 {folder}"
-            )
-        try:
-            self._prepare(folder)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            names = {entry.name for entry in folder.iterdir()}
+            if self.MARK not in names and not names <= self.RESERVED:
+                raise OperationError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
+            (folder / self.MARK).touch(mode=0o600)
+            self.root = folder.resolve()
+            for name in ("store", "records", "home"):
+                (self.root / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise OperationError("workdir", f"cannot use the work directory {folder}", error.strerror) from None
-
-    def _prepare(self, folder: Path) -> None:
-        names = {entry.name for entry in folder.iterdir()}
-        if self.MARK not in names and not names <= self.RESERVED:
-            raise OperationError("workdir", f"{folder} contains other files", "benchkit needs its own folder")
-        (folder / self.MARK).touch(mode=0o600)
-        self.root = folder.resolve()
-        for name in ("store", "records", "home"):
-            (self.root / name).mkdir(mode=0o700, exist_ok=True)
 
     def working_folder(self, path: Union[str, PurePosixPath, None]) -> Path:
         """Return the working directory for a process: this folder, one below it, or an absolute path anywhere.

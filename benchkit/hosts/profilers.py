@@ -119,14 +119,6 @@ class TraceCapture:
         self.host.processes.stop([self.process])
 
 
-def require_bpftrace(host: Host) -> None:
-    """Raise HostError where the host has no bpftrace that this login may use."""
-    if "bpftrace" not in host.facts.programs:
-        raise HostError("bpftrace is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
-    if not host.facts.root:
-        raise HostError("bpftrace needs root", where=host.name)
-
-
 def start_trace(
     host: Host, services: Sequence[HostProcess], *, load_s: float, until_s: float, folder: PurePosixPath
 ) -> TraceCapture:
@@ -134,7 +126,10 @@ def start_trace(
 
     Raises HostError where bpftrace does not start, or this login may not use it.
     """
-    require_bpftrace(host)
+    if "bpftrace" not in host.facts.programs:
+        raise HostError("bpftrace is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    if not host.facts.root:
+        raise HostError("bpftrace needs root", where=host.name)
     host.call(FileStore.mkdir, folder)
     _mount_tracefs(host)
     members = [host.processes.members(service) for service in services]
@@ -254,28 +249,22 @@ class PprofCapture:
 def start_pprof(host: Host, at: SocketAddress, path: str, *, after_s: float, seconds: int) -> PprofCapture:
     """Request a Go program's profile of `seconds` whole seconds, which start after `after_s`."""
     pool = ThreadPoolExecutor(1, thread_name_prefix=f"profile on {host.name}")
+    timeout_s = seconds + PPROF_TIMEOUT_S
 
     def request() -> CapturedProfile:
         time.sleep(after_s)
-        return fetch_pprof(host, at, path, seconds)
+        logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
+        started_s = time.monotonic()
+        answer = host.sockets.get_http(at, f"{path}?seconds={seconds}", timeout_s=timeout_s, max_bytes=LARGEST_BYTES)
+        if answer.status != OK:
+            text = answer.body.decode(errors="replace").strip()[:200]
+            raise HostError(f"pprof at {at} answers {answer.status}", where=host.name, why=text or None)
+        return CapturedProfile(answer.body, started_s, time.monotonic())
 
     try:
         return PprofCapture(pool.submit(request))
     finally:
         pool.shutdown(wait=False)
-
-
-def fetch_pprof(host: Host, at: SocketAddress, path: str, seconds: int) -> CapturedProfile:
-    """Return a Go program's profile of the next `seconds` seconds. Raises HostError where it sends none."""
-    logger.debug("%s: profiling at %s for %d s", host.name, at, seconds)
-    started_s = time.monotonic()
-    answer = host.sockets.get_http(
-        at, f"{path}?seconds={seconds}", timeout_s=seconds + PPROF_TIMEOUT_S, max_bytes=LARGEST_BYTES
-    )
-    if answer.status != OK:
-        text = answer.body.decode(errors="replace").strip()[:200]
-        raise HostError(f"pprof at {at} answers {answer.status}", where=host.name, why=text or None)
-    return CapturedProfile(answer.body, started_s, time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -335,14 +324,6 @@ class PerfCapture:
         return next((" ".join(log.splitlines()[0].split()) for log in logs if log), "it printed nothing")
 
 
-def perf_of(host: Host) -> str:
-    """Return the path of perf on a host. Raises HostError where it is missing."""
-    program = host.facts.programs.get("perf")
-    if program is None:
-        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
-    return program.path
-
-
 def start_perf(
     host: Host,
     service: HostProcess,
@@ -358,7 +339,9 @@ def start_perf(
     Samples are taken by the CPU clock, as Go's own profiler does: virtual machines have no hardware counters. Raises
     HostError where perf is missing or does not start.
     """
-    program = perf_of(host)
+    if "perf" not in host.facts.programs:
+        raise HostError("perf is missing", where=host.name, hint="install it with `benchkit hosts prepare`")
+    program = host.facts.programs["perf"].path
     host.call(FileStore.mkdir, folder)
     argv = (
         *("timeout", "-s", "INT", f"{after_s + seconds:.3f}"),  # counts from now, however long perf takes to start
