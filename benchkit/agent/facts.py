@@ -5,8 +5,10 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
+import grp
 import os
 import platform
+import pwd
 import resource
 import shutil
 import socket
@@ -97,8 +99,6 @@ def distribution() -> Optional[str]:
 
 def user_name() -> str:
     """Return the login name; the user's number where it has no name."""
-    import pwd  # noqa: PLC0415 - some small systems lack it
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -111,9 +111,6 @@ SERVICE_USERS = ("www-data", "nginx", "http", "www", "nobody")
 
 def service_account() -> Optional[Tuple[str, str]]:
     """Return an unprivileged user for servers that root starts, and the user's group; None where the host has none."""
-    import grp  # noqa: PLC0415 - some small systems lack them
-    import pwd  # noqa: PLC0415
-
     for name in SERVICE_USERS:
         with contextlib.suppress(KeyError):
             user = pwd.getpwnam(name)

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import hashlib
 import os
+import pwd
 import shutil
 import stat
 import tarfile
@@ -264,8 +265,6 @@ def same_file(entry: Path, target: Path) -> bool:
 
 
 def _user_id(name: str) -> int:
-    import pwd  # noqa: PLC0415 - some small systems lack it
-
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:

@@ -17,11 +17,10 @@ import re
 import shlex
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 
 from benchkit.errors import HostError, LostError
 from benchkit.hosts.agent_link import Stream
@@ -118,18 +117,11 @@ def agent_file() -> AgentFile:
     # Stored, because compressed bytes depend on the version of zlib.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("benchkit/__init__.py", _ZIP_EPOCH), "")
-        for name, source in sorted(_sources(resources.files("benchkit.agent"), "benchkit/agent")):
-            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), source)
+        for source in sorted(resources.files("benchkit.agent").iterdir(), key=lambda each: each.name):
+            if source.name.endswith(".py"):
+                archive.writestr(zipfile.ZipInfo(f"benchkit/agent/{source.name}", _ZIP_EPOCH), source.read_bytes())
     content = buffer.getvalue()
     return AgentFile(content, hashlib.sha256(content).hexdigest())
-
-
-def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _sources(entry, f"{name}/{entry.name}")
-        elif entry.name.endswith(".py"):
-            yield f"{name}/{entry.name}", entry.read_bytes()
 
 
 def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> str:

@@ -4,7 +4,8 @@ A file names its hosts under `hosts`:
 
     hosts:
       server: {address: 192.0.2.10, user: bench, roles: [sut]}
-      client: {address: client.example, jump: gate.example, roles: [load]}
+      client: {address: client.example, jump: gate, roles: [load]}
+      gate: {address: gate.example, roles: []}
 
 A host may name executables that replace those on its PATH, or that scenarios use under a new name
 (`binary: nginx-mainline`):
@@ -32,11 +33,6 @@ from benchkit.validation import matching
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:\[][A-Za-z0-9._:%\[\]-]{0,252}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@\\-]{0,63}")
-_JUMP = re.compile(
-    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]{0,63})@)?"
-    r"(?:(?P<ipv6>[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f.:%a-z]*)"
-    r"|(?P<address>\[[^\]@\s]+\]|[^:@\s]+)(?::(?P<port>[0-9]{1,5}))?)"
-)
 _PEM_LINE = 64
 MAX_PORT = 65535
 
@@ -54,21 +50,6 @@ def _safe_workdir(text: str) -> str:
     return text
 
 
-def parse_jump(text: str) -> tuple[str | None, str, int | None]:
-    """Split `[user@]address[:port]` into user, address and port. Raises ValueError for any other text."""
-    match = _JUMP.fullmatch(text)
-    address = (match["ipv6"] or match["address"].strip("[]")) if match else ""
-    port = int(match["port"]) if match and match["port"] else None
-    if match is None or not _ADDRESS.fullmatch(address) or (port is not None and not 1 <= port <= MAX_PORT):
-        raise ValueError(f"found {text!r}; allowed: the name of another host, or [user@]address[:port]")
-    return match["user"], address, port
-
-
-def _safe_jump(text: str) -> str:
-    parse_jump(text)
-    return text
-
-
 HostName = Annotated[
     str, matching(_NAME, "up to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit")
 ]
@@ -76,7 +57,6 @@ HostName = Annotated[
 Address = Annotated[str, matching(_ADDRESS, "a host name, an alias of ~/.ssh/config, or an IP address")]
 User = Annotated[str, matching(_USER, "a login name")]
 WorkdirPath = Annotated[str, AfterValidator(_safe_workdir)]
-Jump = Annotated[str, AfterValidator(_safe_jump)]
 ProgramPath = Annotated[str, AfterValidator(_safe_program)]
 
 
@@ -107,10 +87,8 @@ class HostFields(Frozen):
         description="roles of the host: sut, load, …; none for a jump host",
         examples=[["sut"]],
     )
-    jump: Jump | None = Field(
-        default=None,
-        description="jump host: another host of the inventory, or [user@]address[:port]",
-        examples=["bench@gate.example"],
+    jump: HostName | None = Field(
+        default=None, description="jump host: another host of the inventory, with or without roles", examples=["gate"]
     )
     sudo: bool = Field(default=False, description="allow changes that need root, through `sudo -n`")
     workdir: WorkdirPath | None = Field(
@@ -195,6 +173,9 @@ def parse_inventory(document: Document, folder: Path) -> Inventory:
     for name, fields in written.hosts.items():
         if "roles" not in fields.model_fields_set:
             raise InputError(document.fault(("hosts", name, "roles"), "missing; a jump host has roles: []"))
+        if fields.jump is not None and fields.jump not in written.hosts:
+            what = f"found {fields.jump!r}; allowed: the name of another host"
+            raise InputError(document.fault(("hosts", name, "jump"), what))
     hosts = tuple(
         HostSpec(
             name=name,

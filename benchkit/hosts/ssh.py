@@ -23,7 +23,7 @@ from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 
 from benchkit.errors import HostError, InputError, LostError
 from benchkit.files import read_regular
-from benchkit.hosts.inventory import HostSpec, parse_jump, require_files
+from benchkit.hosts.inventory import HostSpec, require_files
 
 CONNECT_S = 10
 """Timeout of each step: TCP, banner, key exchange, opening a channel."""
@@ -128,15 +128,7 @@ class SshConnection:
 
     def _hop(self, spec: HostSpec, others: Mapping[str, HostSpec]) -> fabric.Connection:
         require_files(spec)
-        gateway = None
-        if spec.jump is not None:
-            jump = others.get(spec.jump)
-            if jump is None:
-                user, address, port = parse_jump(spec.jump)
-                jump = HostSpec(
-                    name=spec.name, address=address, user=user, port=port, roles=(), known_hosts=spec.known_hosts
-                )
-            gateway = self._hop(jump, others)
+        gateway = None if spec.jump is None else self._hop(others[spec.jump], others)
         connection = fabric.Connection(
             host=spec.address,
             user=spec.user,

@@ -48,8 +48,9 @@ def test_the_inventory_is_valid(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text(text)
     hosts = {host.name: host for host in load_inventory(tmp_path / "inventory.yaml").hosts}
     assert {name: (host.jump, host.roles) for name, host in hosts.items()} == {
-        "server": ("bench@gate.example", ("sut",)),
-        "client": ("bench@gate.example", ("load",)),
+        "gate": (None, ()),
+        "server": ("gate", ("sut",)),
+        "client": ("gate", ("load",)),
     }
 
 
