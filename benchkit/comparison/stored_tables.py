@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from benchkit.errors import InputError, suggestion
 from benchkit.models import Scale
+from benchkit.models.base import Name
 from benchkit.models.metrics import METRICS, metric_column
 from benchkit.models.rows import TABLES, column_names
 from benchkit.registry import Registry
@@ -16,6 +17,7 @@ from benchkit.store import tables
 from benchkit.store.layout import Partition
 from benchkit.store.store import Store, open_store
 from benchkit.store.tables import factor_columns, has_factors
+from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -127,7 +129,11 @@ def load(
         runs: Sequence[str] | None = [selected]
     else:
         runs = None if scale is None else _runs_of(where, scenario, scale)
-    tables.require_selection(where, table, selected, scenario)
+    if selected is not None and not where.knows(selected):
+        hint = "`benchkit results list` shows the runs of the store; `benchkit.runs()` returns them"
+        raise InputError(f"no run {selected!r}", where=f"store {where.location}", hint=hint)
+    if scenario is not None and not is_valid_name(scenario, Name):
+        raise InputError(f"no scenario can have the name {scenario!r}")
     usable = None
     if by_trial:
         trials = tables.load("trials", store=where, runs=runs, scenario=scenario)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchkit.errors import InputError, suggestion
-from benchkit.models.base import Name
+from benchkit.errors import InputError
 from benchkit.models.rows import TABLES, FactorRow, TrialRow, column_names
 from benchkit.models.run import Manifest
 from benchkit.store.durable_files import PARTIAL, fsync, make_folders
@@ -38,7 +37,6 @@ from benchkit.store.parquet_files import (
 from benchkit.store.row_builders import INTERRUPTED
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store, open_store
-from benchkit.validation import is_valid_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,41 +140,21 @@ def load(
     run_id: str | None = None,
     runs: Collection[str] | None = None,
     scenario: str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Read a stored table as a DataFrame: rows as the contract defines them, with the columns `scenario` and `run_id`.
 
     Tables that have `cell_id` also get a column `factor_<name>` for each factor of the runs read. It has numbers if all
     its levels are numbers, else text, and null where a run has no such factor. `run_id`, `runs` or `scenario` reads
-    that part alone. Raises InputError for a store, a table or a run that does not exist, for damaged files and for
-    those of a newer schema.
+    that part alone, and `columns` these columns alone, without factors: a fraction of the work for a large table.
+    Raises InputError for a store that does not exist, for damaged files and for those of a newer schema.
     """
     source = open_store(store, must_exist=True)
-    require_selection(source, table, run_id, scenario)
     selected = runs if run_id is None else [run_id]
-    frame: pd.DataFrame = read_rows(source, table, selected, scenario).to_pandas()
-    if not has_factors(table):
+    frame: pd.DataFrame = read_rows(source, table, selected, scenario, columns).to_pandas()
+    if columns is not None or not has_factors(table):
         return frame
     return frame.merge(factor_columns(source, selected, scenario), on=CELL_KEYS, how="left", validate="many_to_one")
-
-
-def require_selection(store: Store, table: str, run_id: str | None, scenario: str | None) -> None:
-    """Raise InputError for a table or a run that does not exist, and for what cannot be the name of a scenario."""
-    if table not in TABLES:
-        raise InputError(f"no table {table!r}", why=suggestion(table, TABLES))
-    if run_id is not None and not store.knows(run_id):
-        raise InputError(
-            f"no run {run_id!r}",
-            where=f"store {store.location}",
-            hint="`benchkit results list` shows the runs of the store; `benchkit.runs()` returns them",
-        )
-    if scenario is not None and not is_valid_name(scenario, Name):
-        raise InputError(f"no scenario can have the name {scenario!r}")
-
-
-def load_columns(table: str, columns: Sequence[str], *, store: Store, run_id: str) -> pd.DataFrame:
-    """Read some columns of one run's part of a table, without factors: a fraction of the work for a large table."""
-    frame: pd.DataFrame = read_rows(store, table, [run_id], None, columns).to_pandas()
-    return frame
 
 
 def load_trials(run: RunFolder, store: Store) -> tuple[Manifest, pd.DataFrame]:

@@ -23,7 +23,7 @@ from benchkit.stats.inference import ALPHA
 from benchkit.stats.samples import Exclusion, Samples, is_comparable, take_samples
 from benchkit.store.run_folder import RunFolder
 from benchkit.store.store import Store
-from benchkit.store.tables import load, load_columns, load_trials
+from benchkit.store.tables import load, load_trials
 
 NOISY_HOST = "noisy-host"
 DISTURBANCES = frozenset({NOISY_HOST, "throttled", "stalled", "busy-neighbour"})
@@ -246,7 +246,7 @@ TELEMETRY = ("trial_id", "host", "service", "instance", "t_s", "metric", "value"
 def read_table(store: Store, run_id: str, table: str) -> pd.DataFrame:
     """Return a table of a run; of telemetry, which may have a million rows, only the columns of `TELEMETRY`."""
     if table == "telemetry":
-        return load_columns(table, TELEMETRY, store=store, run_id=run_id)
+        return load(table, store=store, run_id=run_id, columns=TELEMETRY)
     return load(table, store=store, run_id=run_id)
 
 
