@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchkit.lab.lab import Lab
 
 
-PROGRAMS = ("sshd", "ip", "tc", "nginx", "git", "ssh")
+PROGRAMS = ("sshd", "ip", "tc", "unshare", "nginx", "git", "ssh")
 """Programs of a lab, of the shipped scenarios and of the tests, other than load tools."""
 
 app = typer.Typer(help="A lab on this machine: hosts with an OpenSSH server each.", no_args_is_help=True)
@@ -135,9 +135,7 @@ def up(
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[NAME=]RATE", help="Cap the link of every host, or of one: 200mbit, sut=1gbit; repeatable."
-        ),
+        typer.Option(metavar="NAME=RATE", help="Cap the link of a host, as in sut=200mbit; repeatable."),
     ] = None,
     shared: Annotated[bool, typer.Option("--shared", help="Let every host use every CPU.")] = False,
     quiet: Quiet = False,

@@ -61,6 +61,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
         "siege": Program("siege", "https://github.com/JoeDog/siege"),
         "node": Program("nodejs", "https://nodejs.org"),
         "taskset": Program("util-linux", "https://github.com/util-linux/util-linux"),
+        "unshare": Program("util-linux", "https://github.com/util-linux/util-linux"),
         "perf": Program("linux-perf", "https://perfwiki.github.io"),
         "bpftrace": Program("bpftrace", "https://github.com/bpftrace/bpftrace"),
         "python3": Program("python3", "https://www.python.org"),
@@ -78,7 +79,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 )
 """Programs by the name of their binary."""
 
-LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset"})
+LINUX_ONLY = frozenset({"ip", "tc", "perf", "bpftrace", "taskset", "unshare"})
 """Programs for Linux only; `benchkit lab prepare` omits them on other systems."""
 
 _DAEMONS: Mapping[str, tuple[str, ...]] = MappingProxyType(

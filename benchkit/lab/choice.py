@@ -35,15 +35,10 @@ def choose_lab(given: str | None = None) -> Lab:
         return own[0]
     if own:
         raise _several([lab.name for lab in own])
-    if not labs:
-        raise InputError(
-            "no inventory was given and no lab is up",
-            hint="`benchkit lab up` makes hosts on this machine; -i INV names your own",
-        )
     raise InputError(
         "no inventory was given and no lab of this checkout is up",
         why=list_labs(labs),
-        hint="`benchkit lab up` starts one for this checkout, --lab NAME uses one of these; -i INV names your own hosts",
+        hint="`benchkit lab up` starts one for this checkout, --lab NAME uses another; -i INV names your own hosts",
     )
 
 

@@ -10,13 +10,11 @@ namespaces, each host is an sshd on a loopback address. So are hosts that must r
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchkit.errors import HostError, InputError
+from benchkit.errors import InputError
 from benchkit.hosts.inventory import HostSpec, Inventory
 from benchkit.lab import loopback, namespaces
 from benchkit.lab.inside.system import answers
@@ -137,13 +135,22 @@ def up(spec: LabSpec, *, progress: Progress | None = None, temporary: bool = Fal
     owner = current_owner(os.getpid() if temporary else None)
     with locked(base_folder()):
         if has_processes(spec.name):
-            _require_owner(spec.name, folder.owner())
+            present_owner = folder.owner()
+            if present_owner is None or not present_owner.is_current():
+                raise InputError(
+                    f"the lab {spec.name!r} is not yours to start",
+                    why=f"it belongs to {describe_owner(present_owner)}",
+                    hint=f"give the new lab another `--name`; commands can use this one with `--lab {spec.name}`",
+                )
         state = folder.read()
         if state is not None and _is_alive(state, folder):
-            lab = Lab(state, folder, folder.owner())
-            _require_shape(state.spec, spec)
-            _require_answers(lab)
-            return lab
+            if state.spec != spec:
+                raise InputError(
+                    f"the lab {spec.name!r} is already up with other hosts",
+                    why=f"its hosts are {', '.join(host.name for host in state.hosts)}",
+                    hint="run `benchkit lab down` first, or give the new lab another `--name`",
+                )
+            return Lab(state, folder, folder.owner())
         _remove(folder)
         try:
             return _start(spec, folder, owner, report)
@@ -167,24 +174,25 @@ def down(name: str) -> bool:
 
 def _start(spec: LabSpec, folder: LabFolder, owner: LabOwner, report: Progress) -> Lab:
     reason = None
-    has_namespaces = os.geteuid() == 0 and not spec.on_loopback
-    if has_namespaces:
+    if os.geteuid() == 0 and not spec.on_loopback:
         programs = find_programs(namespaces.required_programs(spec))
         folder.create(owner)
-        state = namespaces.plan(spec, folder, secrets.token_hex(4), programs, time.time())
+        state = namespaces.plan(spec, folder, programs)
         folder.write(state)
         try:
-            state = namespaces.start(state, folder, programs)
+            return _started(namespaces.start(state, folder, programs), folder, owner)
         except NotPermittedError as error:
             reason = error.why or error.what
             report(f"namespaces are not available, so hosts use loopback addresses: {reason}")
             _remove(folder)
-    if not has_namespaces or reason is not None:
-        programs = find_programs(loopback.PROGRAMS)
-        folder.create(owner)
-        state = loopback.plan(spec, folder, secrets.token_hex(4), time.time(), reason=reason)
-        folder.write(state)
-        state = loopback.start(state, folder, programs)
+    programs = find_programs(loopback.PROGRAMS)
+    folder.create(owner)
+    state = loopback.plan(spec, folder, reason=reason)
+    folder.write(state)
+    return _started(loopback.start(state, folder, programs), folder, owner)
+
+
+def _started(state: LabState, folder: LabFolder, owner: LabOwner) -> Lab:
     folder.write(state)
     return Lab(state, folder, owner, fresh=True)
 
@@ -207,39 +215,6 @@ def _is_alive(state: LabState, folder: LabFolder) -> bool:
     if state.mode == "loopback":
         return "supervisor" in parts
     return parts.issuperset({"switch", *(f"host/{host.name}" for host in state.hosts)})
-
-
-def _require_owner(name: str, owner: LabOwner | None) -> None:
-    if owner is None or not owner.is_current():
-        raise InputError(
-            f"the lab {name!r} is not yours to start",
-            why=f"it belongs to {describe_owner(owner)}",
-            hint=f"give the new lab another `--name`; commands can use this one with `--lab {name}`",
-        )
-
-
-def _require_shape(present: LabSpec, requested: LabSpec) -> None:
-    if present != requested:
-        raise InputError(
-            f"the lab {present.name!r} is already up with other hosts",
-            why=f"it has {present.describe()}; requested: {requested.describe()}",
-            hint="run `benchkit lab down` first, or give the new lab another `--name`",
-        )
-
-
-def _require_answers(lab: Lab) -> None:
-    """Raise HostError where a host does not answer.
-
-    A lab without an answer is not restarted: a run may have set a link down on purpose.
-    """
-    silent = [host for host, answer in lab.answering().items() if not answer]
-    if silent:
-        raise HostError(
-            f"no answer from {', '.join(silent)}",
-            where=f"lab {lab.name!r}",
-            why=f"the lab is up, but the SSH server did not answer within {ANSWER_TIMEOUT_S:g} s",
-            hint="if no run is using it: `benchkit lab down`, then `benchkit lab up`",
-        )
 
 
 def require_linux() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import itertools
 import os
 import socket
@@ -15,11 +15,11 @@ from benchkit.errors import HostError
 from benchkit.lab import limits, openssh
 from benchkit.lab.limits import divide_cpus, usable_cores
 from benchkit.lab.openssh import login_account, openssh_version, session_environment, write_access
-from benchkit.lab.processes import START_DEADLINE_S, InitLauncher, process_mark
+from benchkit.lab.processes import START_DEADLINE_S, InitLauncher, init_command, process_mark
 from benchkit.lab.spec import LabSpec
-from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
+from benchkit.lab.state import LabFolder, LabState, StartedHost
 
-PROGRAMS = ("sshd", "ssh-keygen")
+PROGRAMS = ("sshd", "ssh-keygen", "setpriv")
 PORTS = range(20000, 32768)
 """Ports above those of usual services, and below Linux's range for clients (ip_local_port_range)."""
 FIRST_INDEX = 2
@@ -27,9 +27,8 @@ SSHD_FOLDER = Path("/run/sshd")
 """Empty folder that root's sshd requires; its package makes it at the start of its service."""
 
 
-def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: str | None = None) -> LabState:
+def plan(spec: LabSpec, folder: LabFolder, *, reason: str | None = None) -> LabState:
     """Return the state of the lab to start; `reason` says why it has no namespaces although root starts it."""
-    account = login_account()
     cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     hosts = []
     for i, host in enumerate(spec.hosts):
@@ -41,25 +40,18 @@ def plan(spec: LabSpec, folder: LabFolder, lab_id: str, now: float, *, reason: s
                 address=address,
                 port=_free_port(address, folder.key),
                 cpus=cpus[host.name],
-                link_bps=None,
                 workdir=str(folder.path / f"{host.name}.work"),
             )
         )
-    capped = [host.name for host in spec.hosts if host.link_bps]
     return LabState(
-        lab_id=lab_id,
-        boot_id=boot_id(),
-        ready=False,
         spec=spec,
         mode="loopback",
-        user=account,
-        created_at=now,
+        user=login_account(),
         hosts=tuple(hosts),
         limits=(
             *([f"The hosts of this lab have no namespaces: {reason}."] if reason else []),
             *limits.LOOPBACK,
             *limits.shared_cpus(hosts),
-            *limits.uncapped_links(capped, limits.NO_OWN_LINK),
             limits.NO_QUOTA,
         ),
     )
@@ -91,14 +83,23 @@ def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> La
                 "port": host.port,
                 "cpus": host.cpus,
                 "log": str(folder.log(host.name)),
-                "sshd": [programs["sshd"], "-D", "-e", "-f", str(server_config)],
+                "sshd": [
+                    programs["setpriv"],
+                    "--pdeathsig",
+                    "KILL",
+                    programs["sshd"],
+                    "-D",
+                    "-e",
+                    "-f",
+                    str(server_config),
+                ],
             }
         )
     if os.geteuid() == 0:
         SSHD_FOLDER.mkdir(mode=0o755, exist_ok=True)
     config = {"kind": "supervisor", "deadline_s": START_DEADLINE_S, "hosts": servers}
-    mark = process_mark(folder.key, state.lab_id, "supervisor")
-    with InitLauncher(mark, config, folder.log("supervisor")) as supervisor:
+    command = init_command(process_mark(folder.key, state.lab_id, "supervisor"))
+    with InitLauncher(command, config, folder.log("supervisor")) as supervisor:
         for _ in state.hosts:
             supervisor.receive()
         supervisor.send({"stay": True})
@@ -114,12 +115,7 @@ def _address(key: str, index: int) -> str:
 def _free_port(address: str, key: str) -> int:
     first = int(key, 16) % len(PORTS)
     for port in itertools.chain(PORTS[first:], PORTS[:first]):
-        with socket.socket() as probe:
-            try:
-                probe.bind((address, port))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    continue
-                raise HostError("cannot listen on a loopback address", where=address, why=error.strerror) from None
-        return port
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((address, port))
+            return port
     raise HostError("no free port for a lab host", where=address, why=f"ports {PORTS[0]} to {PORTS[-1]} are all in use")

@@ -7,16 +7,15 @@ import math
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import HostError
 from benchkit.lab import cgroups, limits, openssh
 from benchkit.lab.inside.host import writable_sysctls
-from benchkit.lab.inside.system import CommandError, run_batch
+from benchkit.lab.inside.system import CommandError, is_refusal, run_batch
 from benchkit.lab.limits import divide_cpus, usable_cores
 from benchkit.lab.openssh import SSH_PORT, login_account, openssh_version, session_environment, write_access
 from benchkit.lab.processes import (
@@ -28,7 +27,7 @@ from benchkit.lab.processes import (
     process_mark,
 )
 from benchkit.lab.spec import LabSpec
-from benchkit.lab.state import LabFolder, LabState, StartedHost, boot_id
+from benchkit.lab.state import LabFolder, LabState, StartedHost
 
 BRIDGE = "switch"
 UPLINK = "uplink"
@@ -36,9 +35,8 @@ PREFIX = 24
 CONTROLLER_INDEX = 1
 FIRST_HOST_INDEX = 11
 
-POOLS = (IPv4Network("198.18.0.0/15"), IPv4Network("10.0.0.0/8"))
-"""Networks from which a lab's subnet is chosen: first the benchmark block (RFC 2544, appendix C.2.2), which no company
-network routes, then private addresses."""
+POOL = IPv4Network("198.18.0.0/15")
+"""Network from which a lab's subnet is chosen: the benchmark block (RFC 2544, appendix C.2.2), which nobody routes."""
 
 TBF_BURST_S = 0.01
 """Size of the bucket as a time: tc-tbf(8) requires at least rate / HZ, and the smallest HZ of kernels is 100."""
@@ -47,6 +45,8 @@ TBF_MIN_BURST_BYTES = 1 << 16
 TBF_LATENCY = "50ms"
 """Longest time that a packet waits for tokens, as in the examples of tc-tbf(8)."""
 
+HOST_NAMESPACES = ("--net", "--pid", "--mount", "--uts", "--ipc", "--propagation", "slave")
+"""Options of unshare(1): mount changes of the machine reach a host, but not the reverse."""
 WORKDIR = "/run/benchkit"
 """Work directory of a host, in its own /run, which disappears with it."""
 _FOLDER = Path("/run/benchkit-lab")
@@ -56,14 +56,13 @@ _FOLDER = Path("/run/benchkit-lab")
 def choose_subnet(used: Iterable[IPv4Network], seed: int) -> IPv4Network:
     """Return a /24 subnet that overlaps no route or address of this machine; `seed` sets the start of the search."""
     taken = [network for network in used if network.prefixlen > 0]  # without the default route
-    for candidate in _candidates(seed):
+    candidates = list(POOL.subnets(new_prefix=PREFIX))
+    first = seed % len(candidates)
+    for candidate in (*candidates[first:], *candidates[:first]):
         if not any(candidate.overlaps(network) for network in taken):
             return candidate
-    raise HostError(
-        "no free network for the lab",
-        why=f"routes of this machine cover {' and '.join(str(pool) for pool in POOLS)}",
-        hint="take down a VPN or a lab, then `benchkit lab up` again",
-    )
+    hint = "take down a VPN or a lab, then `benchkit lab up` again"
+    raise HostError("no free network for the lab", why=f"routes of this machine cover {POOL}", hint=hint)
 
 
 def used_networks(ip: str) -> list[IPv4Network]:
@@ -73,12 +72,8 @@ def used_networks(ip: str) -> list[IPv4Network]:
     )
     if completed.returncode != 0:
         raise HostError("cannot list the routes of this machine", why=completed.stderr.strip(), where=ip)
-    return networks_of(json.loads(completed.stdout or "[]"))
-
-
-def networks_of(routes: Iterable[dict[str, Any]]) -> list[IPv4Network]:
-    """Return the destinations of routes as `ip -json route` prints them."""
-    return [IPv4Network(route["dst"], strict=False) for route in routes if route.get("dst") not in (None, "default")]
+    routes = (route.get("dst") for route in json.loads(completed.stdout or "[]"))
+    return [IPv4Network(route, strict=False) for route in routes if route not in (None, "default")]
 
 
 def cap_discipline(bps: float | None) -> str | None:
@@ -98,31 +93,20 @@ def uplink_commands(link: str, subnet: IPv4Network, switch_pid: int) -> list[str
     ]
 
 
-def _candidates(seed: int) -> Iterator[IPv4Network]:
-    for pool in POOLS:
-        count = 1 << (PREFIX - pool.prefixlen)
-        first = seed % count
-        yield from islice(pool.subnets(new_prefix=PREFIX), first, None)
-        yield from islice(pool.subnets(new_prefix=PREFIX), first)
-
-
 def required_programs(spec: LabSpec) -> list[str]:
     """Return the programs that this machine must have."""
-    return ["sshd", "ssh-keygen", "ip", *(["tc"] if any(host.link_bps for host in spec.hosts) else [])]
+    capping = ["tc"] if any(host.link_bps for host in spec.hosts) else []
+    return ["sshd", "ssh-keygen", "ip", "unshare", "mount", *capping]
 
 
-def plan(spec: LabSpec, folder: LabFolder, lab_id: str, programs: Mapping[str, str], now: float) -> LabState:
+def plan(spec: LabSpec, folder: LabFolder, programs: Mapping[str, str]) -> LabState:
     """Return the state of the lab to start, with everything that `down` needs to remove it."""
     subnet = choose_subnet(used_networks(programs["ip"]), int(folder.key, 16))
     cpus = divide_cpus(spec.hosts, usable_cores(), shared=spec.shared)
     return LabState(
-        lab_id=lab_id,
-        boot_id=boot_id(),
-        ready=False,
         spec=spec,
         mode="namespaces",
         user=login_account(),
-        created_at=now,
         subnet=str(subnet),
         hosts=tuple(
             StartedHost(
@@ -149,33 +133,30 @@ def start(state: LabState, folder: LabFolder, programs: Mapping[str, str]) -> La
     config = {
         "kind": "switch",
         "ip": programs["ip"],
+        "tc": programs.get("tc"),
         "bridge": BRIDGE,
         "uplink": UPLINK,
         "hosts": _host_configs(state, folder, programs),
     }
-    with InitLauncher(process_mark(folder.key, state.lab_id, "switch"), config, folder.log("switch")) as switch:
+    command = init_command(process_mark(folder.key, state.lab_id, "switch"), "--net", "--pid")
+    with InitLauncher(command, config, folder.log("switch")) as switch:
         pid = switch.receive()["pid"]
         try:
             run_batch(programs["ip"], uplink_commands(folder.link, IPv4Network(state.subnet), pid))
         except CommandError as error:
-            kind = NotPermittedError if error.refused else HostError
+            kind = NotPermittedError if is_refusal(str(error)) else HostError
             raise kind("the lab did not start", where="this machine", why=str(error)) from None
         switch.send({"uplink": folder.link})
         answers = [switch.receive() for _ in state.hosts]
         switch.send({"stay": True})
-    uncapped = [
-        host.name for host, answer in zip(state.hosts, answers, strict=True) if host.link_bps and not answer["capped"]
-    ]
-    return state.model_copy(
-        update={
-            "ready": True,
-            "hosts": tuple(
-                host.model_copy(update={"link_bps": None}) if host.name in uncapped else host for host in state.hosts
-            ),
-            "limits": _limits(state, uncapped),
-            "not_isolated": _not_isolated(answers[0]["writable"]),
-        }
+    sharing = limits.shared_cpus(state.hosts)
+    found = (
+        limits.ONE_KERNEL,
+        *(sharing or ([limits.SENDERS_CPU] if len(state.hosts) > 1 else [])),
+        *([] if state.cgroups else [limits.NO_QUOTA]),
     )
+    not_isolated = _not_isolated(answers[0]["writable"])
+    return state.model_copy(update={"ready": True, "limits": found, "not_isolated": not_isolated})
 
 
 def clean_up(state: LabState | None, folder: LabFolder) -> None:
@@ -195,7 +176,8 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
     version = openssh_version(programs["sshd"])
     trees = cgroups.usable_hierarchies()
     client = openssh.public_key(folder.identity)
-    names = _hosts_file_lines(state)
+    names = f"{IPv4Network(state.subnet)[CONTROLLER_INDEX]} controller\n"
+    names += "".join(f"{host.address} {host.name}\n" for host in state.hosts)
     hosts = []
     for i, host in enumerate(state.hosts):
         config = {
@@ -203,8 +185,6 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
             "name": host.name,
             "ip": programs["ip"],
             "tc": programs.get("tc"),
-            "port": f"port{i}",
-            "bridge": BRIDGE,
             "address": host.address,
             "prefix": PREFIX,
             "ssh_port": host.port,
@@ -242,26 +222,13 @@ def _host_configs(state: LabState, folder: LabFolder, programs: Mapping[str, str
         hosts.append(
             {
                 "name": host.name,
-                "command": init_command(process_mark(folder.key, state.lab_id, f"host/{host.name}")),
+                "port": f"port{i}",
+                "cap": config["cap"],
+                "command": init_command(process_mark(folder.key, state.lab_id, f"host/{host.name}"), *HOST_NAMESPACES),
                 "config": json.dumps(config),
             }
         )
     return hosts
-
-
-def _hosts_file_lines(state: LabState) -> str:
-    controller = IPv4Network(state.subnet)[CONTROLLER_INDEX]
-    return "".join([f"{controller} controller\n", *(f"{host.address} {host.name}\n" for host in state.hosts)])
-
-
-def _limits(state: LabState, uncapped: Sequence[str]) -> tuple[str, ...]:
-    return (
-        limits.ONE_KERNEL,
-        *([limits.SENDERS_CPU] if len(state.hosts) > 1 and not limits.shared_cpus(state.hosts) else []),
-        *limits.shared_cpus(state.hosts),
-        *limits.uncapped_links(uncapped, limits.NO_BUCKET_FILTER),
-        *([] if state.cgroups else [limits.NO_QUOTA]),
-    )
 
 
 def _not_isolated(writable: Sequence[str]) -> tuple[str, ...]:

@@ -51,21 +51,12 @@ def openssh_version(sshd: str) -> tuple[int, int]:
 
 
 def make_keys(ssh_keygen: str, paths: Iterable[Path]) -> None:
-    """Create a key pair without a passphrase at each path (and path.pub), in parallel. Raises HostError."""
-    processes = [
-        subprocess.Popen(
-            [ssh_keygen, "-q", "-t", KEY_TYPE, "-N", "", "-C", "benchkit lab", "-f", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for path in paths
-    ]
-    results = [(process.communicate()[1], process.returncode) for process in processes]
-    for stderr, code in results:
-        if code != 0:
-            raise HostError("cannot create a key for the lab", where=ssh_keygen, why=stderr.strip())
+    """Create a key pair without a passphrase at each path (and path.pub). Raises HostError."""
+    for path in paths:
+        argv = [ssh_keygen, "-q", "-t", KEY_TYPE, "-N", "", "-C", "benchkit lab", "-f", str(path)]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise HostError("cannot create a key for the lab", where=ssh_keygen, why=done.stderr.strip())
 
 
 def public_key(path: Path) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ import psutil
 
 from benchkit.errors import HostError, InputError
 from benchkit.hosts.packages import SBIN
+from benchkit.lab.inside.system import is_refusal
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """Environment of init processes, without anything of the caller's session."""
@@ -57,29 +58,34 @@ class NotPermittedError(HostError):
     """The kernel, or the container around this process, does not allow namespaces."""
 
 
-def init_command(mark: str) -> list[str]:
-    """Return the command of an init process: Python without `site`, and without the caller's environment."""
-    return [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
+def init_command(mark: str, *namespaces: str) -> list[str]:
+    """Return the command of an init process, as process 1 of its namespaces, if any (options of unshare(1)).
+
+    It is Python without `site`, and without the caller's environment.
+    """
+    apart = ["unshare", "--fork", "--kill-child", *namespaces] if namespaces else []
+    return [*apart, sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGES), mark]
 
 
 class InitLauncher:
-    """An init process that is being started; a context manager that closes its pipes at the end."""
+    """An init process that is being started; a context manager that closes the connection to it at the end."""
 
-    def __init__(self, mark: str, config: Mapping[str, Any], log: Path) -> None:
+    def __init__(self, command: Sequence[str], config: Mapping[str, Any], log: Path) -> None:
         """Start the process and send `config` as first message; `log` is the file for its and its children's stderr."""
-        with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                init_command(mark),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+        self._log = log
+        self._received = b""
+        self._connection, streams = socket.socketpair()
+        self._connection.settimeout(START_DEADLINE_S)
+        with log.open("ab") as stderr, streams:
+            subprocess.run(
+                ["setsid", "--fork", *command],  # no child of this process, which need not wait for its end
+                stdin=streams.fileno(),
+                stdout=streams.fileno(),
                 stderr=stderr,
                 cwd="/",
                 env=_ENVIRONMENT,
-                start_new_session=True,
+                check=True,
             )
-        self._log = log
-        self._deadline = time.monotonic() + START_DEADLINE_S
-        self._received = b""
         self.send(config)
 
     def __enter__(self) -> Self:
@@ -88,19 +94,13 @@ class InitLauncher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-        self._process.wait(START_DEADLINE_S)  # by now it has forked the lasting process, or reached the end of stdin
+        self._connection.close()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises HostError where the process has ended."""
-        if self._process.stdin is None:
-            raise TypeError("the process has no pipe")
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+        except ConnectionError:
             raise self._ended() from None
 
     def receive(self) -> dict[str, Any]:
@@ -110,7 +110,13 @@ class InitLauncher:
         process's end.
         """
         while b"\n" not in self._received:
-            chunk = self._read()
+            try:
+                chunk = self._connection.recv(_CHUNK)
+            except ConnectionError:
+                chunk = b""
+            except TimeoutError:
+                what = f"the lab was not ready within {START_DEADLINE_S:g} s"
+                raise HostError(what, where="this machine", why=self._last_log_line()) from None
             if not chunk:
                 raise self._ended()
             self._received += chunk
@@ -121,22 +127,10 @@ class InitLauncher:
             raise kind("the lab did not start", where="this machine", why=message["failed"])
         return message
 
-    def _read(self) -> bytes:
-        stdout = self._process.stdout
-        if stdout is None:
-            raise TypeError("the process has no pipe")
-        with selectors.DefaultSelector() as selector:
-            selector.register(stdout, selectors.EVENT_READ)
-            if not selector.select(max(0.0, self._deadline - time.monotonic())):
-                raise HostError(
-                    f"the lab was not ready within {START_DEADLINE_S:g} s",
-                    where="this machine",
-                    why=self._last_log_line(),
-                )
-        return os.read(stdout.fileno(), _CHUNK)
-
     def _ended(self) -> HostError:
-        return HostError("the lab's init process ended", where="this machine", why=self._last_log_line())
+        why = self._last_log_line()
+        kind = NotPermittedError if is_refusal(why) else HostError
+        return kind("the lab's init process ended", where="this machine", why=why)
 
     def _last_log_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()

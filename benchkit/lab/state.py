@@ -11,13 +11,14 @@ import fcntl
 import hashlib
 import os
 import pwd
+import secrets
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -27,11 +28,10 @@ from benchkit.lab.spec import LabSpec
 from benchkit.models.base import Frozen
 
 ROOT_BASE = Path("/run/benchkit")
-LOCK_DEADLINE_S = 60.0
-_LOCK_POLL_S = 0.02
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _STATE = "state.json"
 _OWNER = "owner.json"
+Record = TypeVar("Record", bound=Frozen)
 
 
 class LabOwner(Frozen):
@@ -88,6 +88,11 @@ def current_user() -> str:
         return f"uid {number}"
 
 
+def boot_id() -> str:
+    """Return the kernel's identifier of the current boot."""
+    return _BOOT_ID.read_text().strip()
+
+
 class StartedHost(Frozen):
     """One host as it was started."""
 
@@ -96,21 +101,21 @@ class StartedHost(Frozen):
     address: str
     port: int
     cpus: tuple[int, ...]
-    link_bps: float | None
     workdir: str
+    link_bps: float | None = None
 
 
 class LabState(Frozen):
     """A lab as it was started; while `ready` is false, it is being started."""
 
     version: Literal[1] = 1
-    lab_id: str
-    boot_id: str
-    ready: bool
+    lab_id: str = Field(default_factory=lambda: secrets.token_hex(4))
+    boot_id: str = Field(default_factory=boot_id)
+    ready: bool = False
     spec: LabSpec
     mode: Literal["namespaces", "loopback"]
     user: str
-    created_at: float
+    created_at: float = Field(default_factory=time.time)
     subnet: str | None = None
     hosts: tuple[StartedHost, ...]
     cgroups: tuple[Path, ...] = ()
@@ -165,15 +170,15 @@ class LabFolder:
 
     def read(self) -> LabState | None:
         """Return the state; None where there is none that this version can read."""
-        try:
-            return LabState.model_validate_json((self.path / _STATE).read_bytes())
-        except (FileNotFoundError, NotADirectoryError, ValidationError):
-            return None
+        return self._read(_STATE, LabState)
 
     def owner(self) -> LabOwner | None:
         """Return the owner of the lab; None where the record is missing or damaged."""
+        return self._read(_OWNER, LabOwner)
+
+    def _read(self, name: str, model: type[Record]) -> Record | None:
         try:
-            return LabOwner.model_validate_json((self.path / _OWNER).read_bytes())
+            return model.model_validate_json((self.path / name).read_bytes())
         except (FileNotFoundError, NotADirectoryError, ValidationError):
             return None
 
@@ -185,16 +190,11 @@ class LabFolder:
         return True
 
 
-def boot_id() -> str:
-    """Return the kernel's identifier of the current boot."""
-    return _BOOT_ID.read_text().strip()
-
-
 @contextmanager
 def locked(base: Path) -> Iterator[None]:
     """Hold the exclusive lock for starting and removing labs below `base`; it ends with the process, even by a kill.
 
-    The folder is created if missing. Raises HostError where it is another user's, or another command holds it for long.
+    The folder is created if missing. Raises HostError where it is another user's.
     """
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -204,20 +204,7 @@ def locked(base: Path) -> Iterator[None]:
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
             raise HostError("the folder belongs to another user", where=str(base), hint="have its owner remove it")
-        deadline = time.monotonic() + LOCK_DEADLINE_S
-        while not _try_lock(descriptor):
-            if time.monotonic() > deadline:
-                hint = "wait until it has ended, then try again"
-                raise HostError("another `benchkit lab` command is still running", where=str(base), hint=hint)
-            time.sleep(_LOCK_POLL_S)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

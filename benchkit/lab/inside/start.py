@@ -14,29 +14,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from benchkit.agent.proc import become_subreaper
 from benchkit.lab.inside.host import run_host
 from benchkit.lab.inside.system import (
-    CLONE_NEWNET,
-    CLONE_NEWPID,
     CommandError,
-    KernelRefusalError,
     detach_streams,
+    is_refusal,
     open_log,
     receive,
     run_batch,
     send,
-    set_parent_death_signal,
-    unshare,
     wait_for_banner,
 )
 
@@ -46,24 +39,23 @@ _BRIDGE_HOOKS = Path("/proc/sys/net/bridge")
 
 def run_switch(config: Mapping[str, Any]) -> None:
     """Start the hosts of `config`, and run until the last one has ended."""
-    unshare(CLONE_NEWNET | CLONE_NEWPID, "network and process ids")
-    child = os.fork()
-    if child != 0:
-        send({"pid": child})
-        os._exit(0)
     _make_switch(config)
+    send({"pid": int(os.readlink("/proc/self"))})  # noqa: PTH115 - in the namespace of /proc, the machine's
     hosts = [
         subprocess.Popen(host["command"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for host in config["hosts"]
     ]
     for process, host in zip(hosts, config["hosts"], strict=True):
-        _configure(process, host["config"])
+        _tell(process, host["config"])
     if receive(sys.stdin) is None:
         os._exit(1)  # the process that starts the lab has ended
     run_batch(config["ip"], [f"link set {config['uplink']} master {config['bridge']} up"])
     for process, host in zip(hosts, config["hosts"], strict=True):
-        answer = None if process.stdout is None else receive(process.stdout)
-        send(answer or {"failed": f"host {host['name']} ended before it was ready", "refused": False})
+        _require_answer(process, host)
+        _connect(config, host, process.pid)
+        _tell(process, "{}")
+    for process, host in zip(hosts, config["hosts"], strict=True):
+        send(_require_answer(process, host))
     if receive(sys.stdin) is None:
         os._exit(1)
     detach_streams()
@@ -74,12 +66,37 @@ def run_switch(config: Mapping[str, Any]) -> None:
             os._exit(0)
 
 
-def _configure(process: subprocess.Popen[str], config: str) -> None:
-    """Send a host its configuration; for a host that has already ended, reading its answer will fail."""
+def _require_answer(process: subprocess.Popen[str], host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the next message of a host. Raises CommandError where it failed."""
+    answer = None if process.stdout is None else receive(process.stdout)
+    if answer is None:
+        raise CommandError(f"host {host['name']} ended before it was ready")
+    if "failed" in answer:
+        raise CommandError(answer["failed"])
+    return answer
+
+
+def _connect(config: Mapping[str, Any], host: Mapping[str, Any], pid: int) -> None:
+    """Create the link from the switch to the host: `port` here, eth0 in the network namespace of process `pid`."""
+    port = host["port"]
+    run_batch(
+        config["ip"],
+        [
+            f"link add {port} type veth peer name eth0 netns {pid}",
+            f"link set {port} master {config['bridge']} up",
+        ],
+    )
+    if host["cap"]:
+        run_batch(config["tc"], [f"qdisc add dev {port} {host['cap']}"])
+
+
+def _tell(process: subprocess.Popen[str], message: str) -> None:
+    """Send a host a message; for a host that has already ended, reading its answer will fail."""
     if process.stdin is None:
         raise TypeError("the process has no pipe")
-    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-        stdin.write(f"{config}\n")
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(f"{message}\n")
+        process.stdin.flush()
 
 
 def _make_switch(config: Mapping[str, Any]) -> None:
@@ -94,18 +111,9 @@ def _make_switch(config: Mapping[str, Any]) -> None:
 
 def run_supervisor(config: Mapping[str, Any]) -> None:
     """Start an sshd for each host of `config`, and run until the last one has ended."""
-    if os.fork() != 0:
-        os._exit(0)  # detached: the process that starts the lab does not wait for this one
     become_subreaper()
     servers: list[subprocess.Popen[bytes]] = []
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        _stop(servers)
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, end)
     logs: list[int] = []
-    own_id = os.getpid()
     all_cpus = os.sched_getaffinity(0)
     for host in config["hosts"]:
         os.sched_setaffinity(0, host["cpus"])  # inherited by the process started next
@@ -116,32 +124,20 @@ def run_supervisor(config: Mapping[str, Any]) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=logs[-1],
                 stderr=logs[-1],
-                preexec_fn=partial(set_parent_death_signal, own_id),  # noqa: PLW1509 - this process has one thread
             )
         )
     os.sched_setaffinity(0, all_cpus)
-    try:
-        for host, server, log in zip(config["hosts"], servers, logs, strict=True):
-            wait_for_banner(host["address"], host["port"], server, config["deadline_s"], log)
-            send({"ready": host["name"], "capped": False, "writable": []})
-    except BaseException:
-        _stop(servers)
-        raise
+    for host, server, log in zip(config["hosts"], servers, logs, strict=True):
+        wait_for_banner(host["address"], host["port"], server, config["deadline_s"], log)
+        send({"ready": host["name"]})
     if receive(sys.stdin) is None:
-        _stop(servers)
-        os._exit(1)
+        os._exit(1)  # which ends the servers
     detach_streams()
     while True:
         try:
             os.wait()
         except ChildProcessError:
             os._exit(0)
-
-
-def _stop(servers: list[subprocess.Popen[bytes]]) -> None:
-    for server in servers:
-        if server.poll() is None:
-            server.terminate()
 
 
 _KINDS = {"switch": run_switch, "host": run_host, "supervisor": run_supervisor}
@@ -154,14 +150,6 @@ def main() -> None:
         os._exit(1)  # the process that started this one has ended
     try:
         _KINDS[config["kind"]](config)
-    except KernelRefusalError as error:
-        _fail(str(error.strerror), refused=True)
-    except CommandError as error:
-        _fail(str(error), refused=error.refused)
-    except OSError as error:
-        _fail(str(error), refused=False)
-
-
-def _fail(why: str, *, refused: bool) -> None:
-    send({"failed": why, "refused": refused})
-    os._exit(1)
+    except (CommandError, OSError) as error:
+        send({"failed": str(error), "refused": isinstance(error, CommandError) and is_refusal(str(error))})
+        os._exit(1)

@@ -1,45 +1,16 @@
-"""System calls, programs and messages of the processes of a lab.
-
-Python 3.11 has no functions for the namespaces of Linux (`os.unshare` came with 3.12).
-"""
+"""Programs and messages of the processes of a lab."""
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import json
 import os
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any
 
-# Values of linux/sched.h, sys/mount.h and linux/prctl.h; they are part of the kernel's stable interface.
-CLONE_NEWNS = 0x00020000
-CLONE_NEWUTS = 0x04000000
-CLONE_NEWIPC = 0x08000000
-CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
-MS_RDONLY = 0x1
-MS_NOSUID = 0x2
-MS_NODEV = 0x4
-MS_NOEXEC = 0x8
-MS_REMOUNT = 0x20
-MS_BIND = 0x1000
-MS_REC = 0x4000
-MS_MOVE = 0x2000
-MS_SLAVE = 0x80000
-_MNT_DETACH = 2
-_PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
-
-_REFUSALS = ("not supported", "not permitted", "Unknown device type")
-_UNKNOWN_QDISC = ("Specified qdisc kind is unknown", "RTNETLINK answers: No such file or directory")
+_REFUSALS = ("not supported", "not permitted", "permission denied", "Unknown device type")
 _BANNER = b"SSH-"
 _BANNER_BYTES = 256
 """Enough for a whole banner (RFC 4253, 4.2): closing a socket with unread data would reset the connection."""
@@ -47,72 +18,26 @@ _TAIL_BYTES = 1000
 _POLL_S = 0.003
 
 
-class KernelRefusalError(OSError):
-    """The kernel refused a system call that a lab with namespaces needs."""
-
-
-def unshare(flags: int, what: str) -> None:
-    """Move this process to new namespaces of the kinds in `flags`. Raises KernelRefusalError naming `what`."""
-    if _libc.unshare(ctypes.c_int(flags)) != 0:
-        _refused(f"cannot create namespaces for {what}")
-
-
-def mount(source: str, target: str | Path, kind: str | None, flags: int = 0, options: str = "") -> None:
-    """Mount a file system or a part of one. Raises KernelRefusalError naming the target."""
-    encoded_kind = None if kind is None else kind.encode()
-    if _libc.mount(os.fsencode(source), os.fsencode(target), encoded_kind, flags, options.encode() or None) != 0:
-        _refused(f"cannot mount {target}")
-
-
-def unmount(target: str | Path) -> None:
-    """Unmount a mount point and all below it in this namespace, if it exists. Raises KernelRefusalError naming it."""
-    if _libc.umount2(os.fsencode(target), _MNT_DETACH) != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
-        _refused(f"cannot unmount {target}")
-
-
-def set_parent_death_signal(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends."""
-    if _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        _refused("cannot bind a process to its parent")
-    if os.getppid() != parent:  # the parent ended before the call
-        os._exit(1)
-
-
-def _refused(what: str) -> None:
-    number = ctypes.get_errno()
-    raise KernelRefusalError(number, f"{what}: {os.strerror(number)}")
+def is_refusal(message: str) -> bool:
+    """Return True where a program says that the kernel lacks a feature, or forbids its use."""
+    return any(words in message for words in _REFUSALS)
 
 
 class CommandError(Exception):
-    """A failed program that a lab needs; `refused` where the kernel lacks the feature or forbids its use."""
+    """A failed program that a lab needs; its message is what the program printed."""
 
-    def __init__(self, what: str, *, refused: bool = False) -> None:
-        super().__init__(what)
-        self.refused = refused
+
+def run(*argv: str, stdin: str = "") -> None:
+    """Run a program. Raises CommandError with the printed error."""
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        name = os.path.basename(argv[0])  # noqa: PTH119 - no path object for one name
+        raise CommandError(f"{name}: {' '.join(done.stderr.split())}")
 
 
 def run_batch(program: str, lines: Sequence[str]) -> None:
     """Run `ip` or `tc` once with several commands. Raises CommandError with the printed error."""
-    completed = subprocess.run(
-        [program, "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
-    )
-    if completed.returncode != 0:
-        why = " ".join(completed.stderr.split())
-        raise CommandError(
-            f"{os.path.basename(program)}: {why}",  # noqa: PTH119 - no path object for one name
-            refused=any(words in completed.stderr for words in _REFUSALS),
-        )
-
-
-def cap_link(program: str, commands: Sequence[str]) -> bool:
-    """Limit the rate of a link with `tc`; return False where this kernel lacks the queueing discipline."""
-    try:
-        run_batch(program, commands)
-    except CommandError as error:
-        if any(words in str(error) for words in _UNKNOWN_QDISC):
-            return False
-        raise
-    return True
+    run(program, "-batch", "-", stdin="\n".join(lines) + "\n")
 
 
 def wait_for_banner(address: str, port: int, sshd: subprocess.Popen[bytes], deadline_s: float, log: int) -> None:

@@ -57,7 +57,7 @@ def test_down_works_after_a_kill_at_each_stage(lab_name: str, traces: Traces, st
         "keys created": ("benchkit.lab.openssh", "client_config"),
         "groups": ("benchkit.lab.openssh", "server_config"),
         "switch started": ("benchkit.lab.namespaces", "uplink_commands"),
-        "link created": ("benchkit.lab.limits", "uncapped_links"),
+        "link created": ("benchkit.lab.limits", "shared_cpus"),
     }[stage]
     if os.geteuid() != 0:
         pytest.skip("stages of a lab with namespaces")

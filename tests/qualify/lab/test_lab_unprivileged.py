@@ -100,7 +100,7 @@ def _assert_nothing_remains(home: Path) -> None:
 @pytest.fixture
 def started_lab(as_user: Run, home: Path) -> Iterator[Any]:
     """The JSON of a lab that the user has started; it is removed at the end."""
-    document = _document(as_user(*CLI, "up", "--json", "--link", "100mbit"))
+    document = _document(as_user(*CLI, "up", "--json", "--link", "sut=100mbit"))
     try:
         yield document
     finally:
