@@ -74,9 +74,6 @@ class TlsOptions(Frozen):
         description="allowed cipher suites by OpenSSL's names, with colons between",
         examples=["ECDHE-ECDSA-AES128-GCM-SHA256"],
     )
-    session_cache_bytes: Annotated[int, Field(strict=True, ge=1 << 14, le=1 << 32)] | None = Field(
-        default=None, description="size of the server's cache of sessions; absent: none", examples=[10485760]
-    )
     certificate: CertificateFile | None = Field(
         default=None, description="of an external server, the file (PEM) that verifies it", examples=["authority.pem"]
     )

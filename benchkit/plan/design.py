@@ -21,7 +21,7 @@ from benchkit.scenario.trial_order import (
     pass_trials,
 )
 from benchkit.services.placement import MAX_PORT
-from benchkit.services.service import PERF, needs_perf
+from benchkit.services.service import PERF, profiler_of
 from benchkit.units import counted
 
 DEFAULT_RATE_TOOL = "openloop"
@@ -237,7 +237,7 @@ def pass_notes(
     if profile is None:
         return
     without_perf: dict[str, dict[str, None]] = {}
-    for service in (service for cell in cells for service in needs_perf(cell.services)):
+    for service in (service for cell in cells for service in cell.services if profiler_of(service) == "perf"):
         if profile.includes(service.name) and PERF not in capabilities[service.host].facts.programs:
             without_perf.setdefault(service.host, {})[f"{service.name} ({service.backend})"] = None
     for host, names in without_perf.items():

@@ -17,7 +17,7 @@ from benchkit.document import SourceMap
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Cpus, Frozen, Name
 from benchkit.models.protocol import HttpProtocol, Protocol, TlsOptions, is_tls
-from benchkit.services.placement import FIRST_UNPRIVILEGED_PORT, Endpoint, Listen, ServicePlacement
+from benchkit.services.placement import FIRST_UNPRIVILEGED_PORT, Endpoint, ListenOption, ServicePlacement
 from benchkit.services.service import Service
 
 
@@ -34,17 +34,12 @@ class ServiceOptions(BackendOptions):
     """Options of every service that benchkit starts; a backend adds its own."""
 
     role: Name = Field(default="sut", description="role of the host that it runs on")
-    listen: Listen = Field(
+    listen: ListenOption = Field(
         description="port on its host's address, address with port, or `unix`: a socket in the service's folder",
         examples=[8080],
     )
     cpus: Cpus = Field(
         default="all", description="CPUs it may run on: the first n of its role, or those at these places (`2-3`)"
-    )
-    nofile: Annotated[int, Field(strict=True, gt=0)] | None = Field(
-        default=None,
-        description="limit of open files of each of its processes; absent: the hard limit of the host",
-        examples=[65536],
     )
     protocol: HttpProtocol = Field(
         default="http1",

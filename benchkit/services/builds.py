@@ -6,7 +6,6 @@ is built once for all. The result is kept by its content: two builds with the sa
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import json
@@ -140,7 +139,10 @@ def _build(wanted: BuiltFolder) -> BuildOutput:
             made = Path(scratch)
             _run_build(wanted.argv, wanted.folder, environment, made)
             sha256 = content_sha256(made)
-            return BuildOutput(cached(outputs / sha256[:32], lambda folder: _move_content(made, folder)), sha256)
+            kept = cached(
+                outputs / sha256[:32], lambda folder: shutil.copytree(made, folder, symlinks=True, dirs_exist_ok=True)
+            )
+            return BuildOutput(kept, sha256)
 
     def make(folder: Path) -> None:
         progress_logger.warning("building: %s", wanted)
@@ -149,11 +151,6 @@ def _build(wanted: BuiltFolder) -> BuildOutput:
 
     kept = cached(cache_folder("builds") / "refs" / _key(wanted, source), make)
     return BuildOutput(kept, content_sha256(kept))
-
-
-def _move_content(source: Path, target: Path) -> None:
-    for path in source.iterdir():
-        path.rename(target / path.name)
 
 
 def _key(wanted: BuiltFolder, source: GitState) -> str:
@@ -206,9 +203,9 @@ def _run_build(argv: Sequence[str], folder: Path, environment: Mapping[str, str]
             start_new_session=True,
         )
     except OSError as error:
-        # Where a folder on the PATH is not readable, the kernel reports "permission denied" for a missing program.
+        # For a missing program the kernel says "permission denied" where a folder of the PATH is not readable.
         is_missing = os.sep not in argv[0] and shutil.which(argv[0]) is None
-        why = os.strerror(errno.ENOENT) if is_missing else error.strerror
+        why = "it is not on the PATH" if is_missing else error.strerror
         raise BenchkitError(f"cannot run the build `{argv[0]}`", where=str(folder), why=why) from None
     with process:
         try:

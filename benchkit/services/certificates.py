@@ -6,7 +6,6 @@ import functools
 import hashlib
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
@@ -133,24 +132,14 @@ def require_no_certificate(tls: TlsOptions, source: SourceMap) -> None:
 
 
 def resolve_trust(tls: TlsOptions, source: SourceMap) -> TlsOptions:
-    """Return the options of an external server, with the path of the file that verifies it, validated.
+    """Return the options of an external server, with the path of the file that verifies it.
 
-    Raises InputError naming file, line and field where the file is missing or not valid today.
+    Raises InputError naming file, line and field where the file cannot be read.
     """
-    from cryptography import x509  # noqa: PLC0415 - slow, and only TLS needs it
-
     if tls.certificate is None:
         message = "is missing: the file (PEM) that verifies the server, its own certificate or its authority's"
         raise InputError(source.fault(("certificate",), message))
     path = source.file(tls.certificate, "certificate")
     with source.located("certificate"):
-        content = LocalFile(path).read()
-    try:
-        certificate = x509.load_pem_x509_certificate(content)
-    except ValueError:
-        raise InputError(source.fault(("certificate",), f"{path} has no certificate in PEM")) from None
-    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not first <= datetime.now(UTC) <= last:
-        message = f"{path} is only valid from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
-        raise InputError(source.fault(("certificate",), message), hint="renew it")
+        LocalFile(path).read()
     return tls.model_copy(update={"certificate": str(path)})

@@ -29,17 +29,16 @@ from benchkit.services.service import (
     ServiceFile,
     ServiceProcess,
 )
-from benchkit.services.templates import CommandLine, fill_in, render_config, validate_template
+from benchkit.services.templates import CommandLine, fill_in, render_config
 
+Location = tuple[str | int, ...]
+"""Path of a field in a service's options."""
 TimeoutS = Annotated[float, Field(gt=0, le=3600)]
 Status = Annotated[int, Field(strict=True, ge=100, le=599)]
 VariableName = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LocalPath = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"^[^\x00]+$")]
 """A file or folder of the controller."""
 RequestPath = Annotated[str, StringConstraints(strict=True, pattern=r"^/[!-~]*$")]
-
-
-PLACEHOLDERS = ("host", "port", "socket", "certificate", "certificate_key", "protocol", "cpus", "folder", "out")
 
 
 def _validate_signal(name: str) -> str:
@@ -188,13 +187,21 @@ class CommandBackend(Backend[CommandOptions]):
 
     def resolve(self, options: CommandOptions, source: SourceMap) -> CommandOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
-        known = ["protocol", "cpus", "folder", "out", *(("host", "port") if options.listen.port else ("socket",))]
-        known += ["certificate", "certificate_key"] if is_tls(options.protocol) else []
-        _require_placeholders(options, dict.fromkeys(PLACEHOLDERS) | dict.fromkeys(known, "1"), source)
+        known = (*(("host", "port") if options.listen.port else ("socket",)), *common_placeholders(options), "out")
+        texts: list[tuple[Location, str]] = [(("run",), text) for text in options.run]
+        texts += ((("env", name), str(value)) for name, value in options.env.items())
+        require_placeholders(texts, known, source)
+        if options.build is not None:
+            require_placeholders(((("build", "run"), text) for text in options.build.run), ("out",), source)
         files = existing_files(options.files, source)
         build, version = options.build, options.source
         if version is not None:
-            version = _resolved_source(version, build, source)
+            if build is None:
+                message = "a version needs a build; to copy files as they are: build: {run: cp -r . {out}}"
+                raise InputError(source.fault(("source",), message))
+            version, state = existing_version(version, source)
+            if not (Path(version.git) / build.from_).resolve().is_relative_to(state.repository.resolve()):
+                raise InputError(source.fault(("build", "from"), f"it is outside of the repository {state.repository}"))
         elif build is not None:
             folder = existing_path(build.from_, source, ("build", "from"))
             if not folder.is_dir():
@@ -210,29 +217,34 @@ class CommandBackend(Backend[CommandOptions]):
         """Return the service."""
         options, place, endpoint = request.options, request.place, request.endpoint
         cpus = place.select_cpus(options.cpus, "cpus")
-        values = {
-            "host": endpoint.address,
-            "port": None if endpoint.port is None else str(endpoint.port),
-            "socket": None if endpoint.path is None else str(endpoint.path),
-            "out": str(place.folder),
-            **common_values(request, cpus),
-        }
-        files = carried_files(options.files, place, values)
-        argv = _argv(options.run, place, values, options.cwd)
-        if options.build is None and options.cwd is None:
-            _require_executable(options.run[0], argv[0], files)
+        values = {"out": str(place.folder), **common_values(request, cpus)}
+        if endpoint.path is None:
+            values |= {"host": str(endpoint.address), "port": str(endpoint.port)}
+        else:
+            values["socket"] = str(endpoint.path)
+        files, build = list(carried_files(options.files, place, values)), options.build
+        if build is not None:
+            state, folder = (
+                (None, Path(build.from_)) if options.source is None else options.source.checkout(build.from_)
+            )
+            env = tuple(sorted((name, str(value)) for name, value in build.env.items()))
+            built = BuiltFolder(build.run, folder, place.goos, place.goarch, state, env)
+            files.append(ServiceFile(place.folder, built))
+        program, *arguments = (fill_in(word, values) for word in options.run)
+        cwd = None if options.cwd is None else PurePosixPath(options.cwd)
+        path = place.program(program).path if _is_of_host(options.run[0]) else str((cwd or place.folder) / program)
         return Service(
             name=request.name,
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=(*files, *_built_files(options, place)),
+            files=tuple(files),
             process=ServiceProcess(
-                argv,
+                (path, *arguments),
                 cpus,
-                place.file_limit(options.nofile),
+                place.nofile,
                 {name: fill_in(str(value), values) for name, value in options.env.items()},
-                cwd=None if options.cwd is None else PurePosixPath(options.cwd),
+                cwd=cwd,
             ),
             endpoint=endpoint,
             parallelism=options.may_use_cpus,
@@ -242,27 +254,19 @@ class CommandBackend(Backend[CommandOptions]):
         )
 
 
-def common_values(request: RenderRequest[ServiceOptions], cpus: Sequence[int]) -> dict[str, str | None]:
-    """Return the values of the placeholders that commands and containers share."""
-    folder, tls = request.place.folder, request.endpoint.tls
-    return {
-        "protocol": request.options.protocol,
-        "cpus": str(len(cpus)),
-        "folder": str(folder),
-        "certificate": None if tls is None else str(tls_paths(folder).certificate),
-        "certificate_key": None if tls is None else str(tls_paths(folder).key),
-    }
+def common_placeholders(options: ServiceOptions) -> tuple[str, ...]:
+    """Return the names of the placeholders that commands and containers share, without those of its socket."""
+    return ("protocol", "cpus", "folder", *(("certificate", "certificate_key") if is_tls(options.protocol) else ()))
 
 
-def _resolved_source(version: SourceOptions, build: BuildOptions | None, source: SourceMap) -> SourceOptions:
-    """Return a version that exists and is built here. Raises InputError naming file, line and field."""
-    if build is None:
-        message = "a version needs a build; to copy files as they are: build: {run: cp -r . {out}}"
-        raise InputError(source.fault(("source",), message))
-    version, state = existing_version(version, source)
-    if not (Path(version.git) / build.from_).resolve().is_relative_to(state.repository.resolve()):
-        raise InputError(source.fault(("build", "from"), f"it is outside of the repository {state.repository}"))
-    return version
+def common_values(request: RenderRequest[ServiceOptions], cpus: Sequence[int]) -> dict[str, str]:
+    """Return the values of `common_placeholders`."""
+    folder = request.place.folder
+    values = {"protocol": request.options.protocol, "cpus": str(len(cpus)), "folder": str(folder)}
+    if request.endpoint.tls is not None:
+        paths = tls_paths(folder)
+        values |= {"certificate": str(paths.certificate), "certificate_key": str(paths.key)}
+    return values
 
 
 def existing_version(version: SourceOptions, source: SourceMap) -> tuple[SourceOptions, GitState]:
@@ -278,29 +282,18 @@ def _is_of_host(program: str) -> bool:
     return program.startswith("/") or not re.search(r"[/{]", program)
 
 
-def _require_placeholders(options: CommandOptions, values: Mapping[str, str | None], source: SourceMap) -> None:
-    """Raise InputError naming the line of a placeholder that does not exist, or has no value with this socket."""
-    texts: list[tuple[tuple[str | int, ...], str]] = [
-        *((("run",), text) for text in options.run),
-        *((("env", name), str(value)) for name, value in options.env.items()),
-    ]
-    faults = [fault for field, text in texts for fault in placeholder_faults(field, text, values, source)]
-    for text in () if options.build is None else options.build.run:
-        faults += placeholder_faults(("build", "run"), text, {"out": "f"}, source)
+def require_placeholders(texts: Iterable[tuple[Location, str]], known: Iterable[str], source: SourceMap) -> None:
+    """Raise InputError naming the line of each placeholder of `texts` that is not among `known`."""
+    values, faults = dict.fromkeys(known, ""), []
+    for field, text in texts:
+        try:
+            fill_in(text, values)
+        except ValueError as error:
+            faults.append(source.fault(field, str(error)))
     raise_faults(faults)
 
 
-def placeholder_faults(
-    field: tuple[str | int, ...], text: str, values: Mapping[str, str | None], source: SourceMap
-) -> Iterable[str]:
-    """Yield the fault of a placeholder of a text that does not exist, or has no value."""
-    try:
-        fill_in(text, values)
-    except ValueError as error:
-        yield source.fault(field, str(error))
-
-
-def existing_path(path: str, source: SourceMap, field: tuple[str | int, ...]) -> Path:
+def existing_path(path: str, source: SourceMap, field: Location) -> Path:
     """Return the absolute path of what a field names, relative to the scenario's file. Raises InputError."""
     found = source.file(path, *field)
     if not found.exists():
@@ -309,18 +302,11 @@ def existing_path(path: str, source: SourceMap, field: tuple[str | int, ...]) ->
 
 
 def existing_files(names: Iterable[str], source: SourceMap) -> tuple[str, ...]:
-    """Return the absolute paths of the option `files`, templates validated. Raises InputError."""
-    files = tuple(str(existing_path(path, source, ("files", i))) for i, path in enumerate(names))
-    for i, path in enumerate(files):
-        if path.endswith(TEMPLATE_SUFFIX):
-            with source.located("files", i):
-                validate_template(Path(path))
-    return files
+    """Return the absolute paths of the option `files`. Raises InputError."""
+    return tuple(str(existing_path(path, source, ("files", i))) for i, path in enumerate(names))
 
 
-def carried_files(
-    names: Iterable[str], place: ServicePlacement, values: Mapping[str, str | None]
-) -> tuple[ServiceFile, ...]:
+def carried_files(names: Iterable[str], place: ServicePlacement, values: Mapping[str, str]) -> tuple[ServiceFile, ...]:
     """Return the files and folders of the controller for a service's folder, templates rendered. Raises FieldError."""
     files: dict[PurePosixPath, ServiceFile] = {}
     for text in names:
@@ -339,43 +325,6 @@ def carried_files(
                 raise FieldError("files", f"two of them have the name {file.path.relative_to(place.folder)}")
             files[file.path] = file
     return tuple(files.values())
-
-
-def _argv(
-    words: Sequence[str], place: ServicePlacement, values: Mapping[str, str | None], cwd: str | None = None
-) -> tuple[str, ...]:
-    """Return the arguments with placeholders filled in, and the absolute path of the program.
-
-    A relative path of the program starts from `cwd`, or from the service's folder.
-    """
-    program, *arguments = (fill_in(word, values) for word in words)
-    folder = place.folder if cwd is None else PurePosixPath(cwd)
-    path = place.program(program).path if _is_of_host(words[0]) else str(folder / program)
-    return (path, *arguments)
-
-
-def _require_executable(written: str, program: str, files: Iterable[ServiceFile]) -> None:
-    """Raise FieldError where a program in the service's folder is not among its files, or is not executable."""
-    if _is_of_host(written):
-        return
-    file = next((file for file in files if str(file.path) == program), None)
-    if file is None:
-        raise FieldError(
-            "run", f"{written} is neither among `files` nor built", hint="name it in `files`, or add `build`"
-        )
-    if not file.mode & 0o111:
-        raise FieldError("run", f"{written} is not executable", hint="chmod +x, or run its interpreter with it")
-
-
-def _built_files(options: CommandOptions, place: ServicePlacement) -> tuple[ServiceFile, ...]:
-    build = options.build
-    if build is None:
-        return ()
-    folder, state = Path(build.from_), None
-    if options.source is not None:
-        state, folder = options.source.checkout(build.from_)
-    env = tuple(sorted((name, str(value)) for name, value in build.env.items()))
-    return (ServiceFile(place.folder, BuiltFolder(build.run, folder, place.goos, place.goarch, state, env)),)
 
 
 COMMAND = CommandBackend()

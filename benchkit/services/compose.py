@@ -23,7 +23,7 @@ from benchkit.models.base import Cpus, Name
 from benchkit.services.backend import BackendOptions
 from benchkit.services.command import LocalPath, ReadyOptions, StopOptions
 from benchkit.services.images import find_image
-from benchkit.services.placement import Listen
+from benchkit.services.placement import ListenOption
 from benchkit.services.templates import CommandLine
 
 COMPOSE = "compose"
@@ -42,7 +42,6 @@ BUILD_FIELDS = ("context", "dockerfile", "target", "args")
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 _VOLUME = re.compile(r"(?P<source>[^:]+):(?P<target>/[^:]*)(:(?P<mode>ro|rw))?")
 _PORT = re.compile(r"(.*:)?(?P<port>[0-9]{1,5})(/tcp)?")
-_MEMORY = re.compile(r"(?P<number>[1-9][0-9]*)(?P<unit>[bkmg]?)b?", re.IGNORECASE)
 
 
 progress_logger = logging.getLogger(f"{__name__}.progress")
@@ -56,7 +55,7 @@ class ComposeOptions(BackendOptions):
     entry: Annotated[str, StringConstraints(strict=True, pattern=r"^[a-zA-Z0-9._-]+:[0-9]{1,5}$")] = Field(
         description="service that gets the load, and its port in the container", examples=["web:80"]
     )
-    listen: Listen = Field(description="port of the host that leads to the entry", examples=[8080])
+    listen: ListenOption = Field(description="port of the host that leads to the entry", examples=[8080])
     role: Name = Field(default="sut", description="role of the host that it runs on")
     cpus: Cpus = Field(default="all", description="CPUs that all of its services may run on, as of any service")
     override: Mapping[str, Mapping[str, Any]] = Field(
@@ -151,7 +150,6 @@ class _ServiceReader:
         files, mounts = self._volumes()
         command, ready = self._data.get("command"), self._health()
         words = shlex.split(command) if isinstance(command, str) else command or ()
-        memory = self._data.get("mem_limit")
         listen: int | str | None = options.listen.port
         if options.listen.address is not None:
             listen = f"{options.listen.address}:{listen}"
@@ -174,7 +172,7 @@ class _ServiceReader:
             "user": None if "user" not in self._data else str(self._data["user"]),
             "read_only": self._data.get("read_only", False),
             "quota": None if "cpus" not in self._data else float(self._data["cpus"]),
-            "memory": None if memory is None else self._memory(str(memory)),
+            "memory": str(self._data["mem_limit"]).lower().removesuffix("b") if "mem_limit" in self._data else None,
         }
         if "stop_signal" in self._data:
             found["stop"] = StopOptions(signal=str(self._data["stop_signal"]).removeprefix("SIG")).model_dump()
@@ -245,12 +243,6 @@ class _ServiceReader:
             case ["CMD-SHELL", text] | str(text):
                 return ["sh", "-c", str(text)]
         raise self._fault(("healthcheck", "test"), "allowed: text, [CMD, …], [CMD-SHELL, TEXT] or [NONE]")
-
-    def _memory(self, text: str) -> str:
-        match = _MEMORY.fullmatch(text)
-        if match is None:
-            raise self._fault(("mem_limit",), f"found {text!r}; allowed: a number with b, k, m or g")
-        return match["number"] + match["unit"].lower().replace("b", "")
 
 
 def _in_order(services: Mapping[str, Mapping[str, Any]], document: Document) -> Iterable[str]:

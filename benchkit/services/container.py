@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, Strin
 
 from benchkit.agent.cgroups import PERIOD_US
 from benchkit.document import SourceMap
-from benchkit.errors import FieldError, UnsupportedError, raise_faults
+from benchkit.errors import FieldError, UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.models.base import Frozen
 from benchkit.models.protocol import is_tls
@@ -20,16 +20,18 @@ from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import tls_paths
 from benchkit.services.command import (
     LocalPath,
+    Location,
     ReadyOptions,
     SourceOptions,
     StopOptions,
     VariableName,
     carried_files,
+    common_placeholders,
     common_values,
     existing_files,
     existing_path,
     existing_version,
-    placeholder_faults,
+    require_placeholders,
 )
 from benchkit.services.images import (
     ARCHIVE,
@@ -228,13 +230,9 @@ class ContainerBackend(Backend[ContainerOptions]):
 
     def resolve(self, options: ContainerOptions, source: SourceMap) -> ContainerOptions:
         """Return the options with the paths of files and of the sources of its build. Raises InputError."""
-        values = dict.fromkeys(("certificate", "certificate_key"), "c" if is_tls(options.protocol) else None)
-        values |= dict.fromkeys(("host", "port", "protocol", "cpus", "folder"), "1")
-        texts = [
-            *((("command",), text) for text in options.command or ()),
-            *((("environment", name), str(value)) for name, value in options.environment.items()),
-        ]
-        raise_faults(fault for field, text in texts for fault in placeholder_faults(field, text, values, source))
+        texts: list[tuple[Location, str]] = [(("command",), text) for text in options.command or ()]
+        texts += ((("environment", name), str(value)) for name, value in options.environment.items())
+        require_placeholders(texts, ("host", "port", *common_placeholders(options)), source)
         build, version = options.build, options.source
         if build is not None and version is None:
             build = build.model_copy(
@@ -256,7 +254,7 @@ class ContainerBackend(Backend[ContainerOptions]):
         cpus = place.select_cpus(options.cpus, "cpus")
         is_shared = options.network == "host"
         values = {
-            "host": endpoint.address if is_shared else "0.0.0.0",  # noqa: S104 - inside of the container
+            "host": str(endpoint.address) if is_shared else "0.0.0.0",  # noqa: S104 - inside of the container
             "port": str(endpoint.port if is_shared else options.container_port),
             **common_values(request, cpus),
         }
@@ -279,13 +277,17 @@ class ContainerBackend(Backend[ContainerOptions]):
         # podman warns of a missing program for DNS, which nobody needs: names are in /etc/hosts of each container.
         quiet = ("--log-level", "error") if engine == "podman" else ()
         argv = [container.engine, *quiet, "run", "--name", name, "--pull", "never", "--log-driver", "none"]
-        limit = place.file_limit(options.nofile)
         # podman passes on its own limits, which the agent sets; the daemon of docker has others.
         argv += (
-            ["--cgroups", "no-conmon", "--ulimit", "host"] if engine == "podman" else ["--ulimit", f"nofile={limit}"]
+            ["--cgroups", "no-conmon", "--ulimit", "host"]
+            if engine == "podman"
+            else ["--ulimit", f"nofile={place.nofile}"]
         )
         argv += ["--cpuset-cpus", ",".join(map(str, cpus))]
-        argv += _quota_arguments(quota, options)
+        if quota is not None and quota.cpus == options.quota:  # in the engine's periods of 100 ms
+            argv += ["--cpus", f"{quota.cpus:g}"]
+        elif quota is not None:  # of its role, in the periods that processes have
+            argv += ["--cpu-period", f"{PERIOD_US}", "--cpu-quota", f"{round(quota.cpus * PERIOD_US)}"]
         argv += ["--memory", str(options.memory)] if options.memory is not None else []
         argv += ["--user", options.user] if options.user is not None else []
         argv += ["--read-only"] if options.read_only else []
@@ -317,7 +319,7 @@ class ContainerBackend(Backend[ContainerOptions]):
             process=ServiceProcess(
                 (*argv, container.image, *(fill_in(word, values) for word in command)),
                 cpus,
-                limit,
+                place.nofile,
                 quota=quota,
             ),
             endpoint=endpoint,
@@ -351,7 +353,11 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
             raise UnsupportedError(f"protocol h3: {options.server} does not speak it (nethttp does)")
         return ServerImage(find_engine(), place.goarch, module, "Dockerfile")
     if options.build is not None:
-        return _built_image(options.build, options.source, place.goarch)
+        context, state, args = Path(options.build.context), None, options.build.args.items()
+        if options.source is not None:
+            state, context = options.source.checkout(options.build.context)
+        pairs = tuple(sorted((name, str(value)) for name, value in args))
+        return BuiltImage(find_engine(), place.goarch, context, options.build.file, options.build.target, pairs, state)
     name = options.image or ""
     if options.pull == "missing":
         return None
@@ -363,23 +369,6 @@ def _image(options: ContainerOptions, place: ServicePlacement) -> Image | None:
     if facts.goarch != place.goarch:
         raise UnsupportedError(f"the image {name} is for {facts.goarch}, and {place.host} is {place.goarch}")
     return LocalImage(engine, place.goarch, name, facts.image_id)
-
-
-def _built_image(build: ImageBuildOptions, source: SourceOptions | None, goarch: str) -> BuiltImage:
-    context, state = Path(build.context), None
-    if source is not None:
-        state, context = source.checkout(build.context)
-    args = tuple(sorted((name, str(value)) for name, value in build.args.items()))
-    return BuiltImage(find_engine(), goarch, context, build.file, build.target, args, state)
-
-
-def _quota_arguments(quota: CpuQuota | None, options: ContainerOptions) -> list[str]:
-    """Return the arguments of a quota: its own in the engine's periods of 100 ms, its role's in those of processes."""
-    if quota is None:
-        return []
-    if quota.cpus == options.quota:
-        return ["--cpus", f"{quota.cpus:g}"]
-    return ["--cpu-period", f"{PERIOD_US}", "--cpu-quota", f"{round(quota.cpus * PERIOD_US)}"]
 
 
 def _cell_digest(place: ServicePlacement) -> str:
@@ -411,8 +400,6 @@ def _network_arguments(request: RenderRequest[ContainerOptions], container: Cont
         if endpoint.protocol == "h3":
             yield from ("--publish", f"{published}/udp")
     for alias, peer in options.peers.items():
-        if peer not in request.peers:
-            raise FieldError("peers", f"{peer} is not a service of this stack")
         where = "127.0.0.1" if container.bridge is None else _address(peer, request.place, list(request.peers))
         yield from ("--add-host", f"{alias}:{where}")
 

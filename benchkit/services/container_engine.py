@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -32,6 +31,14 @@ _NO_SPACE = re.compile("no space left on device", re.IGNORECASE)
 FORWARDING = {"net.ipv4.ip_forward": "1"}
 """Setting that bridges need. Engines change it for good; benchkit sets it before them, and restores it."""
 
+INFO = {
+    "podman": "{{.Version.Version}}|{{.Store.GraphDriverName}}|{{.Host.CgroupManager}}|{{.Host.CgroupsVersion}}"
+    "|{{.Host.Security.Rootless}}|{{.Host.OCIRuntime.Version}}",
+    "docker": "{{.ServerVersion}}|{{.Driver}}|{{.CgroupDriver}}|{{.CgroupVersion}}|{{.SecurityOptions}}"
+    "|{{.DefaultRuntime}}",
+}
+"""Facts of an engine as `info --format` prints them, in the same order."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -42,56 +49,24 @@ def engine_name(path: str) -> str:
 
 def read_engine(host: Host, name: str) -> EngineFact:
     """Return the facts of an engine on a host. Raises HostError where it cannot be used, with what is missing."""
-    program = host.facts.programs[name].path
-    done = host.processes.run((program, "info", "--format", "{{json .}}"), timeout_s=ENGINE_TIMEOUT_S)
-    text = done.stdout.decode(errors="replace")
-    try:
-        info = json.loads(text) if done.ok else {}
-    except ValueError:
-        info = {}
-    errors = info.get("ServerErrors") or ()
-    if not done.ok or not info or errors:
-        causes = errors or [done.printed or f"it did not end within {ENGINE_TIMEOUT_S:g} s"]
+    argv = (host.facts.programs[name].path, "info", "--format", INFO[name])
+    done = host.processes.run(argv, timeout_s=ENGINE_TIMEOUT_S)
+    fields = done.stdout.decode(errors="replace").strip().split("|", INFO[name].count("|"))
+    if not done.ok or len(fields) <= INFO[name].count("|") or not fields[0]:
         hint = (
             "start its daemon, and let this user reach its socket" if name == "docker" else "correct that on the host"
         )
-        raise HostError(f"{name} cannot be used", where=host.name, why="; ".join(causes), hint=hint)
-    return _podman_fact(info) if name == "podman" else _docker_fact(info)
-
-
-def _podman_fact(info: dict[str, dict[str, object]]) -> EngineFact:
-    here, store = info["host"], info["store"]
-    runtime, security, version = here.get("ociRuntime"), here.get("security"), info.get("version")
+        why = done.printed or f"it did not end within {ENGINE_TIMEOUT_S:g} s"
+        raise HostError(f"{name} cannot be used", where=host.name, why=why, hint=hint)
+    version, driver, manager, groups, security, runtime = fields
     return EngineFact(
-        version=_text(version, "Version"),
-        runtime=" ".join(filter(None, (_text(runtime, "name"), _first_version(_text(runtime, "version"))))) or None,
-        storage_driver=_text(store, "graphDriverName"),
-        cgroup_manager=_text(here, "cgroupManager"),
-        cgroup_version=(_text(here, "cgroupVersion") or "").removeprefix("v") or None,
-        rootless=isinstance(security, dict) and bool(security.get("rootless")),
+        version=version,
+        runtime=runtime.partition("\n")[0] or None,
+        storage_driver=driver or None,
+        cgroup_manager=manager or None,
+        cgroup_version=groups.removeprefix("v") or None,
+        rootless=security == "true" or "rootless" in security,
     )
-
-
-def _docker_fact(info: dict[str, object]) -> EngineFact:
-    options = info.get("SecurityOptions")
-    return EngineFact(
-        version=_text(info, "ServerVersion"),
-        runtime=_text(info, "DefaultRuntime"),
-        storage_driver=_text(info, "Driver"),
-        cgroup_manager=_text(info, "CgroupDriver"),
-        cgroup_version=_text(info, "CgroupVersion"),
-        rootless=isinstance(options, list) and any("rootless" in str(each) for each in options),
-    )
-
-
-def _text(table: object, name: str) -> str | None:
-    value = table.get(name) if isinstance(table, dict) else None
-    return None if value in (None, "") else str(value)
-
-
-def _first_version(text: str | None) -> str | None:
-    match = re.search(r"[0-9]+\.[0-9.]+\S*", text or "")
-    return match[0] if match else None
 
 
 def bring_image(host: Host, container: Container, backend: str) -> None:

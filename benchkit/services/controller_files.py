@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -96,7 +96,7 @@ def cache_folder(name: str) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "benchkit" / name
 
 
-def cached(folder: Path, make: Callable[[Path], None]) -> Path:
+def cached(folder: Path, make: Callable[[Path], object]) -> Path:
     """Return a folder of a cache; let `make` fill it first if it is not there. Safe for many processes at once.
 
     Raises BenchkitError where the cache cannot be written.
@@ -133,16 +133,17 @@ def get_or_create(name: str, create: Callable[[], bytes]) -> bytes:
     """Return the secret of this name; create it first if there is none. Safe for many processes at once."""
     path = secret_path(name)
     if not path.exists():
-        with _temporary_file(path, create()) as temporary, contextlib.suppress(FileExistsError):
+        temporary = _write_temporary(path, create())
+        with contextlib.suppress(FileExistsError):
             os.link(temporary, path)  # fails if another process was faster: its secret is used then
+        temporary.unlink()
     return path.read_bytes()
 
 
 def save_copy(name: str, content: bytes) -> bytes:
     """Save content under this name, and return it; the instructions of a service name the file to its users."""
     path = secret_path(name)
-    with _temporary_file(path, content) as temporary:
-        temporary.replace(path)
+    _write_temporary(path, content).replace(path)
     return content
 
 
@@ -152,18 +153,14 @@ def secret_path(name: str) -> Path:
     return secrets_folder() / f"{_UNSAFE.sub('-', name).strip('-')[:60]}.{digest}"
 
 
-@contextlib.contextmanager
-def _temporary_file(path: Path, content: bytes) -> Iterator[Path]:
-    """Give a synced file in the folder of `path` with this content, and remove it in the end unless it was moved."""
+def _write_temporary(path: Path, content: bytes) -> Path:
+    """Write content to a synced file in the folder of `path`, which only its user reads; return its path."""
     for folder in (path.parent.parent, path.parent):  # mkdir gives its mode only to the last folder of a path
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return temporary

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.files import FileStore
-from benchkit.agent.operations import Completed, ProcessSpec, SocketAddress, StopSignal, ToFile
+from benchkit.agent.operations import ProcessSpec, SocketAddress, StopSignal, ToFile
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
@@ -27,7 +27,6 @@ from benchkit.services.service import (
     ReadyRequest,
     Service,
     ServiceFile,
-    SetupCommand,
 )
 
 TEST_TIMEOUT_S = 10.0
@@ -69,9 +68,12 @@ def deploy(host: Host, services: Iterable[Service]) -> FileChanges:
         if service.container is not None:
             container_engine.bring_image(host, service.container, service.backend)
         for command in service.setup_commands:
-            _run_setup_command(host, service, command)
+            reason = _failure(host, command.argv, service.folder, command.timeout_s, command.env)
+            if reason is not None:
+                what = f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}"
+                raise HostError(what, where=host.name, why=reason)
         for test in service.config_tests:
-            reason = _run_test(host, test.argv, service.folder)
+            reason = _failure(host, test.argv, service.folder)
             if reason is not None:
                 raise HostError(
                     f"the configuration of {service.name} ({service.backend}) is not valid", where=host.name, why=reason
@@ -100,7 +102,7 @@ def config_fault(host: Host, service: Service, test: ConfigTest) -> str | None:
         certificates = [file for file in service.files if file.path.parent == tls_paths(service.folder).key.parent]
         moved = [replace(file, path=folder / file.path.relative_to(service.folder)) for file in certificates]
         place_files(host, [ServiceFile(config, text), *moved])
-        return _run_test(host, argv, folder)
+        return _failure(host, argv, folder)
     finally:
         host.call(FileStore.remove, folder)
 
@@ -121,10 +123,9 @@ def start(host: Host, service: Service, logs: PurePosixPath, *, stays: bool = Fa
     for folder in service.scratch_folders:
         host.call(FileStore.remove, folder)
         host.call(FileStore.mkdir_temporary, folder)
+    # A killed process leaves its socket's file, with which the next one cannot bind.
     for path in (*service.fresh_files, *socket_files(service)):
-        host.call(
-            FileStore.remove, path
-        )  # a killed process leaves its socket's file, with which the next one cannot bind
+        host.call(FileStore.remove, path)
     if process.quota is not None and container is None:
         host.call(Cgroups.create, process.quota.role, process.quota.cpus)
     spec = ProcessSpec(
@@ -347,24 +348,18 @@ def _explain_failed_start(host: Host, running: RunningService, error: HostError)
     )
 
 
-def _run_test(host: Host, argv: tuple[str, ...], folder: PurePosixPath) -> str | None:
-    done = host.processes.run(argv, cwd=folder, timeout_s=TEST_TIMEOUT_S)
-    return None if done.ok else done.printed or _ending(done, TEST_TIMEOUT_S)
-
-
-def _run_setup_command(host: Host, service: Service, command: SetupCommand) -> None:
-    folder = command.cwd or service.folder
-    done = host.processes.run(command.argv, env=command.env, cwd=folder, timeout_s=command.timeout_s)
-    if not done.ok:
-        raise HostError(
-            f"a setup command of {service.name} ({service.backend}) failed: {command.argv[0]}",
-            where=host.name,
-            why=done.printed or _ending(done, command.timeout_s),
-        )
-
-
-def _ending(done: Completed, timeout_s: float) -> str:
-    return f"it did not end within {timeout_s:g} s" if done.timed_out else str(done.ended)
+def _failure(
+    host: Host,
+    argv: tuple[str, ...],
+    folder: PurePosixPath,
+    timeout_s: float = TEST_TIMEOUT_S,
+    env: Mapping[str, str] | None = None,
+) -> str | None:
+    """Run a command, and return why it failed; None: it exited with code 0."""
+    done = host.processes.run(argv, env=env, cwd=folder, timeout_s=timeout_s)
+    if done.ok:
+        return None
+    return done.printed or (f"it did not end within {timeout_s:g} s" if done.timed_out else str(done.ended))
 
 
 def _config_bytes(service: Service, test: ConfigTest) -> bytes:

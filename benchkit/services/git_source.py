@@ -75,11 +75,6 @@ def resolve_ref(folder: Path, ref: str) -> GitState:
     return GitState(repository, ref, commit, tree, hashlib.sha256(difference.encode()).hexdigest())
 
 
-def file_at(state: GitState, path: str) -> str:
-    """Return the text of a file in the commit of a state. Raises InputError where there is none."""
-    return _git(state.repository, "show", f"{state.commit}:{path}")
-
-
 def commits_between(folder: Path, good: str, bad: str) -> tuple[Commit, tuple[Commit, ...]]:
     """Return the commit of `good`, and the commits after it up to `bad`, oldest first, along first parents.
 

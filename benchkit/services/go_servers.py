@@ -17,6 +17,7 @@ from benchkit.models.base import CpuCount, Name
 from benchkit.models.protocol import HttpProtocol, Protocol
 from benchkit.services.backend import Backend, OptionsT, RenderRequest
 from benchkit.services.go_build import GoSource
+from benchkit.services.placement import ServicePlacement
 from benchkit.services.server_options import (
     VARS,
     BodySize,
@@ -28,17 +29,9 @@ from benchkit.services.server_options import (
 from benchkit.services.service import EXECUTABLE, AdminPage, Service, ServiceFile, ServiceProcess
 
 
-def go_executable(
-    request: RenderRequest[OptionsT],
-    program: str,
-    module: Path,
-    *,
-    package: str = ".",
-) -> ServiceFile:
-    """Return the executable `program` in the service's folder, to be built from a Go module for the service's host."""
-    place = request.place
-    source = GoSource(module, place.goos, place.goarch, package)
-    return ServiceFile(place.folder / program, source, EXECUTABLE)
+def go_executable(place: ServicePlacement, program: str, module: Path, package: str = ".") -> ServiceFile:
+    """Return the executable `program` in the folder of a place, to be built from a Go module for its host."""
+    return ServiceFile(place.folder / program, GoSource(module, place.goos, place.goarch, package), EXECUTABLE)
 
 
 def go_process(
@@ -50,11 +43,11 @@ def go_process(
 ) -> ServiceProcess:
     """Return the process of a Go program on the service's CPUs; `threads` is GOMAXPROCS, by default one for each CPU.
 
-    Raises UnsupportedError where the host has too few CPUs or open files.
+    Raises UnsupportedError where the host has too few CPUs.
     """
     cpus = request.place.select_cpus(request.options.cpus, "cpus")
     environment = {**(env or {}), "GOMAXPROCS": str(threads or len(cpus))}
-    return ServiceProcess(argv, cpus, request.place.file_limit(request.options.nofile), environment)
+    return ServiceProcess(argv, cpus, request.place.nofile, environment)
 
 
 class GoServerOptions(ServerOptions):
@@ -94,13 +87,15 @@ class GoServer(Backend[GoOptionsT]):
         self._modules = modules or {}
 
     def render(self, request: RenderRequest[GoOptionsT]) -> Service:
-        """Return the server."""
-        options, place = request.options, request.place
-        executable = go_executable(request, self.name, self._modules.get(options.protocol, BACKENDS / self.name))
+        """Return the server. Raises UnsupportedError for what Go cannot do."""
+        options, place, tls = request.options, request.place, request.endpoint.tls
+        if tls is not None and tls.version == "1.3" and tls.ciphers is not None:
+            raise UnsupportedError("tls.ciphers: Go lets no program choose the cipher suites of TLS 1.3")
+        executable = go_executable(place, self.name, self._modules.get(options.protocol, BACKENDS / self.name))
         argv = (
             str(executable.path),
             *server_arguments(request),
-            *_protocol_arguments(request),
+            *protocol_arguments(request),
             *(() if self._arguments is None else self._arguments(request)),
         )
         cpus = place.select_cpus(options.cpus, "cpus")
@@ -116,14 +111,6 @@ class GoServer(Backend[GoOptionsT]):
             admin=AdminPage("expvar", admin_endpoint(place), VARS),
             parallelism=threads,
         )
-
-
-def _protocol_arguments(request: RenderRequest[GoServerOptions]) -> list[str]:
-    """Return the arguments for a protocol other than plain HTTP/1.1. Raises UnsupportedError for what Go cannot do."""
-    tls = request.endpoint.tls
-    if tls is not None and tls.version == "1.3" and tls.ciphers is not None:
-        raise UnsupportedError("tls.ciphers: Go lets no program choose the cipher suites of TLS 1.3")
-    return protocol_arguments(request)
 
 
 class GoStringOptions(GoServerOptions):

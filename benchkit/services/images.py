@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,9 +63,9 @@ class Image(Built):
     goarch: str
 
     @property
+    @abstractmethod
     def key(self) -> str:
         """Identify its content, in hexadecimal digits."""
-        raise NotImplementedError
 
     @property
     def reference(self) -> str:
@@ -80,10 +81,9 @@ class Image(Built):
         """Build it and save its archive, once in a process; the hash is the id of the image. Raises BenchkitError."""
         return _saved(self)
 
-    @contextmanager
-    def tagged(self) -> Iterator[str]:
-        """Give the id of the image, which has the name `reference` for as long as the context lasts."""
-        raise NotImplementedError
+    @abstractmethod
+    def tag(self) -> str:
+        """Give the image the name `reference`, built first where it is to be built; return its id."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,10 @@ class LocalImage(Image):
         """Identify its content."""
         return self.image_id
 
-    @contextmanager
-    def tagged(self) -> Iterator[str]:
-        """Give its id, with a second name."""
+    def tag(self) -> str:
+        """Give it a second name."""
         _run((self.engine, "tag", self.image_id, self.reference), f"cannot name the image {self.name}")
-        try:
-            yield self.image_id
-        finally:
-            _untag(self.engine, self.image_id, self.reference)
+        return self.image_id
 
     def __str__(self) -> str:
         return f"image {self.name}"
@@ -131,9 +127,8 @@ class BuiltImage(Image):
         parts = [FORMAT, self.engine, self.goarch, content, self.file, self.target, self.args]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    @contextmanager
-    def tagged(self) -> Iterator[str]:
-        """Build it, and give its id."""
+    def tag(self) -> str:
+        """Build it with this name."""
         progress_logger.warning("building: %s", self)
         with self._context() as context, tempfile.TemporaryDirectory() as scratch:
             id_file = Path(scratch) / "id"
@@ -146,11 +141,7 @@ class BuiltImage(Image):
             argv += ["--target", self.target] if self.target else []
             argv += [word for name, value in self.args for word in ("--build-arg", f"{name}={value}")]
             _run((*argv, str(context)), f"the build of {self} failed", BUILD_TIMEOUT_S)
-            image_id = id_file.read_text(encoding="utf-8").strip().removeprefix("sha256:")
-            try:
-                yield image_id
-            finally:
-                _untag(self.engine, image_id, self.reference)
+            return id_file.read_text(encoding="utf-8").strip().removeprefix("sha256:")
 
     @contextmanager
     def _context(self) -> Iterator[Path]:
@@ -205,11 +196,8 @@ def find_image(name: str) -> tuple[EngineName, ImageFacts] | None:
     Raises InputError where this machine has no engine, or one that cannot be used.
     """
     find_engine()
-    for engine in (each for each in ENGINES if shutil.which(each)):
-        facts = inspect_image(engine, name)
-        if facts is not None:
-            return engine, facts
-    return None
+    found = ((engine, inspect_image(engine, name)) for engine in ENGINES if shutil.which(engine))
+    return next(((engine, facts) for engine, facts in found if facts is not None), None)
 
 
 @functools.cache
@@ -230,20 +218,18 @@ def inspect_image(engine: EngineName, name: str) -> ImageFacts | None:
 @functools.cache
 def _saved(image: Image) -> BuildOutput:
     def save(folder: Path) -> None:
-        with image.tagged() as image_id:
-            form = ("--format", "docker-archive") if image.engine == "podman" else ()
+        image_id, is_podman = image.tag(), image.engine == "podman"
+        try:
+            form = ("--format", "docker-archive") if is_podman else ()
             argv = (image.engine, "save", *form, "--output", str(folder / ARCHIVE), image.reference)
             _run(argv, f"cannot save the {image}")
-            (folder / IMAGE_ID).write_text(image_id, encoding="utf-8")
+        finally:  # with podman, an image without any other name stays as well
+            untag = ("untag", image_id) if is_podman else ("rmi",)
+            _run((image.engine, *untag, image.reference), f"cannot remove the name {image.reference} of an image")
+        (folder / IMAGE_ID).write_text(image_id, encoding="utf-8")
 
     folder = cached(cache_folder("builds") / "images" / image.key[:32], save)
     return BuildOutput(folder / ARCHIVE, (folder / IMAGE_ID).read_text(encoding="utf-8"))
-
-
-def _untag(engine: EngineName, image_id: str, reference: str) -> None:
-    """Remove a name of an image, which podman keeps even without a name."""
-    argv = (engine, "untag", image_id, reference) if engine == "podman" else (engine, "rmi", reference)
-    _run(argv, f"cannot remove the name {reference} of an image")
 
 
 def _run(argv: Sequence[str], what: str, timeout_s: float = BUILD_TIMEOUT_S) -> None:
@@ -261,7 +247,5 @@ def _last_lines(text: str) -> str:
 def _completed(argv: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=timeout_s)
-    except OSError as error:
-        raise BenchkitError(f"cannot run {argv[0]}", where="this machine", why=error.strerror) from None
     except subprocess.TimeoutExpired:
         raise BenchkitError(f"`{argv[0]} {argv[1]}` did not end within {timeout_s:g} s", where="this machine") from None

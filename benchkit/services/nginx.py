@@ -24,14 +24,16 @@ from pydantic import Field, StringConstraints, model_validator
 
 from benchkit.document import SourceMap
 from benchkit.errors import FieldError, InputError, UnsupportedError
+from benchkit.files import shipped
 from benchkit.models.base import CpuCount, Name
-from benchkit.models.protocol import Protocol, TlsOptions, has_streams, is_http2
+from benchkit.models.protocol import Protocol, TlsOptions, is_http2
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.builds import BuiltFolder
 from benchkit.services.certificates import authority_file, tls_paths, verified_name
 from benchkit.services.command import SourceOptions
-from benchkit.services.git_source import GitState, file_at, resolve_ref
-from benchkit.services.placement import MAX_SOCKET_PATH, Endpoint, ServicePlacement, is_loopback
+from benchkit.services.git_source import GitState, resolve_ref
+from benchkit.services.placement import Endpoint, ServicePlacement, is_loopback
+from benchkit.services.server_options import admin_endpoint
 from benchkit.services.service import AdminPage, ConfigTest, Service, ServiceFile, ServiceProcess
 from benchkit.services.templates import quoted, render_config
 
@@ -43,76 +45,23 @@ def hello_body(size: int) -> bytes:
     return (HELLO * (size // len(HELLO) + 1))[:size]
 
 
-Reuseport = Literal["listen", "events"]
-Http2 = Literal["listen", "directive"]
-
-_PRODUCT = re.compile(r"version:\s*(?P<product>[A-Za-z]+)/(?P<version>[0-9]+(?:\.[0-9]+)*)")
-_SOURCE_VERSION = re.compile(r'NGINX_VERSION\s+"(?P<version>[0-9]+(?:\.[0-9]+)*)"')
-_CORE = re.compile(r"\bnginx/(?P<version>[0-9]+(?:\.[0-9]+)*)")
-
-TENGINE_LISTEN_REUSEPORT = (2, 3, 0)
-"""First Tengine with nginx's `listen … reuseport`, which replaced its own `reuse_port` (Tengine's change log)."""
+_CORE = re.compile(r"\bnginx/([0-9]+(?:\.[0-9]+)*)")
+_FORK = re.compile(r"version:\s*[A-Za-z]+/([0-9]+\.[0-9]+\.[0-9]+)")
 
 # First releases of nginx with a feature, by its change log.
-LISTEN_REUSEPORT = (1, 9, 1)
-CIPHERSUITES_COMMAND = (1, 19, 4)
-"""With `ssl_conf_command`, which sets the suites of TLS 1.3."""
 ERROR_LOG_OPTION = (1, 19, 5)
 """With `-e FILE`, the log until the configuration is read; before, nginx also opens the log of the host's own."""
-QUIC = (1, 25, 0)
-"""With `listen … quic`, where it is built with http_v3_module."""
 HTTP2_DIRECTIVE = (1, 25, 1)
 """With the directive `http2 on`, which replaced `listen … http2`."""
 
 
-@dataclass(frozen=True)
-class NginxVersion:
-    """Version of an nginx or of a fork."""
+def parse_version_output(text: str | None) -> tuple[int, ...] | None:
+    """Return the version of nginx from what a program prints for `-v`; None where the program is not an nginx.
 
-    product: str
-    """Name that the program prints: nginx, Tengine, openresty, freenginx, Angie."""
-    version: tuple[int, ...]
-    core: tuple[int, ...]
-    """The version of nginx that it is based on; empty where it is unknown."""
-
-    def __str__(self) -> str:
-        """Return a text such as `Tengine 2.2.3 (nginx 1.8.1)`."""
-        name = f"{self.product} {'.'.join(map(str, self.version))}"
-        return name if self.core in ((), self.version) else f"{name} (nginx {'.'.join(map(str, self.core))})"
-
-    @property
-    def reuseport(self) -> Reuseport | None:
-        """Block of the configuration that gives each worker its own listening socket; None if that is unsupported."""
-        if self.product == "Tengine" and self.version < TENGINE_LISTEN_REUSEPORT:
-            return "events"
-        return "listen" if self.product == "Tengine" or self.core >= LISTEN_REUSEPORT else None
-
-    @property
-    def http2(self) -> Http2:
-        """Form in which its configuration turns HTTP/2 on."""
-        return "directive" if self.core >= HTTP2_DIRECTIVE else "listen"
-
-
-def parse_version_output(text: str | None) -> NginxVersion | None:
-    """Return the version of the nginx whose `-v` prints this text; None where the program is not an nginx.
-
-    Forks state the version of their core, on the same line or on the next. The first three numbers of OpenResty are its
-    core's. freenginx continues the numbers of nginx.
+    Forks state the version of nginx that they are based on. OpenResty does so by its own first three numbers.
     """
-    match = _PRODUCT.search(text or "")
-    if text is None or match is None:
-        return None
-    product, version = match["product"], _numbers(match["version"])
-    if product in ("nginx", "freenginx", "openresty"):
-        return NginxVersion(product, version, version[:3])
-    core = _CORE.search(text)
-    if core is None and product not in ("Tengine", "Angie"):
-        return None
-    return NginxVersion(product, version, _numbers(core["version"]) if core else ())
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split("."))
+    match = _CORE.search(text or "") or _FORK.search(text or "")
+    return None if match is None else tuple(int(number) for number in match[1].split("."))
 
 
 PositiveCount = Annotated[int, Field(strict=True, gt=0)]
@@ -128,9 +77,6 @@ BUILD = (
     "&& make && cp objs/nginx {out}/"
 )
 """Build of nginx in its repository: a C compiler and make are all that it needs."""
-
-ADMIN_SOCKET = "_status.sock"
-"""File in the service's folder. No service has a socket of this name, because names begin with a letter."""
 
 CACHE = "cache"
 """Folder of cached responses in the service's folder."""
@@ -181,10 +127,6 @@ class NginxOptions(ServiceOptions):
         description="serve a string of this many bytes from a Lua script; needs ngx_http_lua_module (Debian: "
         "libnginx-mod-http-lua)",
         examples=[12],
-    )
-    optional: bool = Field(
-        default=False,
-        description="skip its cells on a host that does not have this nginx or its modules, instead of stopping the run",
     )
     binary: BinaryName = Field(default="nginx", description="the host's nginx by the inventory's name for it")
     source: SourceOptions | None = Field(
@@ -272,14 +214,13 @@ class NginxBackend(Backend[NginxOptions]):
         """Return one nginx."""
         options, place, tls = request.options, request.place, request.endpoint.tls
         built = None if options.source is None else _source_state(options.source)
-        version = _nginx_version(options, place) if built is None else _version_of(built)
-        _require_features(options, version, tls, place.host)
+        version = _nginx_version(options, place) if built is None else ()
         is_quic = options.protocol == "h3"
+        if is_quic and options.tls.early_data:
+            raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
         cpus = place.select_cpus(options.cpus, "cpus")
         workers = options.workers if isinstance(options.workers, int) else len(cpus)
-        nofile = place.file_limit(options.nofile)
-        admin = Endpoint(place.host, "http1", path=place.folder / ADMIN_SOCKET)
-        has_admin = len(str(admin.path)) <= MAX_SOCKET_PATH
+        admin = admin_endpoint(place)
         virtual_hosts = _virtual_hosts(request)
         config, paths = place.folder / "nginx.conf", tls_paths(place.folder)
         logs = {kind: paths.key.with_name(f"{kind}.log") for kind in ("full", "resumed")}
@@ -290,17 +231,18 @@ class NginxBackend(Backend[NginxOptions]):
         if virtual_hosts[0].protocol is not None:
             purpose = "fastcgi" if virtual_hosts[0].protocol == "fastcgi" else "http"
         text = render_config(
-            f"{purpose}.conf.j2",
+            shipped("configs") / "nginx" / f"{purpose}.conf.j2",
             options=options,
             folder=".",
             user=worker_user(place),
             workers=workers,
-            nofile=nofile,
+            nofile=place.nofile,
             listen=quoted(request.endpoint.authority),
             # A worker knows only its own connections of QUIC, so that each worker needs a socket for its datagrams.
-            reuseport=version.reuseport if options.reuseport or (is_quic and workers > 1) else None,
+            reuseport=options.reuseport or (is_quic and workers > 1),
             tls=tls,
-            http2=version.http2 if is_http2(options.protocol) else None,
+            http2=is_http2(options.protocol),
+            has_http2_directive=version >= HTTP2_DIRECTIVE,
             quic=is_quic,
             certificate=paths.certificate.relative_to(place.folder),
             certificate_key=paths.key.relative_to(place.folder),
@@ -308,7 +250,7 @@ class NginxBackend(Backend[NginxOptions]):
             resumed_log=logs["resumed"].relative_to(place.folder),
             virtual_hosts=virtual_hosts,
             upstream_ca=upstream_ca.relative_to(place.folder),
-            admin=quoted(admin.authority) if has_admin else None,
+            admin=quoted(admin.authority),
         )
         files = [ServiceFile(config, text.encode())]
         if options.file_bytes is not None:
@@ -320,7 +262,7 @@ class NginxBackend(Backend[NginxOptions]):
             files.append(ServiceFile(place.folder, build))
         program = place.program(options.binary).path if built is None else str(place.folder / "nginx")
         argv = nginx_arguments(program, version, config)
-        # `-v` does not say if it has http_v3_module.
+        # An nginx before 1.25, or without http_v3_module, rejects `listen … quic`.
         test = ConfigTest((*argv, "-t", "-q"), config, is_optional=options.optional or is_quic)
         return Service(
             name=request.name,
@@ -329,35 +271,21 @@ class NginxBackend(Backend[NginxOptions]):
             folder=place.folder,
             files=tuple(files),
             config_tests=(test,) if built is None else (),
-            process=ServiceProcess(argv, cpus, nofile),
+            process=ServiceProcess(argv, cpus, place.nofile),
             endpoint=request.endpoint,
-            admin=AdminPage("nginx", admin, "/", logs if tls is not None else {}) if has_admin else None,
+            admin=AdminPage("nginx", admin, "/", logs if tls is not None else {}),
             parallelism=workers,
             fresh_files=tuple(logs.values()) if tls is not None else (),
             scratch_folders=(place.folder / CACHE,) if options.cache_s else (),
         )
 
 
-def _require_features(options: NginxOptions, version: NginxVersion, tls: TlsOptions | None, host: str) -> None:
-    """Raise UnsupportedError where this nginx is too old for an option."""
-    has_suites = tls is not None and tls.ciphers is not None and tls.version == "1.3"
-    is_quic = options.protocol == "h3"
-    if options.reuseport and version.reuseport is None:
-        raise UnsupportedError(f"reuseport: {host} has {version}; nginx supports it from 1.9.1 on")
-    if has_suites and version.core < CIPHERSUITES_COMMAND:
-        raise UnsupportedError(f"tls.ciphers: {host} has {version}; nginx sets suites of TLS 1.3 from 1.19.4 on")
-    if is_quic and options.tls.early_data:
-        raise UnsupportedError("tls.early_data: benchkit does not configure nginx to take it; nethttp takes it")
-    if is_quic and version.core < QUIC:
-        raise UnsupportedError(f"protocol h3: {host} has {version}; nginx speaks it from 1.25.0 on")
-
-
-def nginx_arguments(program: str, version: NginxVersion, config: PurePosixPath) -> tuple[str, ...]:
+def nginx_arguments(program: str, version: tuple[int, ...], config: PurePosixPath) -> tuple[str, ...]:
     """Return the command line of an nginx that is started in the folder of this configuration.
 
     It reads the configuration, takes that folder as prefix and logs to its standard error.
     """
-    log = ("-e", "stderr") if version.core >= ERROR_LOG_OPTION else ()
+    log = ("-e", "stderr") if version >= ERROR_LOG_OPTION else ()
     return (program, "-p", "./", "-c", config.name, *log)
 
 
@@ -388,32 +316,16 @@ def _source_state(source: SourceOptions) -> GitState:
         raise FieldError("source.ref", error.summary) from None
 
 
-def _version_of(state: GitState) -> NginxVersion:
-    """Return the version that the sources state. Raises FieldError where they are not nginx's."""
-    try:
-        match = _SOURCE_VERSION.search(file_at(state, "src/core/nginx.h"))
-    except InputError as error:
-        raise FieldError("source.git", f"{state.repository} has no sources of nginx", hint=error.why) from None
-    version = _numbers(match["version"]) if match else ()
-    return NginxVersion("nginx", version, version)
-
-
-def _nginx_version(options: NginxOptions, place: ServicePlacement) -> NginxVersion:
-    """Return the nginx that the host has under that name.
+def _nginx_version(options: NginxOptions, place: ServicePlacement) -> tuple[int, ...]:
+    """Return the version of the nginx that the host has under that name.
 
     Raises UnsupportedError where it has none, FieldError where the program is not an nginx.
     """
-    binary = options.binary
-    if options.optional and binary not in place.programs:
-        named = f"the inventory may name one (hosts.{place.host}.programs: {{{binary}: /path/to/nginx}})"
-        raise UnsupportedError(f"{place.host} has no {binary}: {named}")
-    program = place.program(binary)
+    program = place.program(options.binary)
     version = parse_version_output(program.version_output)
     if version is None:
-        output = program.version_output
-        found = f"prints {output!r}" if output else "prints nothing: is it built for this host's architecture?"
-        message = f"{program.path} on {place.host} is not nginx: `-v` {found}"
-        raise FieldError("binary", message, hint=program.hint(binary))
+        message = f"{program.path} on {place.host} is not nginx: `-v` prints {program.version_output!r}"
+        raise FieldError("binary", message, hint=program.hint(options.binary))
     return version
 
 
@@ -493,11 +405,9 @@ def _upstream(request: RenderRequest[NginxOptions], field: str, name: str) -> En
             f"{name} listens on {upstream.authority} of {upstream.host}, where {host} cannot reach it",
             hint="give it a plain port, to listen on its host's address",
         )
-    if has_streams(upstream.protocol):
-        raise UnsupportedError(f"upstream: {name} speaks {upstream.protocol}; nginx speaks HTTP/1.1 to upstreams")
     if upstream.protocol not in UPSTREAM_PROTOCOLS:
         supported = ", ".join(UPSTREAM_PROTOCOLS)
-        raise FieldError(field, f"{name} speaks {upstream.protocol}; nginx is configured here for {supported}")
+        raise UnsupportedError(f"{field}: {name} speaks {upstream.protocol}; nginx is configured here for {supported}")
     return upstream
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from benchkit.errors import FieldError, UnsupportedError
+from benchkit.errors import UnsupportedError
 from benchkit.files import BACKENDS
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.placement import ServicePlacement
@@ -42,10 +42,6 @@ class NodeOptions(ServerOptions):
         description="largest old generation of V8's heap in each process, in MiB (--max-old-space-size)",
         examples=[512],
     )
-    scheduling: Literal["round-robin", "kernel"] = Field(
-        default="round-robin",
-        description="process that accepts connections: the primary, which distributes them, or each worker",
-    )
 
     @model_validator(mode="after")
     def _require_processes_to_pin(self) -> Self:
@@ -74,7 +70,7 @@ class NodeBackend(Backend[NodeOptions]):
         limits = () if options.heap_mb is None else (f"--max-old-space-size={options.heap_mb}",)
         argv = (_host_node(place), *limits, str(folder / "main.js"))
         argv += (*server_arguments(request), *protocol_arguments(request))
-        argv += ("-workers", str(workers), "-pin", options.pin, "-scheduling", options.scheduling)
+        argv += ("-workers", str(workers), "-pin", options.pin)
         argv += ("-worker-type", options.worker_type)
         # Without work for its threads, one process does everything.
         serves_alone = workers == 0 or (options.worker_type == "thread" and options.work == "none")
@@ -88,7 +84,7 @@ class NodeBackend(Backend[NodeOptions]):
                 *(ServiceFile(folder / each.name, each.read_bytes()) for each in sorted(SOURCE.glob("*.js*"))),
                 ServiceFile(folder / PERF_MAP_LAUNCHER, launcher.read_bytes(), EXECUTABLE),
             ),
-            process=ServiceProcess(argv, cpus, place.file_limit(options.nofile)),
+            process=ServiceProcess(argv, cpus, place.nofile),
             endpoint=request.endpoint,
             admin=AdminPage("node", admin_endpoint(place), VARS),
             parallelism=1 if serves_alone else workers,
@@ -97,19 +93,10 @@ class NodeBackend(Backend[NodeOptions]):
 
 
 def _host_node(place: ServicePlacement) -> str:
-    """Return the path of the host's node.
-
-    Raises FieldError where the program prints no version, UnsupportedError where it is too old.
-    """
+    """Return the path of the host's node. Raises UnsupportedError where it is too old."""
     program = place.program("node")
-    if not program.version:
-        raise FieldError(
-            "backend",
-            f"{program.path} on {place.host} prints no version: is it built for this host's architecture?",
-            hint=program.hint("node"),
-        )
     if program.version < OLDEST:
-        found = ".".join(map(str, program.version))
+        found = ".".join(map(str, program.version)) or "of an unknown version"
         raise UnsupportedError(
             f"{place.host} has Node {found}; the server needs {OLDEST[0]} or newer",
             hint="the inventory may name another (programs: {node: …})",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Annotated
 
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field, PlainValidator, StringConstraints
 
 from benchkit.errors import UnsupportedError
 from benchkit.models.base import Cpus, cpu_places
@@ -23,6 +24,9 @@ MAX_SOCKET_PATH = 107
 """Bytes of the path of a unix socket (unix(7): sun_path has 108 bytes, the last of them 0)."""
 
 
+_ADDRESS_AND_PORT = re.compile(r"\[?(?P<address>[0-9A-Fa-f:.]+)\]?:(?P<port>[0-9]{1,5})")
+
+
 @dataclass(frozen=True)
 class Listen:
     """Option `listen`: `8080` (on the host's address), `127.0.0.1:9000`, or `unix` (a socket in its folder)."""
@@ -33,30 +37,25 @@ class Listen:
     @classmethod
     def parse(cls, value: object) -> Listen:
         """Parse the `listen` of a scenario. Raises ValueError naming the allowed forms."""
-        match value:
-            case bool():
-                pass
-            case int() if 0 < value <= MAX_PORT:
-                return cls(port=value)
-            case "unix":
-                return cls()
-            case str():
-                address, colon, port = value.rpartition(":")
-                if colon and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT:
-                    try:
-                        return cls(str(ipaddress.ip_address(address.strip("[]"))), int(port))
-                    except ValueError:
-                        pass
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT:
+            return cls(port=value)
+        if value == "unix":
+            return cls()
+        match = _ADDRESS_AND_PORT.fullmatch(str(value))
+        if match and is_address(match["address"]) and 0 < int(match["port"]) <= MAX_PORT:
+            return cls(str(ipaddress.ip_address(match["address"])), int(match["port"]))
         raise ValueError(f"found {value!r}; allowed: a port (8080), address:port (127.0.0.1:9000), or unix")
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let pydantic models parse a `Listen` field with `parse`."""
-        parse: Callable[[object], Listen] = cls.parse
-        form = core_schema.union_schema(
-            [core_schema.int_schema(gt=0, le=MAX_PORT), core_schema.str_schema(pattern=r"^(unix|.+:[0-9]{1,5})$")]
-        )
-        return core_schema.no_info_plain_validator_function(parse, json_schema_input_schema=form)
+
+ListenOption = Annotated[
+    Listen,
+    PlainValidator(
+        Listen.parse,
+        json_schema_input_type=Annotated[int, Field(gt=0, le=MAX_PORT)]
+        | Annotated[str, StringConstraints(pattern=r"^(unix|.+:[0-9]{1,5})$")],
+    ),
+]
+"""`Listen` as a field of a model."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class ServicePlacement:
     goos: str
     goarch: str
     nofile: int
-    """The hard limit of open files."""
+    """The hard limit of open files, which each of its processes gets."""
     programs: Mapping[str, HostProgram]
     """Executables of the host that backends may use (nginx, node)."""
     service_account: tuple[str, str] | None = None
@@ -182,20 +181,11 @@ class ServicePlacement:
             )
         return tuple(self.cpus[place] for place in places)
 
-    def file_limit(self, wanted: int | None) -> int:
-        """Return the limit of open files: `wanted`, or the host's hard limit.
-
-        Raises UnsupportedError above that limit.
-        """
-        if wanted is not None and wanted > self.nofile:
-            raise UnsupportedError(
-                f"nofile {wanted}: {self.user} on {self.host} may have at most {self.nofile}",
-                hint="with root, a tuning can raise the limit (limits: {nofile: …})",
-            )
-        return wanted or self.nofile
-
     def program(self, name: str) -> HostProgram:
         """Return the executable `name` of the host. Raises UnsupportedError where it is missing."""
         if name not in self.programs:
-            raise UnsupportedError(f"{self.host} has no {name}", hint="benchkit hosts prepare installs it where it may")
+            raise UnsupportedError(
+                f"{self.host} has no {name}",
+                hint="`benchkit hosts prepare` installs it where it may; the inventory may name another (programs)",
+            )
         return self.programs[name]

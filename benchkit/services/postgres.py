@@ -22,8 +22,6 @@ from benchkit.services.service import Service, ServiceFile, ServiceProcess
 PROGRAM = "postgres"
 USER = "postgres"
 """User that the packages create, and the only user of the database."""
-DATABASE = "postgres"
-"""Database that initdb creates."""
 READY_S = 60.0
 """Time for initdb and the start; initdb takes 1 to 3 s."""
 STOP = StopSignal(signal.SIGINT, 10.0)
@@ -31,29 +29,22 @@ STOP = StopSignal(signal.SIGINT, 10.0)
 MOUNT = PurePosixPath("/mnt")
 """Place of the data folder in the mount namespace of a process of root's: every Linux has it (FHS 3.0)."""
 
-# Arguments: the program, the data folder, then PostgreSQL's own. `-D` follows here.
-AS_LOGIN_USER = """\
+START = f"""\
 set -eu
-postgres=$(readlink -f "$1") data=$2
+postgres=$(readlink -f "$1") data=$2 as_user=
 shift 2
 mkdir -p "$data"
 chmod 700 "$data"
-"$(dirname "$postgres")/initdb" -D "$data" --username=postgres --auth=trust --no-sync --locale=C --encoding=UTF8 >&2
-exec "$postgres" -D "$data" "$@"
+if [ "$(id -u)" = 0 ]; then
+  chown {USER} "$data"
+  mount --bind "$data" {MOUNT}
+  cd {MOUNT}
+  data={MOUNT} as_user="setpriv --reuid={USER} --regid={USER} --init-groups --"
+fi
+$as_user "$(dirname "$postgres")/initdb" -D "$data" --username=postgres --auth=trust --no-sync --locale=C --encoding=UTF8 >&2
+exec $as_user "$postgres" -D "$data" "$@"
 """
-AS_ROOT = f"""\
-set -eu
-postgres=$(readlink -f "$1") data=$2
-shift 2
-mkdir -p "$data"
-chown {USER} "$data"
-chmod 700 "$data"
-mount --bind "$data" {MOUNT}
-cd {MOUNT}
-as_user="setpriv --reuid={USER} --regid={USER} --init-groups --"
-$as_user "$(dirname "$postgres")/initdb" -D {MOUNT} --username=postgres --auth=trust --no-sync --locale=C --encoding=UTF8 >&2
-exec $as_user "$postgres" -D {MOUNT} "$@"
-"""
+"""Script that starts it. Its arguments: the program, the data folder, then PostgreSQL's own."""
 
 Setting = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_.]*$")]
 
@@ -82,7 +73,6 @@ class PostgresBackend(Backend[PostgresOptions]):
         if endpoint.port is None:
             raise FieldError("listen", "PostgreSQL needs a port", hint="write 127.0.0.1:5432")
         cpus, data, script = place.select_cpus(options.cpus, "cpus"), place.folder / "data", place.folder / "start.sh"
-        text = AS_ROOT if place.root else AS_LOGIN_USER
         shell = ("unshare", "--mount", "--propagation", "private", "sh") if place.root else ("sh",)
         argv = (*shell, str(script), place.program(PROGRAM).path, str(data), *_arguments(request))
         return Service(
@@ -90,8 +80,8 @@ class PostgresBackend(Backend[PostgresOptions]):
             backend=self.name,
             host=place.host,
             folder=place.folder,
-            files=(ServiceFile(script, text.encode()),),
-            process=ServiceProcess(argv, cpus, place.file_limit(options.nofile)),
+            files=(ServiceFile(script, START.encode()),),
+            process=ServiceProcess(argv, cpus, place.nofile),
             endpoint=endpoint,
             scratch_folders=(data,),
             ready_timeout_s=READY_S,

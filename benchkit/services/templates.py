@@ -1,7 +1,4 @@
-"""Texts that are filled in: configurations from Jinja templates, and command lines with placeholders.
-
-Templates are in `configs/nginx/`; a scenario's own may extend them.
-"""
+"""Texts that are filled in: configurations from Jinja templates, and command lines with placeholders."""
 
 from __future__ import annotations
 
@@ -11,42 +8,40 @@ import shlex
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
-from jinja2 import (
-    ChoiceLoader,
-    Environment,
-    FileSystemLoader,
-    PrefixLoader,
-    StrictUndefined,
-    TemplateError,
-    TemplateSyntaxError,
-)
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from benchkit.errors import InputError, suggestion
-from benchkit.files import shipped
-
-SHIPPED_PREFIX = "benchkit"
-"""Prefix of shipped templates in a scenario's own: `{% extends "benchkit/http.conf.j2" %}`."""
 
 _SPECIAL = re.compile(r"[^\w./:@%+,=\[\]-]")
 
-_EXPRESSION_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors of Python that an expression in a template may raise; they are not subclasses of Jinja's."""
 
-
-def render_config(template: str | Path, **values: object) -> str:
-    """Return the text of a template: a shipped one by its name, or the file at a path.
+def render_config(template: Path, **values: object) -> str:
+    """Return the text of a Jinja template, which may include others of its folder.
 
     An undefined name is an error. Raises InputError naming template and line.
     """
-    name = template.name if isinstance(template, Path) else f"{SHIPPED_PREFIX}/{template}"
-    folder = template.parent if isinstance(template, Path) else None
     try:
-        return _environment(folder).get_template(name).render(values)
-    except (TemplateError, *_EXPRESSION_ERRORS) as error:
-        _raise_input_error(error, template)
+        return _environment(template.parent).get_template(template.name).render(values)
+    except (TemplateError, OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".j2")]
+        where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else template
+        raise InputError(f"the template cannot be rendered: {where}: {error}") from None
+
+
+@functools.cache
+def _environment(folder: Path) -> Environment:
+    """Return an environment that keeps compiled templates, and compiles a file again that has changed."""
+    return Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - configurations, not pages
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def quoted(parameter: str) -> str:
@@ -58,45 +53,6 @@ def quoted(parameter: str) -> str:
         return parameter
     escaped = parameter.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def validate_template(path: Path) -> None:
-    """Raise InputError where the file at `path` cannot be read, or is not a template by its syntax."""
-    try:
-        _environment(path.parent).parse(path.read_text(encoding="utf-8"), path.name, str(path))
-    except OSError as error:
-        raise InputError(f"cannot read {path}", why=error.strerror) from None
-    except (TemplateSyntaxError, UnicodeDecodeError) as error:
-        _raise_input_error(error, path)
-
-
-@functools.cache
-def _environment(folder: Path | None) -> Environment:
-    """Return an environment in which a scenario's own template may include others of its `folder`.
-
-    It keeps compiled templates, and compiles a file again that has changed.
-    """
-    shipped_templates = PrefixLoader({SHIPPED_PREFIX: FileSystemLoader(shipped("configs") / "nginx")})
-    return Environment(
-        loader=ChoiceLoader([shipped_templates, FileSystemLoader(folder)]) if folder else shipped_templates,
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - configurations, not pages
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _raise_input_error(error: Exception, template: str | Path) -> NoReturn:
-    """Raise InputError naming the line, which Jinja has in its syntax errors and in the traceback of all others."""
-    if isinstance(error, TemplateSyntaxError):
-        place, line = error.filename or str(template), error.lineno
-    else:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".j2")]
-        place, line = (frames[-1].filename, frames[-1].lineno or 0) if frames else (str(template), 0)
-    message = error.message if isinstance(error, TemplateError) else str(error)
-    where = f"{place}:{line}" if line else place
-    raise InputError(f"the template cannot be rendered: {where}: {message or type(error).__name__}") from None
 
 
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.", re.DOTALL)
@@ -133,18 +89,10 @@ CommandLine = Annotated[
 """Arguments of a command, the program first."""
 
 
-_MISSING = {
-    **dict.fromkeys(("host", "port"), "`listen` names a unix socket"),
-    "socket": "`listen` names a port",
-    **dict.fromkeys(("certificate", "certificate_key"), "`protocol` is without TLS"),
-}
-"""Reasons why a placeholder has no value."""
-
-
-def fill_in(text: str, values: Mapping[str, str | None]) -> str:
+def fill_in(text: str, values: Mapping[str, str]) -> str:
     """Replace each `{name}` by its value; `{{name}}` stands for the text `{name}`, and other braces for themselves.
 
-    Raises ValueError for a name that has no value (None), or that is unknown.
+    Raises ValueError for a name that is unknown.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -156,9 +104,6 @@ def fill_in(text: str, values: Mapping[str, str | None]) -> str:
             raise ValueError(
                 f"no placeholder {match[0]}; {suggestion(match[0], known)}; {{{match[0]}}} is the text itself"
             )
-        value = values[name]
-        if value is None:
-            raise ValueError(f"{match[0]} has no value, because {_MISSING[name]}")
-        return value
+        return values[name]
 
     return _PLACEHOLDER.sub(replace, text)

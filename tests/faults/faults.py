@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -284,7 +285,7 @@ def own_nginx(**options: object) -> dict[str, Any]:
 def tickets_left_on(_: FaultLab) -> Iterator[None]:
     """Have nginx issue session tickets, whatever the scenario says."""
 
-    def with_tickets(template: str, **values: object) -> str:
+    def with_tickets(template: Path, **values: object) -> str:
         return render_config(template, **values).replace("ssl_session_tickets off", "ssl_session_tickets on")
 
     with patch.object(nginx_services, "render_config", with_tickets):

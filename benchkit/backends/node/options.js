@@ -78,10 +78,6 @@ const FLAGS = {
     help: 'processes that get a CPU each: none, workers, or all (the primary, too)',
     set: (options, value) => { options.pin = oneOf(value, ['none', 'workers', 'all']); },
   },
-  scheduling: {
-    help: 'who accepts connections: round-robin (the primary, which hands them out) or kernel (the workers)',
-    set: (options, value) => { options.scheduling = oneOf(value, ['round-robin', 'kernel']); },
-  },
 };
 
 /** Parse arguments into options; null for -help. Throws UsageError. */
@@ -97,7 +93,6 @@ export function parseOptions(args) {
     workers: availableParallelism?.() ?? cpus().length,
     workerType: 'process',
     pin: 'none',
-    scheduling: 'round-robin',
   };
   const left = [...args];
   while (left.length > 0) {

@@ -28,7 +28,7 @@ export async function runPrimary(options) {
   try {
     const cpus = options.pin === 'none' ? [] : allowed();
     if (options.pin === 'all') pin(cpus[options.workers % cpus.length]);
-    cluster.schedulingPolicy = options.scheduling === 'kernel' ? cluster.SCHED_NONE : cluster.SCHED_RR;
+    cluster.schedulingPolicy = cluster.SCHED_RR;
     // Workers are to be profiled like the primary, which was started by this program (with-perf-map.sh).
     if (process.env.PERF_MAP_LAUNCHER) process.execPath = process.env.PERF_MAP_LAUNCHER;
     const workforce = workforceOf(options, (why) => end(EXIT_FAILED, why));

@@ -156,7 +156,7 @@ class Developer(Backend[DeveloperOptions]):
             "pull": options.cold if options.cache == "cold" else options.warm,
             "proof": proof_document(options.proof),
         }
-        executable = go_executable(request, "developer", SOURCES, package="./developer")
+        executable = go_executable(request.place, "developer", SOURCES, package="./developer")
         argv = (str(executable.path), "-listen", request.endpoint.authority, "-config", str(config))
         process = go_process(request, argv)
         return Service(

@@ -204,7 +204,7 @@ class GitServer(Backend[GitServerOptions]):
                 ServiceFile(create_script, creation_script(git, repositories).encode(), EXECUTABLE),
                 *(ServiceFile(repository.stream, repository.content) for repository in repositories),
             ),
-            process=ServiceProcess(argv, place.select_cpus(options.cpus, "cpus"), place.file_limit(options.nofile)),
+            process=ServiceProcess(argv, place.select_cpus(options.cpus, "cpus"), place.nofile),
             endpoint=server,
             forks_per_request=True,
             setup_commands=(

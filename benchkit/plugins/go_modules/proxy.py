@@ -168,7 +168,7 @@ class Goproxy(ModuleProxy):
 
     def _command(self, request: RenderRequest[ProxyOptions], upstream: str, env: Mapping[str, str]) -> ProxyCommand:
         del env
-        executable = go_executable(request, self.name, BACKENDS / self.name, package=self._package)
+        executable = go_executable(request.place, self.name, BACKENDS / self.name, package=self._package)
         cache, private = str(request.place.folder / CACHE), ",".join(request.options.private)
         listen = ("-listen", request.endpoint.authority, "-cacheDir", cache)
         argv = (str(executable.path), *listen, "-proxy", upstream, "-exclude", private)

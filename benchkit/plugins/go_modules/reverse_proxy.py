@@ -25,8 +25,9 @@ from benchkit.plugins.go_modules.proxy import CACHE, DOWNLOADS, PathPattern, pat
 from benchkit.services.backend import Backend, RenderRequest, ServiceOptions
 from benchkit.services.certificates import PRIVATE_FILE
 from benchkit.services.controller_files import get_or_create, save_copy, secret_path
-from benchkit.services.nginx import ADMIN_SOCKET, nginx_arguments, parse_version_output, relative_authority, worker_user
+from benchkit.services.nginx import nginx_arguments, parse_version_output, relative_authority, worker_user
 from benchkit.services.placement import Endpoint
+from benchkit.services.server_options import admin_endpoint
 from benchkit.services.service import (
     AdminPage,
     ControllerFile,
@@ -224,15 +225,14 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
         if version is None:
             raise UnsupportedError(f"{nginx.path} on {place.host} is not nginx")
         cpus = place.select_cpus(options.cpus, "cpus")
-        nofile = place.file_limit(options.nofile)
-        admin = Endpoint(place.host, "http1", path=folder / ADMIN_SOCKET)
+        admin = admin_endpoint(place)
         config, passwords = folder / "nginx.conf", folder / "passwords"
         certificate, key = folder / "certificate.pem", folder / "key.pem"
         text = render_config(
             shipped("configs") / TEMPLATE,
             user=worker_user(place),
             workers=len(cpus),
-            nofile=nofile,
+            nofile=place.nofile,
             listen=quoted(server.authority),
             proxy=quoted(relative_authority(proxy, folder)),
             denied=DENIED_SOCKET,
@@ -260,7 +260,7 @@ class ReverseProxy(Backend[ReverseProxyOptions]):
             host=place.host,
             folder=folder,
             files=(ServiceFile(config, text.encode()), *(private_files if options.users else ())),
-            process=ServiceProcess(argv, cpus, nofile),
+            process=ServiceProcess(argv, cpus, place.nofile),
             endpoint=server,
             admin=AdminPage("nginx", admin, "/"),
             inner_sockets=(folder / DENIED_SOCKET,),

@@ -84,7 +84,7 @@ def render_go_server(
     files: Sequence[ServiceFile] = (),
 ) -> Service:
     """Return the service of a server of `SOURCES`, which listens at the endpoint."""
-    executable = go_executable(request, program, SOURCES, package=f"./{program}")
+    executable = go_executable(request.place, program, SOURCES, package=f"./{program}")
     process = go_process(request, (str(executable.path), "-listen", request.endpoint.authority, *arguments))
     return Service(
         name=request.name,

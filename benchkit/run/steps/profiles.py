@@ -22,7 +22,7 @@ from benchkit.models.trial import ProfileRecord, TraceRecord
 from benchkit.run.steps.state import ProfileCapture, TraceInProgress, Trial
 from benchkit.scenario.trial_order import ProfilePass
 from benchkit.services.deploy import RunningService, socket_of
-from benchkit.services.service import PPROF_PATH, Service, call_graph_of, perf_map_folder, profiler_of, writes_perf_map
+from benchkit.services.service import PPROF_PATH, Service, perf_map_folder, profiler_of
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def check_perf_maps(trial: Trial) -> None:
     """Check that the processes of services have the maps that perf needs; a profile without them keeps the reason."""
     for running in trial.running_services if trial.profile is not None else ():
         service = running.service
-        if writes_perf_map(service):
+        if service.perf_map_launcher is not None:
             host = trial.hosts[service.host]
             try:
                 profilers.require_perf_maps(host, host.processes.members(running.process))
@@ -103,7 +103,11 @@ def stop_captures(trial: Trial) -> None:
 
 
 def _perf_map_services(trial: Trial) -> list[Service]:
-    return [service for service in trial.cell.services if trial.profile is not None and writes_perf_map(service)]
+    return [
+        service
+        for service in trial.cell.services
+        if trial.profile is not None and service.perf_map_launcher is not None
+    ]
 
 
 def _is_go_program(host: Host, running: RunningService) -> bool:
@@ -128,11 +132,13 @@ def _start_capture(trial: Trial, options: ProfilePass, running: RunningService, 
             socket = socket_of(service.admin.endpoint)
             pprof = start_pprof(host, socket, PPROF_PATH, after_s=options.settle_s, seconds=seconds)
             return ProfileCapture(running, profiler, pprof)
+        # Code compiled at run time has frame pointers alone, programs of distributions have unwind tables alone.
+        has_frame_pointers = service.perf_map_launcher is not None or _is_go_program(host, running)
         perf = start_perf(
             host,
             running.process,
             frequency_hz=options.frequency_hz,
-            call_graph="fp" if _is_go_program(host, running) else call_graph_of(service),
+            call_graph="fp" if has_frame_pointers else "dwarf",
             after_s=options.settle_s,
             seconds=duration_s,
             folder=trial.folder / f"profile.{service.name}",

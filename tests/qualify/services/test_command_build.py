@@ -34,7 +34,7 @@ def test_a_build_has_the_variables_of_its_scenario(tmp_path: Path) -> None:
     ("argv", "message"),
     [
         (("sh", "-c", "echo broken source; exit 3"), r"failed: exit code 3:\n    broken source"),
-        (("no-such-compiler",), r"cannot run the build `no-such-compiler`: No such file or directory"),
+        (("no-such-compiler",), r"cannot run the build `no-such-compiler`: it is not on the PATH"),
         (("./denied",), r"cannot run the build `./denied`: Permission denied"),
         (("true",), r"the build `true` left no file"),
     ],

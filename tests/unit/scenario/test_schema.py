@@ -69,7 +69,7 @@ VARIED = {
         {"telemetry": "off"},
         {"telemetry": {"interval_s": 0.5}},
         {"stacks": {"one": stack(listen="unix", inject_fault=["delay:5ms"])}},
-        {"stacks": {"one": stack(listen="127.0.0.1:80", inject_fault="delay:5ms", work="loop:10")}},
+        {"stacks": {"one": stack(listen="127.0.0.1:80", work="loop:10")}},
         {
             "scales": {
                 "lab": {},

@@ -83,8 +83,6 @@ def test_nginx_runs_from_its_own_prefix_and_is_checked_first(tmp_path: Path) -> 
         ('"127.0.0.1:9000"', '"127.0.0.1:8080"', "small.yaml:9: stacks.both.services.front.listen: port 8080 is already used by service 'app'"),
         ("listen: 8080", "role: sot, listen: 8080", "small.yaml:9: stacks.both.services.front.role: no role 'sot'; did you mean 'sut'?"),
         ('"127.0.0.1:9000"', '"127.0.0.1:9000", work: "loop:-1"', "small.yaml:8: stacks.both.services.app.work: found 'loop:-1'"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: luck', "small.yaml:8: stacks.both.services.app.inject_fault: found 'luck'; allowed: none, fail:SHARE"),
-        ('"127.0.0.1:9000"', '"127.0.0.1:9000", inject_fault: ["fail:0.5", "fail:1.5"]', "services.app.inject_fault.1: found 'fail:1.5'"),
     ],
 )  # fmt: skip
 def test_faults_name_file_line_and_field(tmp_path: Path, old: str, new: str, message: str) -> None:

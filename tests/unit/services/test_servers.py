@@ -67,7 +67,7 @@ def test_the_host_s_node_runs_the_placed_sources(tmp_path: Path) -> None:
         *("/usr/bin/node", "/w/app/node/main.js", "-listen", "unix:/w/app/app.sock"),
         *("-admin", "unix:/w/app/_admin.sock", "-work", "none"),
         *("-inject-fault", "fail:0.5", "-inject-fault", "delay:5ms"),
-        *("-workers", "3", "-pin", "none", "-scheduling", "round-robin", "-worker-type", "process"),
+        *("-workers", "3", "-pin", "none", "-worker-type", "process"),
     )
     placed = {file.path.name: file.content for file in service.files}
     assert {"main.js", "package.json"} <= placed.keys()

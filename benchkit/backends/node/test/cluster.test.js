@@ -85,12 +85,6 @@ describe('a cluster', { concurrency: 4 }, () => {
     assert.match(said, /^node: cannot pin to CPU \d+: .*taskset.*\n$/);
   });
 
-  test('workers that accept connections themselves serve requests', async (t) => {
-    const server = await start(t, ['-workers', '2', '-scheduling', 'kernel']);
-    for (let i = 0; i < 5; i++) assert.equal((await get(server.address)).status, 200);
-    assert.equal((await vars(server)).requests, 5);
-  });
-
   test('threads do the work of requests, which one process answers', async (t) => {
     const server = await start(t, ['-workers', '2', '-worker-type', 'thread', '-work', 'loop:1000']);
     const [pid] = Object.keys((await vars(server)).workers).map(Number);

@@ -67,7 +67,7 @@ test('options', () => {
   assert.equal(parseOptions(['-help']), null);
   for (const [args, named] of [
     [['-workers', '-1'], /-workers/], [['-workers', '1.5'], /-workers/], [['-pin', 'some'], /-pin/],
-    [['-scheduling', 'fair'], /-scheduling/], [['-worker-type', 'thread', '-pin', 'all'], /-pin/], [['-workers'], /-workers/],
+    [['-worker-type', 'thread', '-pin', 'all'], /-pin/], [['-workers'], /-workers/],
   ]) {
     assert.throws(() => parseOptions(['-listen', ':1', ...args]), (error) => error instanceof UsageError && named.test(error.message));
   }
