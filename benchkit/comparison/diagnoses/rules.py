@@ -27,7 +27,7 @@ from benchkit.comparison.diagnoses.evidence import (
 )
 from benchkit.models.metrics import CPU
 from benchkit.registry import Registry
-from benchkit.stats.samples import Reals
+from benchkit.stats.samples import Reals, log_left
 
 LEAST_OPENED = 0.5
 """Connections for each request from which on most requests open one."""
@@ -383,11 +383,14 @@ WAITS_STEP = (
 
 
 def _cpu_queue_s(cell: CellEvidence) -> float | None:
-    """Return the time that the cores need for one request of each connection; None: unknown."""
+    """Return the time that the cores need for one request of each connection, beside other programs; None: unknown."""
     cores = [
         min(len(service.cpus) or np.inf, service.quota or np.inf) for each in cell.records for service in each.services
     ]
-    busy_s = (cell.trials["connections"].astype("float64") * cell.trials[CPU].astype("float64")).dropna()
+    busy_s = cell.trials["connections"].astype("float64") * cell.trials[CPU].astype("float64")
+    for column in ("foreign_share", "stolen_share"):
+        busy_s /= np.exp(log_left(cell.trials[column].fillna(0.0).to_numpy(dtype=np.float64)))
+    busy_s = busy_s.dropna()
     if not len(busy_s) or not cores or not np.isfinite(cores).all():
         return None
     return float(busy_s.mean()) / min(cores)

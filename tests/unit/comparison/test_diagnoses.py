@@ -236,6 +236,10 @@ IMITATIONS: dict[str, tuple[Side, Side]] = {
         Side({("cpu_s_total", "app"): 0.8}, service={"cpus": (0, 1)}, columns=busy(1.0)),
         Side(service={"cpus": (0, 1)}, columns=busy(1.8)),
     ),
+    "all requests wait for a core that other programs use": (
+        Side(latency=((0.0012, 0.0014, 900),), columns={"foreign_share": 0.9}),
+        Side(latency=(FAST,)),
+    ),
     "all requests wait for the CPU, on many connections": (
         Side(latency=((0.04, 0.0405, 900),), columns={"connections": 800}),
         Side(latency=(FAST,)),
