@@ -51,7 +51,7 @@ test: system
 
 # Containers: the tests start images of static programs, with podman; with docker only where its daemon is installed, as
 # its package starts one on the machine. PostgreSQL is started by tests, in labs.
-qualify: also = bpftrace chromium podman runc netavark iptables postgres
+qualify: also = bpftrace chromium podman runc netavark iptables postgres php
 qualify: system
 	.venv/bin/python -m pytest $(IN_LABS) $(DURATIONS) $(ARGS) tests/qualify
 

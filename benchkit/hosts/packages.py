@@ -75,6 +75,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
         "iptables": Program("iptables", "https://www.netfilter.org"),
         "postgres": Program("postgresql", "https://www.postgresql.org", file="/usr/lib/postgresql/*/bin/postgres"),
         "chromium": Program("chromium", "https://www.chromium.org"),
+        "php": Program("php-cli", "https://www.php.net"),
     }
 )
 """Programs by the name of their binary."""
