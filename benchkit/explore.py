@@ -78,7 +78,7 @@ def why(run: str = LATEST, *, store: str | Path | None = None) -> pd.DataFrame:
     """Return what the difference of each cell to its baseline consists of, a row for each component.
 
     Columns: cell_id, baseline_id, level, service, component, unit, value, baseline_value, difference, low, high, blocks
-    (`benchkit.comparison.components`). The rows of a level add up to its sum, except those of level `activity`.
+    (`benchkit.comparison.components`). The rows of a level add up to its sum.
     The table `components` has the same rows.
     """
     where = open_store(store)

@@ -25,7 +25,6 @@ TITLES = {
     "category": "CPU time per request by category: profiles, scaled to the unprofiled trials beside them",
     "system calls": "system calls per request, from traces",
     "waiting": "time that threads are off the CPU per request by what they wait for, from traces",
-    "activity": "what else happens per request",
 }
 
 

@@ -25,22 +25,6 @@ ROUNDING = 1e-3
 SUM, REST = "all", "not attributed"
 """Components of a level: the sum of all others, and what none of them accounts for."""
 USER_CPU = "user_cpu_s_total"
-PER_REQUEST: Mapping[str, tuple[str, str]] = {
-    "voluntary_switches_total": ("voluntary context switches", "1/req"),
-    "involuntary_switches_total": ("involuntary context switches", "1/req"),
-    "storage_written_bytes_total": ("bytes written to files", "B/req"),
-    "allocated_bytes_total": ("bytes allocated", "B/req"),
-    "gc_cpu_s_total": ("CPU time of garbage collection", "sec/req"),
-    "gc_pause_s_total": ("pauses for garbage collection", "sec/req"),
-    "gc_total": ("garbage collections", "1/req"),
-    "goroutine_wait_s_total": ("waits of runnable goroutines", "sec/req"),
-    "mutex_wait_s_total": ("waits for locks", "sec/req"),
-    "event_loop_active_s_total": ("active time of event loops", "sec/req"),
-}
-"""Counters of services with their names per request, and units."""
-ACCEPTED = "connections_accepted_total"
-OPENED, ARRIVED = "tcp_active_opens_total", "tcp_passive_opens_total"
-"""Connections that a server counted, and those that its host opened and accepted."""
 LIMITS = frozenset({"generator-saturated", "link-saturated", "throttled"})
 """Checks of what limits the rate. They exclude no trace: the system calls of a request are the same at any rate."""
 COLUMNS = ["trial_id", "cell_id", "block", "service", "component", "value"]
@@ -59,7 +43,7 @@ class TrialCosts:
 
     @cached_property
     def increases(self) -> pd.DataFrame:
-        """Increases of counters: trial_id, host, service (empty: of the host), metric, value, elapsed_s."""
+        """Increases of CPU times: trial_id, service, metric, value."""
         return _increases(self.run.rows("telemetry"), self.run.trials)
 
     @cached_property
@@ -139,39 +123,6 @@ class TrialCosts:
         return {record.trial_id: cores for record in records if (cores := _cores_allowed(record)) is not None}
 
     @cached_property
-    def activities(self) -> pd.DataFrame:
-        """Other activity of each service per request, which adds up to nothing; `unit` has the unit of each.
-
-        Some counters are sampled only at the interval. Therefore their rate between two samples is divided by the
-        request rate.
-        """
-        rows = self._rates[self._rates["metric"].isin(list(PER_REQUEST))]
-        rows = rows.assign(
-            component=rows["metric"].map(lambda metric: PER_REQUEST[metric][0]),
-            unit=rows["metric"].map(lambda metric: PER_REQUEST[metric][1]),
-        )
-        sizes = self.trials.assign(
-            service="",
-            component="bytes of an answer",
-            unit="B/req",
-            value=self.trials["bytes_total"].astype("float64") / self.trials["requests"].astype("float64"),
-        ).dropna(subset=["value"])
-        columns = [*COLUMNS, "unit"]
-        return pd.concat([each[columns] for each in (rows, sizes) if len(each)] or [rows[columns]], ignore_index=True)
-
-    def cells_without(self, service: str) -> set[str]:
-        """Return the cells whose stacks lack a service that others have; none if no stack has it."""
-        having = {cell_id for cell_id, stack in self._stacks.items() if service in (stack.get("services") or ())}
-        return self._stacks.keys() - having if having else set()
-
-    @cached_property
-    def _rates(self) -> pd.DataFrame:
-        """Increases of counters per request, with `cell_id` and `block`."""
-        rows = self.increases[self.increases["elapsed_s"] > 0]
-        rows = rows.merge(self.trials[["trial_id", "cell_id", "block", RPS]], on="trial_id")
-        return rows.assign(value=rows["value"] / rows["elapsed_s"] / rows[RPS].astype("float64"))
-
-    @cached_property
     def _stacks(self) -> Mapping[str, Mapping[str, Any]]:
         return {cell.cell_id: stack_of(self.run.manifest.scenario, cell.levels) for cell in self.run.manifest.cells}
 
@@ -235,17 +186,9 @@ def _usable(trials: pd.DataFrame, excluded: set[str]) -> pd.DataFrame:
 
 
 def _increases(telemetry: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return increases of counters of services and of their hosts; rows of a host have an empty `service`."""
-    columns = ["trial_id", "host", "service", "metric", "value", "elapsed_s"]
+    """Return the increases of the CPU times of services."""
     if telemetry.empty:
-        return pd.DataFrame(columns=columns)
-    of_services = telemetry["service"].notna() & telemetry["metric"].isin(
-        ["cpu_s_total", USER_CPU, ACCEPTED, *PER_REQUEST]
-    )
-    rows = telemetry[of_services | (telemetry["service"].isna() & telemetry["metric"].isin([OPENED, ARRIVED]))]
+        return pd.DataFrame(columns=["trial_id", "service", "metric", "value"])
+    rows = telemetry[telemetry["service"].notna() & telemetry["metric"].isin(["cpu_s_total", USER_CPU])]
     found = increases_of(of_servers(rows), trials)
-    hosts = found.loc[found["service"].notna(), ["trial_id", "host"]].drop_duplicates()
-    found = found.merge(hosts, on=["trial_id", "host"])
-    found["service"] = found["service"].fillna("")
-    grouped = found.groupby(["trial_id", "host", "service", "metric"], sort=False)
-    return grouped.agg(value=("value", "sum"), elapsed_s=("elapsed_s", "max")).reset_index()
+    return found.groupby(["trial_id", "host", "service", "metric"], sort=False)["value"].sum().reset_index()

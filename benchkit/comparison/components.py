@@ -10,7 +10,7 @@ each service. Every level adds up: what no part accounts for is a row of its own
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,10 +25,10 @@ from benchkit.stats.cell_pairs import ComparedCells, between_runs, cell_in_run, 
 from benchkit.stats.inference import MIN_BLOCKS, mean_interval, serial_inflation, t_quantile, welch
 from benchkit.stats.samples import Reals
 
-Level = Literal["rate", "cores", "service", "mode", "category", "system calls", "waiting", "activity"]
+Level = Literal["rate", "cores", "service", "mode", "category", "system calls", "waiting"]
 """`rate`: logarithms that add up to the logarithm of the ratio of rates. `cores`: the same for the cores used.
 `service`, `mode`, `category`: parts of the CPU time per request. `system calls`, `waiting`: calls, and the time that
-threads are off the CPU, per request of traced trials. `activity`: other counters per request, which have no sum."""
+threads are off the CPU, per request of traced trials."""
 LOGARITHMIC: frozenset[Level] = frozenset({"rate", "cores"})
 TRACED: Mapping[Level, str] = {"system calls": "1/req", "waiting": "sec/req"}
 """Levels of traced trials, with their units."""
@@ -85,7 +85,6 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         found += _additive("category", costs.categories, compared)
         for level in TRACED:
             found += _additive(level, costs.traces[costs.traces["level"] == level], compared)
-        found += _activities(costs.activities, costs.cells_without, compared)
     return tuple(found)
 
 
@@ -169,21 +168,6 @@ def _logarithmic(level: Level, terms: Terms, trials: pd.DataFrame, compared: _Co
         sign = -1 if name == COST else 1
         part = compared.component(sign * own, sign * other, level=level, service="", name=name, unit=unit)
         yield part.model_copy(update={"value": math.exp(own.mean()), "baseline_value": math.exp(other.mean())})
-
-
-def _activities(
-    rows: pd.DataFrame, lacking: Callable[[str], Collection[str]], compared: _Compared
-) -> Iterator[Component]:
-    """Yield the other activity per request of each service and its host; it is zero for a service that a cell lacks."""
-    of_pair = compared.rows(rows)
-    nothing = of_pair[["cell_id", "block"]].drop_duplicates().assign(value=0.0)
-    for (service, name, unit), group in of_pair.groupby(["service", "component", "unit"], sort=False):
-        zeros = nothing[nothing["cell_id"].isin(lacking(str(service)))]
-        both = compared.sides(pd.concat([group, zeros]).groupby(["cell_id", "block"])[["value"]].mean())
-        if both is not None:
-            own, other = (side["value"].to_numpy(dtype=np.float64) for side in both)
-            what = {"service": str(service), "name": str(name), "unit": str(unit)}
-            yield compared.component(own, other, level="activity", **what)
 
 
 def _additive(level: Level, rows: pd.DataFrame, compared: _Compared) -> list[Component]:

@@ -407,7 +407,7 @@ class ComponentRow(Row, table="components"):
         Column(
             "rate, cores: logarithms that add up to the log ratio of rates, or of cores used. "
             "service, mode, category, function: parts of the CPU time per request. "
-            "system calls, waiting: of traced trials. activity: figures that do not add up"
+            "system calls, waiting: of traced trials"
         ),
     ]
     service: Annotated[Text, Column("service, or host; null: all of them")]

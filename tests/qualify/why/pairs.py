@@ -85,7 +85,7 @@ def read_without_verdicts(store: Store, run_id: str) -> RunData:
 
 
 def _adds_up(components: Sequence[Component]) -> bool:
-    levels = {each.level for each in components} - LOGARITHMIC - {"activity"}
+    levels = {each.level for each in components} - LOGARITHMIC
     for level in levels:
         *parts, total = (each for each in components if each.level == level)
         if not math.isclose(
