@@ -25,23 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
-from benchkit.loadtools.text import (
-    has_line,
-    latency_by_name,
-    of_unit,
-    parse_count,
-    parse_number,
-)
-from benchkit.loadtools.tool import (
-    LoadLimits,
-    RequestRows,
-    Target,
-    TlsSupport,
-    Tool,
-    body_file,
-    header_lines,
-    option,
-)
+from benchkit.loadtools.text import has_line, latency_by_name, of_unit, parse_count, parse_number
+from benchkit.loadtools.tool import LoadLimits, RequestRows, Target, TlsSupport, Tool, body_file, header_lines, option
 from benchkit.models.load import Load
 from benchkit.models.load_result import Latency, LoadResult, Note
 from benchkit.models.protocol import Negotiated

@@ -28,15 +28,7 @@ from pydantic import Field, TypeAdapter
 
 from benchkit.errors import ParseError
 from benchkit.loadtools.reader import Action, OutputFormat, SectionReader
-from benchkit.loadtools.text import (
-    Count,
-    count_non_2xx,
-    errors_of,
-    excerpt,
-    has_line,
-    not_output_of,
-    parse_number,
-)
+from benchkit.loadtools.text import Count, count_non_2xx, errors_of, excerpt, has_line, not_output_of, parse_number
 from benchkit.loadtools.tool import (
     LoadLimits,
     ParsedOutput,

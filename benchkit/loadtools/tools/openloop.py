@@ -31,15 +31,7 @@ from benchkit import units
 from benchkit.errors import ParseError
 from benchkit.files import BACKENDS
 from benchkit.loadtools.reader import OutputFormat
-from benchkit.loadtools.text import (
-    Count,
-    Figure,
-    errors_of,
-    has_line,
-    not_output_of,
-    several_runs,
-    split_lines,
-)
+from benchkit.loadtools.text import Count, Figure, errors_of, has_line, not_output_of, several_runs, split_lines
 from benchkit.loadtools.tool import (
     GoProgram,
     LoadLimits,

@@ -31,14 +31,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchkit.loadtools.reader import Action, Figures, OutputFormat, Reader
-from benchkit.loadtools.text import (
-    BINARY_SIZES,
-    has_line,
-    is_not_a_number,
-    parse_quantity,
-    parse_time,
-    several_runs,
-)
+from benchkit.loadtools.text import BINARY_SIZES, has_line, is_not_a_number, parse_quantity, parse_time, several_runs
 from benchkit.loadtools.tool import (
     LoadLimits,
     ParsedOutput,

@@ -16,14 +16,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from benchkit.loadtools.reader import Action, Figures, JsonOutput, OutputFormat, Reader, Times, within
-from benchkit.loadtools.text import (
-    DECIMAL_SIZES,
-    Count,
-    Figure,
-    has_any,
-    line_with,
-    parse_quantity,
-)
+from benchkit.loadtools.text import DECIMAL_SIZES, Count, Figure, has_any, line_with, parse_quantity
 from benchkit.models.load_result import LoadResult
 
 _BORDER = r"[│|]"

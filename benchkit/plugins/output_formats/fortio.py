@@ -88,8 +88,7 @@ class _FortioReader(Reader):
         requests = self.done if self.requests is None else self.requests
         if requests is None:
             raise ParseError("fortio made no run", why=f"it says: Aborting because of {self.aborted}")
-        if not requests:
-            self.times = {}
+        self.times, self.step_s = self.times if requests else {}, None
         is_counted = bool(self.statuses) and sum(self.statuses.values()) == requests
         unanswered = self.statuses.pop("-1", 0)
         is_short = bool(self.duration_s and self.planned_s and self.duration_s < _FULL * self.planned_s)
@@ -135,23 +134,19 @@ def parse(text: str) -> LoadResult:
     if '"DurationHistogram"' not in text:
         return reader.read(text)
     document = reader.set_document(text, _Document, 1)
-    reader.step_s = None
     reader.asked, reader.planned_s = parse_number(document.asked), parse_duration(document.planned_s)
-    reader.duration_s, reader.done = of_unit(document.duration_s, 1e-9), document.requests
+    reader.duration_s = of_unit(document.duration_s, 1e-9)
     reader.percentiles = {f"{each.Percentile:g}": each.Value for each in document.ranks or ()}
     reader.statuses, reader.bytes_total = dict(document.statuses or {}), document.bytes_total or None
-    result = reader.result()
-    return result.model_copy(update={"complete": result.complete and "interrupted after" not in document.planned_s})
+    reader.done = None if "interrupted after" in document.planned_s else document.requests
+    return reader.result()
 
 
 _has_mark = has_line(
+    r'.*"DurationHistogram"',
     r"Fortio \S+ running at ",
     r"Aggregated Function Time : ",
     r"Ended after \S+ : [0-9]+ calls\. qps=",
     "All done [0-9]+ calls",
 )
-FORMAT = OutputFormat(
-    "fortio",
-    lambda text: _has_mark(text) or ('"DurationHistogram"' in text and '"ActualQPS"' in text),
-    parse,
-)
+FORMAT = OutputFormat("fortio", _has_mark, parse)

@@ -28,7 +28,7 @@ from benchkit.loadtools.text import (
     several_runs,
     unread_notes,
 )
-from benchkit.models.load_result import Errors, LoadResult, Note
+from benchkit.models.load_result import Errors, LoadResult
 
 _WHOLE_RUN = frozenset({"Aggregated", "Total"})
 _BY_STATUS = re.compile(r"HTTPError\(|BadStatusCode|\b[45][0-9]{2} (?:Client|Server) Error")
@@ -45,7 +45,6 @@ class _LocustReader(Reader):
     """Figures of all requests in the last table, by its headings."""
     is_final = False
     """True where percentiles follow the last table."""
-    has_report = False
 
     def lines(self) -> Mapping[str, Action | None]:
         aggregated = r"(?:Aggregated|Total)"
@@ -56,7 +55,7 @@ class _LocustReader(Reader):
             r"(?:Type\s+)?Name\s+((?:# reqs\s+)?50%\s.*)": self.read_ranks,
             rf"{aggregated}\s+([0-9]{{1,18}})\s+([0-9]{{1,18}})\([0-9.]+%\)\s*(.*)": self.read_row,
             rf"{aggregated}((?:\s+[0-9]{{1,9}}){{4,20}})": self.read_percentiles,
-            r"# occurrences\s+Error": lambda _match: setattr(self, "has_report", True),
+            r"(?P<report># occurrences)\s+Error": None,
             r"([0-9]{1,18})\s+((?:[A-Z]+ )?\S.*)": self.read_error,
         }
 
@@ -93,22 +92,21 @@ class _LocustReader(Reader):
         self.percentiles = {name: ms for name, ms in named.items() if name not in {"reqs", "100"}}
 
     def read_error(self, match: re.Match[str]) -> None:
-        if self.has_report and not self.is_last:
+        if "report" in self.tokens and not self.is_last:
             self.messages[match[2].strip()] += int(match[1])
 
     def result(self) -> LoadResult:
         rate = self.row.get("req/s") if self.is_final else None
         unanswered = {text: number for text, number in self.messages.items() if not _BY_STATUS.search(text)}
-        is_counted = self.failed == 0 or (self.has_report and self.messages.total() == self.failed)
+        is_counted = self.failed == 0 or ("report" in self.tokens and self.messages.total() == self.failed)
         others = (self.failed or 0) - sum(unanswered.values())
         times = all_of_unit({**self.row, **self.percentiles} if self.requests else {}, 1e-3)
-        has_percentiles = self.is_final and (bool(self.percentiles) or self.requests == 0)
         return self.load_result(
             duration_s=implied_duration(self.requests, rate),
             rps=rate,
             latency=latency_by_name(times, "connect+request", step_s=1e-3 if self.row and self.requests else None),
             errors=errors_of(unanswered, others) if is_counted else Errors(),
-            complete=has_percentiles and is_counted and not self.unread,
+            complete=self.is_final and is_counted and not self.unread,
         )
 
 
@@ -122,7 +120,6 @@ def _read_csv(lines: Sequence[str]) -> LoadResult:
     requests, size = parse_count(row.get("Request Count")), figure.get("Average Content Size")
     times = {name.removesuffix(" Response Time"): ms for name, ms in figure.items() if name != "100%"}
     unread = [",".join(each) for each in rows if len(each) != len(header)]
-    notes = [] if row else [Note(code="no-total", message="the file has no row 'Aggregated'")]
     return LoadResult(
         tool="locust",
         duration_s=implied_duration(requests, figure.get("Requests/s")),
@@ -132,7 +129,7 @@ def _read_csv(lines: Sequence[str]) -> LoadResult:
         latency=latency_by_name(all_of_unit(times if requests else {}, 1e-3), "connect+request"),
         failed=parse_count(row.get("Failure Count")),
         complete=bool(row) and not unread,
-        notes=(*notes, *unread_notes(unread)),
+        notes=tuple(unread_notes(unread)),
     )
 
 
