@@ -99,11 +99,6 @@ class CapacityEstimate(Frozen):
         """Highest rate of a probe that held the objective; None: none did."""
         return max((probe.rate for probe in self.probes if probe.outcome == "held"), default=None)
 
-    @property
-    def highest_tried(self) -> float | None:
-        """Highest rate of a probe; None: there was none."""
-        return max((probe.rate for probe in self.probes), default=None)
-
 
 def goal_of(scenario: Mapping[str, Any]) -> CapacityGoal | None:
     """Return the goal of a stored scenario's searches; None: it has none, or not the same for all cells."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -24,10 +25,9 @@ from benchkit.plugins.go_modules.proxy import (
     upstream_url,
 )
 from benchkit.plugins.go_modules.reverse_proxy import NetrcFile, SiteCertificate
-from benchkit.plugins.go_modules.vanity import SOURCES
+from benchkit.plugins.go_modules.vanity import render_go_server
 from benchkit.services.backend import Backend, RenderRequest
 from benchkit.services.certificates import PRIVATE_FILE
-from benchkit.services.go_servers import go_executable, go_process
 from benchkit.services.placement import Endpoint
 from benchkit.services.service import Instruction, Service, ServiceFile
 
@@ -156,19 +156,16 @@ class Developer(Backend[DeveloperOptions]):
             "pull": options.cold if options.cache == "cold" else options.warm,
             "proof": proof_document(options.proof),
         }
-        executable = go_executable(request.place, "developer", SOURCES, package="./developer")
-        argv = (str(executable.path), "-listen", request.endpoint.authority, "-config", str(config))
-        process = go_process(request, argv)
-        return Service(
-            name=request.name,
-            backend=self.name,
-            host=place.host,
-            folder=folder,
-            files=(executable, ServiceFile(config, json.dumps(document, indent=1).encode()), *files),
-            process=process,
-            endpoint=request.endpoint,
+        service = render_go_server(
+            request,
+            self.name,
+            "developer",
+            ("-config", str(config)),
+            (ServiceFile(config, json.dumps(document, indent=1).encode()), *files),
+        )
+        return replace(
+            service,
             forks_per_request=True,
-            parallelism=len(process.cpus),
             scratch_folders=(scratch,),
             ready_timeout_s=VERIFICATION_TIMEOUT_S,
             is_verifier=True,

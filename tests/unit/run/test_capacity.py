@@ -103,7 +103,6 @@ def test_a_load_tool_that_is_the_limit_gives_a_lower_bound() -> None:
 def test_a_search_without_a_usable_probe_knows_no_capacity() -> None:
     found = find(Server(capacity=0.5, disturbed=tuple(range(2, 200)), took_s=10.0))
     assert (found.low, found.high, found.highest_held) == (None, None, None)
-    assert found.highest_tried is not None
     assert found.reason == "its time of 1 min 40 s is over, and none of its 9 probes can be used"
 
 
