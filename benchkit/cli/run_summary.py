@@ -199,9 +199,7 @@ def print_comparison(
         document = {
             **outcome_document(outcome, store),
             "servers": results,
-            "load_curves": [
-                {"cell_id": each.cell_id, "label": each.label, **each.curve.model_dump()} for each in cell_curves(data)
-            ],
+            "load_curves": _curves_document(data),
             "held": held,
             "answer": {**answer.model_dump(mode="json"), "trust_sentence": answer.trust_sentence},
             "report": None if is_interrupted else write_run_report(outcome, store),
@@ -234,6 +232,10 @@ def print_comparison(
     return has_answer(results)
 
 
+def _curves_document(data: RunData) -> list[dict[str, Any]]:
+    return [{"cell_id": each.cell_id, "label": each.label, **each.curve.model_dump()} for each in cell_curves(data)]
+
+
 def print_capacities(outcome: RunOutcome, store: Store, *, json: bool, save: Path | None) -> bool:
     """Print the capacities, and their comparison after enough blocks; return True if every capacity is known."""
     say_not_restored(outcome)
@@ -244,6 +246,7 @@ def print_capacities(outcome: RunOutcome, store: Store, *, json: bool, save: Pat
         document = {
             **outcome_document(outcome, store),
             "capacities": capacities,
+            "load_curves": _curves_document(data),
             "notes": notes,
             "answer": answer,
             "report": write_run_report(outcome, store),
@@ -251,7 +254,8 @@ def print_capacities(outcome: RunOutcome, store: Store, *, json: bool, save: Pat
         }
         print_json(document)
     else:
-        print(*(each.sentence for each in capacities), *(f"! {note}" for note in notes), sep="\n")
+        curves = [f"{each.label} {each.curve.sentence}." for each in cell_curves(data)]
+        print(*(each.sentence for each in capacities), *curves, *(f"! {note}" for note in notes), sep="\n")
         if answer is not None:
             print(*answer.sentences, answer.trust_sentence, sep="\n")
         _print_places(outcome, store, save)

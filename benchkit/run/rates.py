@@ -205,17 +205,18 @@ def find_capacity(
 ) -> CapacityEstimate:
     """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
-    The first probe runs at full speed; no capacity is far above its rate. The search ends when its interval is narrow
+    The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its interval is narrow
     enough or its time is over. It ends too when more probes would tell little. Without a usable probe it goes on to the
-    sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers nothing
-    at full speed.
+    sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers
+    nothing.
     """
     started_s = clock()
-    full_speed = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
-    if not full_speed.rps:
-        raise InputError("no capacity: the cell answers nothing at full speed", where=cell.cell_id)
-    search = CapacitySearch(full_speed.rps, goal.precision)
-    report(f"{cell.cell_id}: {units.requests_per_s(full_speed.rps)} at full speed")
+    knee = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial
+    if not knee.rps:
+        raise InputError("no capacity: the cell answers nothing", where=cell.cell_id)
+    search = CapacitySearch(knee.rps, goal.precision)
+    connections = units.counted(knee.connections or 0, "connection")
+    report(f"{cell.cell_id}: {units.requests_per_s(knee.rps)} at the knee of its load curve, {connections}")
     probes: list[CapacityProbe] = []
     unusable = 0
     while not (reason := _end(search, len(probes), clock() - started_s, goal)):
@@ -240,7 +241,7 @@ def find_capacity(
         low=interval.low if is_bounded else held,
         high=interval.high if is_bounded else None,
         reason=reason,
-        ceiling_rps=full_speed.rps,
+        ceiling_rps=knee.rps,
         violations=search.violations,
         probes=tuple(probes),
     )
