@@ -143,7 +143,9 @@ def _measure_claim(claim: Claim, data: RunData) -> tuple[ClaimResult, _Decision]
     # These hosts may not support some levels: then the claim is about the others, and says so.
     if not pairs:
         return result.model_copy(update={"reason": f"{missing[0]} was skipped: {unsupported[missing[0]]}"}), untestable
-    found = _claim_trials(claim.metric, data)
+    if claim.held and data.held is None:
+        return result.model_copy(update={"reason": "the run has no trials at a held rate"}), untestable
+    found = _claim_trials(claim.metric, data.held if claim.held and data.held is not None else data)
     if isinstance(found, str):
         return result.model_copy(update={"reason": found}), untestable
     trials, excluded = found

@@ -88,6 +88,7 @@ class Claim(Frozen):
         "per request of a service, `cpu/front`, or of a part of it, `cpu/front/read-write` (a category, user-code, kernel)",
         examples=["server_cpu_s_per_request", "profile_share/waiting"],
     )
+    held: bool = Field(default=False, description="compare the trials at the held rate (`rate: half` of the load)")
     at_least: PositiveFloat | None = Field(
         default=None, description="smallest ratio; or at_most, between, about", examples=[2]
     )

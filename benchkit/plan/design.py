@@ -24,6 +24,8 @@ from benchkit.services.placement import MAX_PORT
 from benchkit.services.service import PERF, profiler_of
 from benchkit.units import counted
 
+LONGEST_HELD_S = 10.0
+"""Window of a load that ends after a number of requests, of which a window at a held rate is a share."""
 DEFAULT_RATE_TOOL = "openloop"
 """Load tool of the phase at a held rate where the other phase's holds none: benchkit builds it for the load hosts."""
 
@@ -170,9 +172,8 @@ def held_cells(
             "rate": load.held_rate,
             "held_share": None,
             "held_rate": None,
-            "duration_s": None
-            if load.duration_s is None
-            else max(experiment.scenario.slice_s, HELD_WINDOW * load.duration_s),
+            "duration_s": max(experiment.scenario.slice_s, HELD_WINDOW * (load.duration_s or LONGEST_HELD_S)),
+            "request_count": None,
             "extra_args": () if tool != load.tool else load.extra_args,
         }
         spec = replace(cell.spec, cell_id=held_of(cell.cell_id), load=load.model_copy(update=fields))

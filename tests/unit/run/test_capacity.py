@@ -115,7 +115,7 @@ def test_a_search_without_a_usable_probe_in_its_time_goes_on_to_a_rate_that_hold
 def test_every_probe_is_reported() -> None:
     lines: list[str] = []
     found = find(Server(capacity=2500), report=lines.append)
-    assert lines[0] == "stack=go: 4,000 requests/s at full speed"
+    assert lines[0] == "stack=go: 4,000 requests/s at the knee of its load curve, 0 connections"
     assert len(lines) == 1 + len(found.probes)
     assert re.fullmatch(
         r"stack=go: probe 1 at [0-9,]+ requests/s \w+, .*; the capacity is [0-9,]+ to [0-9,]+", lines[1]
