@@ -19,6 +19,7 @@ from benchkit.comparison.load_curves import HeldRate, cell_curves, held_sentence
 from benchkit.comparison.notes import describe_findings, with_findings
 from benchkit.comparison.ratios import Ratio
 from benchkit.comparison.runs.run_data import RunData
+from benchkit.comparison.waiting import waiting_clause
 from benchkit.comparison.why import cause_clause, components_by_pair, cost_explanation, explanation
 from benchkit.judge.load_curve import LoadCurve
 from benchkit.judge.run_differences import FactDifference
@@ -121,11 +122,11 @@ def write_answer(
         sentences += _class_sentence(
             of_pair, f"For {names.get(ratio.cell_id, ratio.cell_id)}, " if len(chosen) > 1 else ""
         )
-    if held is not None:
-        sentences += held_sentences(held, [(ratio.cell_id, ratio.baseline) for ratio in chosen], names)
     if headline in EXPLAINED:
         decisive = [ratio for ratio in chosen if ratio.outcome != "not shown"]
-        sentences += _explanations(decisive, runs, names, is_alone=len(chosen) == 1)
+        sentences += _explanations(decisive, runs, names, curves, is_alone=len(chosen) == 1)
+    if held is not None:
+        sentences += held_sentences(held, [(ratio.cell_id, ratio.baseline) for ratio in chosen], names)
     changed = [f"between the runs {each.text}" for each in changes]
     trust, reasons = _judge(chosen, used, [ratio for ratio in ratios if ratio.is_of_equals], runs, changed)
     return Answer(sentences=tuple(map(clean, sentences)), trust=trust, reasons=_cleaned(reasons, names))
@@ -295,7 +296,12 @@ def _percent(share: float) -> str:
 
 
 def _explanations(
-    ratios: Sequence[Ratio], runs: Sequence[RunData], names: Mapping[str, str], *, is_alone: bool
+    ratios: Sequence[Ratio],
+    runs: Sequence[RunData],
+    names: Mapping[str, str],
+    curves: Mapping[str, LoadCurve],
+    *,
+    is_alone: bool,
 ) -> Iterator[str]:
     """Yield a sentence on why each ratio differs from one, if the runs know why.
 
@@ -320,13 +326,16 @@ def _explanations(
     for ratio, pair in zip(ratios, pairs, strict=True):
         of_pair = [each for each in causes if each.is_of(pair)]
         parts = by_pair.get(pair, ()) if ratio.is_shown else ()
-        if ratio.metric == CPU:
+        waiting = waiting_clause(pair, runs[0], curves, parts, names) if len(runs) == 1 else None
+        if waiting is not None:
+            why = waiting if ratio.is_shown else None
+        elif ratio.metric == CPU:
             why = cost_explanation(parts, names, of_pair)
         else:
             why = explanation(parts, names, of_pair, None if reference is None else names.get(reference, reference))
         if why is not None:
             yield f"{'That' if is_alone else f'For {names[ratio.cell_id]}, that'} is {why}."
-        elif of_pair:
+        elif of_pair and waiting is None:
             yield f"A known cause: {cause_clause(of_pair[0], names)}."
     is_measured = all(run.table is not None for run in runs)
     if is_measured and any(ratio.is_shown for ratio in ratios) and not (components or causes):

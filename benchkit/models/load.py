@@ -227,6 +227,8 @@ class Load(Frozen):
     def _fit_together(self) -> Self:
         if self.requests and (self.method, self.path, self.body) != ("GET", "/", None):
             raise ValueError("requests excludes method, path and body: state them for each request")
+        if self.has_held_phase and (self.rate, self.share_of_slowest, self.capacity) != (None, None, None):
+            raise ValueError("half, held_share and held_rate add a phase to a load that has no rate and no capacity")
         if (self.traffic is None and self.pace is not None) or (self.pace is None and self.speed != 1):
             raise ValueError("pace needs traffic, and speed needs a pace")
         return self

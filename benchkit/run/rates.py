@@ -205,10 +205,10 @@ def find_capacity(
 ) -> CapacityEstimate:
     """Search for the highest rate at which a cell keeps the objective, and report each probe.
 
-    The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its interval is narrow
-    enough or its time is over. It ends too when more probes would tell little. Without a usable probe it goes on to the
-    sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where the cell answers
-    nothing.
+    The first probe measures the load curve; no capacity is far above the rate at its knee. The search ends when its
+    interval is narrow enough or its time is over. It ends too when more probes would tell little. Without a usable
+    probe it goes on to the sixth, at a thirtieth of the rate. Raises HostError where a probe fails, InputError where
+    the cell answers nothing.
     """
     started_s = clock()
     knee = run_probe(1, with_load(cell, cell.load.model_copy(update={"capacity": None}))).trial

@@ -151,8 +151,6 @@ def _load_faults(load: Load) -> Iterator[Fault]:
     elif load.share_of_capacity is not None:
         message = "needs capacity: it is a share of the rate that `capacity: {slo: {p99_s: 0.01}}` finds"
         yield ("share_of_capacity",), message
-    if load.has_held_phase and (has_rate or load.capacity is not None):
-        yield ("rate",), "half, held_share and held_rate add a phase to a load at full speed, which has no rate"
     if load.shape is not None:
         if not has_rate or load.searches_capacity:
             yield ("shape",), "needs a rate: it says how the target rate changes within the window"

@@ -1,0 +1,89 @@
+"""Sentences about servers that wait, and about latencies at a held rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchkit.comparison.compare import answer_of_run, held_of
+from benchkit.comparison.load_curves import cell_curves
+from benchkit.comparison.runs.run_data import RunData, run_data_from_tables
+from tests.support.comparison.sides import BASELINE, CELL, Side, compared
+
+SERVICE_S = {CELL: 0.010, BASELINE: 0.005}
+SLOTS = 8
+
+
+def points(cell_id: str) -> list[dict[str, Any]]:
+    service_s = SERVICE_S[cell_id]
+    return [
+        {
+            "trial_id": f"curve-{cell_id}",
+            "connections": number,
+            "duration_s": 0.5,
+            "rps": min(number, SLOTS) / service_s,
+            "refused": 0.0,
+            "failed": 0.0,
+            "latency_p50_s": max(number / SLOTS, 1) * service_s,
+            "latency_p99_s": None,
+            "server_cores": 0.1,
+            "server_cpu": 0.1,
+            "generator_cpu": 0.2,
+            "link": None,
+        }
+        for number in (1, 2, 4, 8, 16, 32)
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunData:
+    """Return a run of two pools, with a load curve of each and a phase at a held rate."""
+    measured = compared(tmp_path, Side(), Side())
+    trials = measured.trials.assign(connections=16, server_cpu_s_per_request=1e-4)
+    service_s = trials["cell_id"].map(SERVICE_S)
+    noise = 1 + 0.002 * (trials["block"] % 3) * trials["cell_id"].eq(CELL)
+    trials = trials.assign(rps=SLOTS / service_s * noise)
+    held = trials.assign(
+        kind="held",
+        trial_id=trials["trial_id"] + "-held",
+        rate_requested=400.0,
+        latency_p50_s=service_s * noise,
+        latency_p99_s=1.1 * service_s * noise,
+        latency_p999_s=1.2 * service_s * noise,
+    )
+    curves = trials.drop_duplicates("cell_id").assign(kind="calibrate", block=0)
+    curves = curves.assign(trial_id="curve-" + curves["cell_id"])
+    every = pd.concat([trials, held, curves], ignore_index=True)
+    rows = pd.DataFrame([row for cell_id in SERVICE_S for row in points(cell_id)])
+
+    def table(name: str) -> pd.DataFrame:
+        return rows if name == "load_curve" else measured.rows(name)
+
+    return run_data_from_tables(
+        measured.manifest, every, measured.rows("verdicts"), table=table, folder=measured.folder
+    )
+
+
+def test_a_pair_of_pools_is_answered_by_rate_slots_waits_and_latency(run: RunData) -> None:
+    assert [(each.cell_id, each.curve.knee) for each in cell_curves(run)] == [(BASELINE, 8), (CELL, 8)]
+    rate, why, fast = answer_of_run(run).sentences
+    assert rate.startswith("cell handled 0.50× the requests of base (")
+    assert rate.endswith("): each serves 8 at a time.")
+    assert why == (
+        "That is because each answer of cell waits 9.90 ms without using the CPU, of base 4.90 ms; in each, 8 of 8 slots "
+        "are in use, and 8 of 16 requests wait."
+    )
+    assert fast.startswith(
+        "At 400 requests/s cell answered in 10.0 ms, base in 5.00 ms (p99 11.0 ms and 5.50 ms: 2.00×"
+    )
+
+
+def test_a_phase_at_a_held_rate_has_ratios_of_its_own(run: RunData) -> None:
+    held = held_of(run)
+    assert held is not None
+    assert held.rate == 400
+    assert {ratio.metric for ratio in held.ratios} == {"latency_p50_s", "latency_p99_s", "latency_p999_s"}
+    assert all(ratio.low is not None and ratio.low < 2 < (ratio.high or 0) * 1.01 for ratio in held.ratios)
