@@ -175,7 +175,7 @@ def _claim_trials(metric: str, data: RunData) -> tuple[pd.DataFrame, Sequence[Ex
         trials = component_trials(data, component, metric)
         return f"no usable trial states {metric}" if trials.empty else (trials, ())
     if metric in PROFILE_METRICS:
-        return "no trial was profiled" if data.profiled is None else (data.profiled.trials, data.profiled.exclusions)
+        return data.profiled or "no trial was profiled"
     if metric == GOROUTINES:
         counted = _with_goroutines(data)
         excluded = tuple(replace(each, metrics=None) for each in data.exclusions if each.covers(RPS))

@@ -107,25 +107,6 @@ class RunComparison(Frozen, serialize_by_alias=True):
 
 _MANY_CELLS = 100
 
-SEQUENTIAL = (
-    "The design of {run} is sequential: these ratios include the drift between one cell and the next, and their intervals "
-    "mostly do not."
-)
-TWO_RUNS = (
-    "Two runs are one sample each of the state of their hosts: these ratios include changes between the runs, and their "
-    "intervals do not. To remove such changes, name a cell that did not change as --baseline."
-)
-
-IMPORTED = (
-    "{run} is imported: it was measured elsewhere, its hosts and servers were not watched, and its verdicts rest on the "
-    "outputs alone."
-)
-
-OTHER_HOSTS = (
-    "The runs had different hosts ({differences}): their rates cannot be compared, and only ratios to {reference} "
-    "within each run are."
-)
-
 
 def compare(
     run: str,
@@ -332,7 +313,10 @@ def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseli
     asked = setting_differences(before.manifest, after.manifest)
     notes = []
     if machines:
-        notes.append(OTHER_HOSTS.format(differences=_listed(machines), reference=reference))
+        notes.append(
+            f"The runs had different hosts ({_listed(machines)}): their rates cannot be compared, and only ratios to "
+            f"{reference} within each run are."
+        )
     elif changes:
         notes.append(f"The hosts have drifted: {_listed(changes)}.")
     if asked:
@@ -340,7 +324,10 @@ def compare_runs(before: RunData, after: RunData, metrics: Sequence[str], baseli
     notes += [f"{name} is only in one of the runs." for name in compared if name not in common]
     notes += [note for data in runs for note in _run_notes(data)]
     if reference is None:
-        notes.append(TWO_RUNS)
+        notes.append(
+            "Two runs are one sample each of the state of their hosts: these ratios include changes between the runs, and "
+            "their intervals do not. To remove such changes, name a cell that did not change as --baseline."
+        )
     return _comparison("runs", runs, metrics, ratios, notes).model_copy(update={"drift": changes, "asked": asked})
 
 
@@ -382,9 +369,15 @@ def _common_baseline(before: RunData, after: RunData, common: Sequence[str], mac
 def _run_notes(data: RunData) -> list[str]:
     notes = []
     if data.manifest.is_imported:
-        notes.append(IMPORTED.format(run=data.manifest.run_id))
+        notes.append(
+            f"{data.manifest.run_id} is imported: it was measured elsewhere, its hosts and servers were not watched, and its "
+            "verdicts rest on the outputs alone."
+        )
     if data.design == "sequential":
-        notes.append(SEQUENTIAL.format(run=data.manifest.run_id))
+        notes.append(
+            f"The design of {data.manifest.run_id} is sequential: these ratios include the drift between one cell and the "
+            "next, and their intervals mostly do not."
+        )
     if data.manifest.status != "done":
         notes.append(f"{data.manifest.run_id}: {data.manifest.status}; partial results.")
     notes += [f"{cell.cell_id}: skipped, {cell.unsupported}." for cell in data.manifest.cells if cell.unsupported]

@@ -53,10 +53,8 @@ def _with_findings(ratio: Ratio, sides: Mapping[str, RatioBasis]) -> Ratio:
             disturbances[text] = None
         for cell, of_cell in used.items():
             notes += _describe_findings(cell if len(sides) == 1 else f"{cell} in {run_id}", of_cell, findings)
-    uses_invalid = any(severity == "invalid" for severity, _ in notes)
-    return ratio.with_notes([*disturbances, *(text for _, text in notes)]).model_copy(
-        update={"uses_invalid": uses_invalid}
-    )
+    noted = ratio.with_notes([*disturbances, *(text for _, text in notes)])
+    return noted.model_copy(update={"uses_invalid": any(severity == "invalid" for severity, _ in notes)})
 
 
 def _describe_findings(

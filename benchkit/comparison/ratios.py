@@ -236,7 +236,11 @@ def block_ratios(samples: Samples, pairs: Sequence[ComparedCells], alpha: float 
 
     `alpha` is the error rate of each interval. Comparisons over the same number of blocks are computed together.
     """
-    logs = {pair: _joint_logs(samples, pair) for pair in pairs}
+    logs: dict[ComparedCells, tuple[Reals, Reals]] = {}
+    for pair in pairs:
+        of_baseline, of_cell = samples.of(pair.baseline), samples.of(pair.cell_id)
+        both = ~np.isnan(of_baseline) & ~np.isnan(of_cell)
+        logs[pair] = of_baseline[both], of_cell[both]
     by_blocks: defaultdict[int, list[ComparedCells]] = defaultdict(list)
     for pair, (baseline_logs, _) in logs.items():
         by_blocks[len(baseline_logs)].append(pair)
@@ -352,12 +356,6 @@ def _ratio(samples: Samples, pair: ComparedCells, blocks: int) -> Ratio:
         blocks=blocks,
         exclusions=samples.excluded_of(pair.cell_id, pair.baseline),
     )
-
-
-def _joint_logs(samples: Samples, pair: ComparedCells) -> tuple[Reals, Reals]:
-    baseline_logs, logs = samples.of(pair.baseline), samples.of(pair.cell_id)
-    both = ~np.isnan(baseline_logs) & ~np.isnan(logs)
-    return baseline_logs[both], logs[both]
 
 
 def _point(ratio: Ratio, baseline_logs: Reals, logs: Reals) -> Ratio:

@@ -77,7 +77,7 @@ def markdown(comparison: RunComparison) -> str:
     if comparison.answer is not None:
         lines += [f"**{markdown_text(' '.join(comparison.answer.sentences))}**", ""]
         lines += [markdown_text(comparison.answer.trust_sentence), ""]
-    lines += [f"{_runs(comparison)}.", ""]
+    lines += [f"{markdown_text(describe_runs(comparison))}.", ""]
     for note in comparison.notes:
         lines += [f"> {markdown_text(note)}", ""]
     if comparison.ratios:
@@ -101,12 +101,6 @@ def markdown_code(plain: str) -> str:
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", one_line)), default=0))
     pad = " " if one_line.startswith("`") or one_line.endswith("`") else ""
     return f"{ticks}{pad}{one_line}{pad}{ticks}"
-
-
-def _runs(comparison: RunComparison) -> str:
-    names = " → ".join(markdown_code(side.run_id) for side in comparison.runs)
-    last = comparison.runs[-1]
-    return f"{markdown_text(last.scenario)} at {last.scale} scale, {names}"
 
 
 def _table(comparison: RunComparison) -> Iterator[str]:

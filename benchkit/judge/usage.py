@@ -214,18 +214,9 @@ def _bits_per_s(evidence: Evidence, host: str, interface: str, direction: str, o
 class Handshakes(NamedTuple):
     """TLS handshakes in the window, by the entry's own counters."""
 
-    full: float
-    resumed: float
-
-    @property
-    def number(self) -> float:
-        """All of them."""
-        return self.full + self.resumed
-
-    @property
-    def resumed_share(self) -> float | None:
-        """Share that resumed a session; None where there was no handshake."""
-        return self.resumed / self.number if self.number else None
+    number: float
+    resumed_share: float | None
+    """Share that resumed a session; None where there was no handshake."""
 
 
 def handshakes(evidence: Evidence) -> Handshakes | None:
@@ -238,7 +229,8 @@ def handshakes(evidence: Evidence) -> Handshakes | None:
     full, resumed = rates.get("full"), rates.get("resumed")
     if full is None or resumed is None:
         return None
-    return Handshakes(full * evidence.window_s, resumed * evidence.window_s)
+    number = full + resumed
+    return Handshakes(number * evidence.window_s, resumed / number if number else None)
 
 
 def handshakes_per_s(evidence: Evidence) -> float | None:

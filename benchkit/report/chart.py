@@ -39,7 +39,7 @@ _EDGE_IN, _TITLE_IN, _LINE_IN, _KEY_IN, _SOURCE_IN = 0.08, 0.25, 0.17, 0.20, 0.2
 _SUBTITLE_CHARACTERS, _LEGEND_CHARACTERS, _LABEL_CHARACTERS = 114, 105, 42
 _ROW_IN, _SMALLEST_ROW_IN, _ROWS_IN, _AXIS_IN = 0.34, 0.13, 9.0, 0.55
 _PANEL_IN, _SINGLE_PANEL_IN, _PANEL_AXIS_IN = 2.0, 3.5, 0.35
-_LEGEND_COLUMNS = 5
+_COLUMNS, _LEGEND_COLUMNS = 3, 5
 _NARROW = 4.0
 """Ratio of the ends of a logarithmic axis up to which its ticks are round numbers, as on a linear one."""
 _EM = 0.62
@@ -131,7 +131,6 @@ class Chart:
     x: Scale | None = None
     subtitle: Sequence[str] = ()
     legend: Sequence[tuple[Artist, str]] = ()
-    columns: int = 3
 
 
 def draw(chart: Chart, title: str, source: str) -> Figure:
@@ -142,7 +141,7 @@ def draw(chart: Chart, title: str, source: str) -> Figure:
         elif len(chart.panels) == 1:
             height_in = _SINGLE_PANEL_IN
         else:
-            height_in = _PANEL_IN * math.ceil(len(chart.panels) / chart.columns) + _PANEL_AXIS_IN
+            height_in = _PANEL_IN * math.ceil(len(chart.panels) / _COLUMNS) + _PANEL_AXIS_IN
         figure = _new_figure(chart, title, source, height_in)
         if chart.rows:
             _draw_rows(figure, chart)
@@ -152,7 +151,7 @@ def draw(chart: Chart, title: str, source: str) -> Figure:
 
 
 def _draw_panels(figure: Figure, chart: Chart) -> None:
-    panels, columns = chart.panels, min(chart.columns, len(chart.panels))
+    panels, columns = chart.panels, min(_COLUMNS, len(chart.panels))
     grid = figure.add_gridspec(math.ceil(len(panels) / columns), columns)
     are_alike = all(panel.scale == panels[0].scale for panel in panels)
     room_in = WIDTH_IN / columns if all(panel.heading for panel in panels) else WIDTH_IN
@@ -276,14 +275,10 @@ def line_legend(names: Mapping[int, str]) -> list[tuple[Artist, str]]:
 
 
 def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sampled]:
-    """Return at most `most` of these things, spread evenly, the first and the last among them.
-
-    Of more than twice `most` things it returns a third of `most`: a figure that omits the majority needs no more.
-    """
+    """Return at most `most` of these things, spread evenly, the first and the last among them."""
     if len(things) <= most:
         return list(things)
-    number = most if len(things) <= 2 * most else most // 3
-    return [things[round(i * (len(things) - 1) / (number - 1))] for i in range(number)]
+    return [things[round(i * (len(things) - 1) / (most - 1))] for i in range(most)]
 
 
 def text_size(rows: int) -> float:

@@ -167,13 +167,6 @@ def labels(axes: Axes, frame: pd.DataFrame, *, size: float) -> None:
         )
 
 
-def spread_over_bar(trials: pd.DataFrame, y: float) -> pd.DataFrame:
-    """Return the trials of a row as points, by their column value: x, y; over the height of a bar, the first on top."""
-    last = len(trials) - 1
-    places = [y + 0.76 * BAR * (i / last - 0.5) if last else y for i in range(len(trials))]
-    return trials.assign(x=trials["value"], y=places)
-
-
 def _by_hue(frame: pd.DataFrame) -> Iterator[tuple[int | None, pd.DataFrame]]:
     """Yield the rows of each hue, rows without a level last."""
     hues = _hues(frame)

@@ -52,11 +52,6 @@ class MetricValues:
         trials = self.by_cell.get(cell_id, self.trials[:0])
         return known(trials["value"][trials["exclusion"].isna()]) or known(trials["value"])
 
-    @cached_property
-    def has_exclusions(self) -> bool:
-        """True if any of the values is excluded."""
-        return bool(self.trials["exclusion"].notna().any())
-
 
 def metric_values(measured: pd.DataFrame, exclusions: Iterable[Exclusion], metric: str) -> MetricValues:
     """Return the values of a metric in these trials, rows of `trials` in the order of the blocks."""
@@ -104,11 +99,6 @@ class StoredRun:
     def telemetry(self) -> pd.DataFrame:
         """Telemetry samples (`benchkit.models.telemetry` has the metrics), with the columns that reports use."""
         return self.table("telemetry")
-
-    @cached_property
-    def profile_shares(self) -> pd.DataFrame:
-        """Shares of profiles by category; empty for a run without profile trials."""
-        return self.table("profile_share")
 
     @cached_property
     def cells(self) -> tuple[CellView, ...]:
@@ -159,7 +149,7 @@ class StoredRun:
     @cached_property
     def service_profiles(self) -> tuple[ServiceProfile, ...]:
         """Profiled services, cell by cell; empty for a run without profiles."""
-        return () if self.profile_shares.empty else service_profiles(self.data)
+        return () if self.table("profile_share").empty else service_profiles(self.data)
 
     @cached_property
     def values(self) -> Callable[[str], MetricValues]:
@@ -169,11 +159,6 @@ class StoredRun:
     def cells_in(self, cell_ids: Container[str]) -> list[CellView]:
         """Return the cells with these ids, in the order of the plan."""
         return [view for view in self.cells if view.cell_id in cell_ids]
-
-    @cached_property
-    def measured_cells(self) -> list[CellView]:
-        """Cells with a measured trial, in the order of the plan."""
-        return self.cells_in(set(self.measured["cell_id"]))
 
     def trials_of(self, cell_id: str) -> pd.DataFrame:
         """Return the measured trials of a cell, in the order of their blocks."""

@@ -58,55 +58,8 @@ class RatioBasis:
     """The busiest program outside of the run, `python3 (pid 12290)`, and the cores that it used: by trial, if known."""
 
 
-def findings_of(verdicts: pd.DataFrame) -> tuple[StoredFinding, ...]:
-    """Return the rows of `verdicts` as findings."""
-    columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
-    return tuple(
-        StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
-        for trial_id, check, severity, metrics in zip(*columns, strict=True)
-    )
-
-
-def disturbed_trials(findings: Iterable[StoredFinding]) -> Iterator[Exclusion]:
-    """Yield trials that something outside the run disturbed, as exclusions for values compared across blocks.
-
-    Findings about a slow clock do not name CPU time and exclude nothing: the clock is a property of the host.
-    """
-    for each in findings:
-        if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics:
-            yield Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
-
-
-def ratio_basis(trials: pd.DataFrame, findings: Iterable[StoredFinding]) -> RatioBasis:
-    """Return the basis of the ratios of one run, from its rows of `trials`."""
-    measured = trials[is_comparable(trials)]
-    of_cells: defaultdict[str, list[str]] = defaultdict(list)
-    for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
-        of_cells[str(cell_id)].append(str(trial_id))
-    by_metric: defaultdict[str, defaultdict[str, list[StoredFinding]]] = defaultdict(lambda: defaultdict(list))
-    for finding in findings:
-        for metric in finding.metrics:
-            by_metric[metric][finding.trial_id].append(finding)
-    known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
-    columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
-    programs = {str(trial_id): (str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)}
-    return RatioBasis(of_cells, by_metric, programs)
-
-
 IGNORED_CHECKS = (conditions.OBSERVED.code, between_trials.COLD.code)
 """Checks with findings that profiling itself causes: perf starts in the first third of the window and slows it."""
-
-
-@dataclass(frozen=True, eq=False)
-class ProfileTrials:
-    """Profiled trials as rows of `trials`, with a column for each profile metric.
-
-    A share is of the one profiled service; it is unknown if a trial has profiles of several services. `exclusions` name
-    trials whose load was not as requested.
-    """
-
-    trials: pd.DataFrame
-    exclusions: tuple[Exclusion, ...]
 
 
 class ComparedRun(Frozen):
@@ -159,8 +112,12 @@ class RunData:
         return None if rows.empty else replace(self, trials=rows.assign(kind="measure").reset_index(drop=True))
 
     @cached_property
-    def profiled(self) -> ProfileTrials | None:
-        """Its profiled trials; None where there is none."""
+    def profiled(self) -> tuple[pd.DataFrame, tuple[Exclusion, ...]] | None:
+        """Its profiled trials with a column for each profile metric, and those to exclude; None where there is none.
+
+        A share is of the one profiled service; it is unknown if a trial has profiles of several services. Excluded are
+        trials whose load was not as requested.
+        """
         has_profiles = self.table is not None and self.trials["kind"].eq("profile").any()
         return _profile_trials(self) if has_profiles else None
 
@@ -173,7 +130,18 @@ class RunData:
     @cached_property
     def basis(self) -> RatioBasis:
         """The trials and findings that its ratios rest on."""
-        return ratio_basis(self.trials, self.findings)
+        measured = self.trials[is_comparable(self.trials)]
+        of_cells: defaultdict[str, list[str]] = defaultdict(list)
+        for cell_id, trial_id in zip(measured["cell_id"], measured["trial_id"], strict=True):
+            of_cells[str(cell_id)].append(str(trial_id))
+        by_metric: defaultdict[str, defaultdict[str, list[StoredFinding]]] = defaultdict(lambda: defaultdict(list))
+        for finding in self.findings:
+            for metric in finding.metrics:
+                by_metric[metric][finding.trial_id].append(finding)
+        known = measured[measured["other_program"].notna()] if "other_program" in measured else measured.head(0)
+        columns = (known[name] for name in ("trial_id", "other_program", "other_program_cores") if name in known)
+        programs = {str(trial_id): (str(name), float(cores)) for trial_id, name, cores in zip(*columns, strict=True)}
+        return RatioBasis(of_cells, by_metric, programs)
 
     @property
     def exclusions_between_runs(self) -> tuple[Exclusion, ...]:
@@ -260,14 +228,24 @@ def run_data_from_tables(
     folder: RunFolder | None = None,
 ) -> RunData:
     """Return the data of a run from loaded tables with its rows alone; `table` reads its other tables by name."""
-    findings = findings_of(verdicts)
-    disturbed = tuple(disturbed_trials(findings)) if without is None else ()
+    columns = (verdicts[name] for name in ("trial_id", "check", "severity", "metrics"))
+    findings = tuple(
+        StoredFinding(str(trial_id), str(check), severity, frozenset(map(str, metrics)))
+        for trial_id, check, severity, metrics in zip(*columns, strict=True)
+    )
+    disturbed: tuple[Exclusion, ...] = ()
     if without is None:
+        # Findings about a slow clock do not name CPU time and exclude nothing: the clock is a property of the host.
+        disturbed = tuple(
+            Exclusion(each.trial_id, f"disturbed: {each.check}", each.metrics)
+            for each in findings
+            if each.check in OUTSIDE and each.severity == "suspect" and CPU in each.metrics
+        )
         without = verdict_exclusions(trials, verdicts, manifest)
     return RunData(manifest, trials, tuple(without), findings, disturbed, table, folder)
 
 
-def _profile_trials(run: RunData) -> ProfileTrials:
+def _profile_trials(run: RunData) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
     rows = run.trials[run.trials["kind"] == "profile"].set_index("trial_id", drop=False).assign(kind="measure")
     shares = _single_service(run.rows("profile_share"))
     by_category = shares.pivot_table(index="trial_id", columns="category", values="share", aggfunc="sum")
@@ -280,10 +258,8 @@ def _profile_trials(run: RunData) -> ProfileTrials:
         values = columns.get(name)
         rows[name] = pd.NA if values is None else values.reindex(rows.index)
         rows[name] = pd.to_numeric(rows[name]).astype("float64")
-    return ProfileTrials(
-        rows.reset_index(drop=True),
-        tuple(Exclusion(each.trial_id, each.reason) for each in run.pass_exclusions if each.covers(RPS)),
-    )
+    excluded = tuple(Exclusion(each.trial_id, each.reason) for each in run.pass_exclusions if each.covers(RPS))
+    return rows.reset_index(drop=True), excluded
 
 
 def studied_functions(functions: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

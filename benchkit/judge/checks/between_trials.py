@@ -99,18 +99,12 @@ def _cold_cells(evidence: RunEvidence, thresholds: Thresholds) -> RunCheckResult
     return {
         str(trial_ids[row]): [_cold_finding(ratios[rows], thresholds.cold)]
         for rows, p in zip(cells, p_values, strict=True)
-        if _is_cold(ratios[rows], p, thresholds.cold)
+        if math.exp(np.log(ratios[rows]).mean()) < 1 - thresholds.cold and (len(rows) < MIN_BLOCKS or p <= ALPHA)
         for row in rows
     }
 
 
 COLD = Check("cold", "the server was still warming up", of_trial=_cold_evidence, reads="hosts", of_run=_cold_cells)
-
-
-def _is_cold(ratios: Reals, p: float, threshold: float) -> bool:
-    if math.exp(np.log(ratios).mean()) >= 1 - threshold:
-        return False
-    return len(ratios) < MIN_BLOCKS or p <= ALPHA
 
 
 def _p_of_a_rise(logs: Reals) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from benchkit import units
@@ -11,7 +12,7 @@ from benchkit.comparison.ratios import value_alone
 from benchkit.models.metrics import RPS
 from benchkit.report.chart import MAX_ROWS, Chart, ChartRow, Panel, Scale, and_more, notes, text_size
 from benchkit.report.figure import ReportFigure
-from benchkit.report.layers import BAR, HOLLOW, bars, intervals, labels, points, spread_over_bar
+from benchkit.report.layers import BAR, HOLLOW, bars, intervals, labels, points
 from benchkit.report.stored_run import StoredRun, cached_per_run, numbers
 from benchkit.report.summary import CellSummary, summarise
 from benchkit.stats.inference import MIN_BLOCKS
@@ -54,7 +55,7 @@ def _chart(run: StoredRun) -> Chart | None:
                 "bar: mean of the trials",
                 "point: one trial",
                 f"line: {interval}" if ranges else f"no {interval}: {why_no_interval}",
-                HOLLOW if run.values("rps").has_exclusions else None,
+                HOLLOW if run.values("rps").trials["exclusion"].notna().any() else None,
             )
         ],
     )
@@ -100,14 +101,13 @@ def _mean_bars(cells: Mapping[int, CellSummary]) -> pd.DataFrame:
 
 def _trial_points(run: StoredRun, cells: Mapping[int, CellSummary]) -> pd.DataFrame:
     """Return each trial as a point over the height of its cell's bar, the first block on top."""
-    by_cell = run.values("rps").by_cell
-    return pd.concat(
-        [
-            spread_over_bar(trials, y).assign(hue=cell.cell.hue)
-            for y, cell in cells.items()
-            if (trials := by_cell.get(cell.cell.cell_id)) is not None
-        ]
-    )
+    rows = []
+    for y, cell in cells.items():
+        trials = run.values("rps").by_cell.get(cell.cell.cell_id)
+        if trials is not None:
+            places = y + 0.76 * BAR * (np.linspace(-0.5, 0.5, len(trials)) if len(trials) > 1 else np.zeros(1))
+            rows.append(trials.assign(x=trials["value"], y=places, hue=cell.cell.hue))
+    return pd.concat(rows)
 
 
 def _results(cells: Mapping[int, CellSummary], ranges: Mapping[str, tuple[float, float]], reach: float) -> pd.DataFrame:

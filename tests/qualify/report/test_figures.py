@@ -47,7 +47,7 @@ def test_the_registry_names_its_figures() -> None:
     assert all(name == figure.name for name, figure in FIGURES.items())
     with pytest.raises(InputError, match="no figure 'speed'") as refused:
         get_figure("speed")
-    assert "rps, ratios, why, latency" in str(refused.value)
+    assert "rps, ratios, why, load-curve, latency" in str(refused.value)
 
 
 @pytest.mark.parametrize("factors", DESIGNS, ids=lambda factors: "x".join(factors) or "one cell")
