@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -14,6 +16,7 @@ from benchkit.comparison.ratios import Ratio, measured_value
 from benchkit.comparison.runs.run_data import RunData
 from benchkit.judge.load_curve import LoadCurve, load_curve
 from benchkit.models.base import Frozen
+from benchkit.models.design import stack_of
 from benchkit.models.metrics import P50, P99, P999
 from benchkit.models.rows import LoadCurveRow
 from benchkit.models.thresholds import thresholds_of
@@ -69,8 +72,38 @@ def cell_curves(data: RunData) -> tuple[CellCurve, ...]:
         first = of_cell[of_cell["trial_id"] == of_cell["trial_id"].iloc[0]] if len(of_cell) else of_cell
         if (first["rps"] > 0).any():
             curve = load_curve(map(_point, first.to_dict("records")), thresholds)
+            levels = next(cell.levels for cell in data.manifest.cells if cell.cell_id == view.cell_id)
+            curve = _with_stated_slots(curve, stack_of(data.manifest.scenario, levels))
             curves.append(CellCurve(cell_id=view.cell_id, label=view.label, curve=curve))
     return tuple(curves)
+
+
+_STATED = re.compile(
+    r"(?<![\w-])(?:--?(?:w|workers|threads|processes|pool|concurrency)|\w*(?:WORKERS|THREADS|CONCURRENCY|POOL_SIZE)|"
+    r"(?:pm\.)?max_children|workers|threads)(?:=|: | )(?P<number>\d+)(?![\w.])"
+)
+"""Options and variables by which servers are told how many requests they serve at a time."""
+
+
+def _with_stated_slots(curve: LoadCurve, stack: Mapping[str, Any]) -> LoadCurve:
+    """Return a curve whose limit names the options of the stack that state its number of slots, or factors of it."""
+    if curve.limit.slots is None:
+        return curve
+    stated: dict[str, int] = {}
+    for service in (stack.get("services") or {}).values():
+        words = [" ".join(map(str, service.get("run") or ()))]
+        words += [f"{name}={value}" for name, value in (service.get("env") or {}).items()]
+        words += [f"{name}: {value}" for name, value in service.items() if isinstance(value, int)]
+        stated |= {match[0]: int(match["number"]) for text in words for match in _STATED.finditer(text)}
+    slots = round(curve.limit.slots)
+    agreeing = [text for text, number in stated.items() if number == slots]
+    if not agreeing and math.prod(stated.values()) == slots and stated:
+        agreeing = list(stated)
+    if not agreeing:
+        return curve
+    names = " and ".join(f"`{text}`" for text in agreeing)
+    limit = curve.limit.model_copy(update={"evidence": f"{curve.limit.evidence}; stated by {names}"})
+    return curve.model_copy(update={"limit": limit})
 
 
 def _point(row: Mapping[str, Any]) -> LoadCurveRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,22 @@ def test_a_phase_at_a_held_rate_has_ratios_of_its_own(run: RunData) -> None:
     assert held.rate == 400
     assert {ratio.metric for ratio in held.ratios} == {"latency_p50_s", "latency_p99_s", "latency_p999_s"}
     assert all(ratio.low is not None and ratio.low < 2 < (ratio.high or 0) * 1.01 for ratio in held.ratios)
+
+
+@pytest.mark.parametrize(
+    ("service", "named"),
+    [
+        ({"run": ["gunicorn", "-w", "8", "app:app"]}, "stated by `-w 8`"),
+        ({"run": ["gunicorn", "--workers=2", "--threads", "4"]}, "stated by `--workers=2` and `--threads 4`"),
+        ({"run": ["php", "-S", "x"], "env": {"PHP_CLI_SERVER_WORKERS": "8"}}, "stated by `PHP_CLI_SERVER_WORKERS=8`"),
+        ({"backend": "phpfpm", "workers": 8}, "stated by `workers: 8`"),
+        ({"run": ["gunicorn", "-w", "4"]}, ""),
+    ],
+)
+def test_options_that_state_the_slots_are_named(run: RunData, service: dict[str, Any], named: str) -> None:
+    stacks = {name: {"entry": "app", "services": {"app": service}} for name in ("cell", "base")}
+    manifest = run.manifest.model_copy(update={"scenario": {**run.manifest.scenario, "stacks": stacks}})
+    limits = {each.curve.limit.sentence for each in cell_curves(replace(run, manifest=manifest))}
+    assert limits == {
+        "it serves 8 at a time (8 by rate and time of an answer, 95 % CI 8 to 8" + (f"; {named})" if named else ")")
+    }
