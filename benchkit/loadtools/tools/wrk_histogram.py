@@ -148,7 +148,11 @@ def read_block(text: str) -> WrkHistogram:
     wrong = [name for name, figure in sums.items() if counters.get(name) != figure]
     values, counts = np.array(cells, np.int64).reshape(-1, 2).T
     if counters.keys() != set(_COUNTERS) or wrong or np.any(np.diff(values) <= 0) or np.any(counts == 0):
-        why = f"its cells differ from {wrong[0]}" if wrong else ", ".join(counters)
+        why = (
+            f"its cells do not add up to its {wrong[0]}"
+            if wrong
+            else "counters are missing or unknown, or cells repeat"
+        )
         raise ParseError("the latency histogram is damaged", where="wrk", why=why)
     return WrkHistogram(counters, values, counts)
 
