@@ -14,8 +14,6 @@ from benchkit.models.request import MAX_BODY_BYTES, Traffic, TrafficRequest
 from benchkit.plugins.traffic.cleaning import Cleaner
 from benchkit.plugins.traffic.logs import HAR, Log, LoggedRequest
 
-SIZE_FACTOR = 4
-"""Bodies whose sizes are within a power of this are of one size class, and get the largest size in it."""
 MANY_NAMES = 30
 """Different names at one place of a path beyond which they are taken for ids."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -101,7 +99,7 @@ def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iter
     alike: Counter[tuple[str, tuple[tuple[str, str], ...], int | None]] = Counter()
     for each in chosen:
         has_body = each.method not in SAFE and bool(sizes)
-        body = _size_class(each.request_bytes or max(sizes), sizes) if has_body else None
+        body = min(each.request_bytes or max(sizes), MAX_BODY_BYTES) if has_body else None
         alike[each.target, tuple(each.headers.items()), body] += 1
     for (target, headers, body), number in alike.items():
         yield TrafficRequest(
@@ -116,24 +114,17 @@ def _requests_of(kind: str, logged: Sequence[LoggedRequest], paths: int) -> Iter
         )
 
 
-def _size_class(size: int, sizes: Sequence[int]) -> int:
-    low = 1
-    while low * SIZE_FACTOR <= size:
-        low *= SIZE_FACTOR
-    return min(MAX_BODY_BYTES, max((each for each in sizes if low <= each < low * SIZE_FACTOR), default=size))
-
-
 def _order(kept: Sequence[LoggedRequest], requests: Sequence[TrafficRequest]) -> Iterator[int]:
-    places = {(each.kind, each.path): place for place, each in enumerate(requests)}
-    of_kind: defaultdict[str, list[int]] = defaultdict(list)
+    """Yield the places of requests: of those with the path of the log's in turns, else of those of its class."""
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, request in enumerate(requests):
-        of_kind[request.kind].append(place)
-    turn: Counter[str] = Counter()
+        places[request.kind, request.path].append(place)
+        places[request.kind,].append(place)
+    turn: Counter[tuple[str, ...]] = Counter()
     for each in kept:
-        own = places.get((each.kind, each.target))
-        turn[each.kind] += own is None
-        others = of_kind[each.kind]
-        yield others[turn[each.kind] % len(others)] if own is None else own
+        key = (each.kind, each.target) if (each.kind, each.target) in places else (each.kind,)
+        yield places[key][turn[key] % len(places[key])]
+        turn[key] += 1
 
 
 def _times(times: Sequence[float], *, is_whole: bool) -> Iterator[float]:
