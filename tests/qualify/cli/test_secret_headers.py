@@ -127,7 +127,7 @@ def test_no_tool_leaves_a_secret_anywhere(
     assert [each.code for each in outputs] == [0] * len(outputs), outputs
     assert not any(CREDENTIALS in each.out + each.err for each in outputs)
     notes = "\n".join(outputs[2].document()["notices"])
-    assert {tool for tool in tools if f"{tool} takes headers as arguments alone" in notes} == IN_ARGUMENTS & set(tools)
+    assert {tool for tool in tools if f"{tool} takes headers only as arguments" in notes} == IN_ARGUMENTS & set(tools)
     logs = [unpacked(path) for path in store.rglob("app.*.log*")]
     assert len(logs) == len(tools)
     assert all(f"authorized by {'*' * len(VALUE)}\n" in log for log in logs)
