@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from benchkit.cli.calibration import calibrate
 from ruamel.yaml import YAML
 
 import benchkit
 from benchkit.cli.choices import own_lab, split_cpus
+from benchkit.cli.server_runs import compare_servers
 from benchkit.lab.lab import Lab
 from benchkit.models.request import Request
 from benchkit.scenario.versus import ServerComparison, compare_commands
@@ -107,11 +107,11 @@ def test_each_ordinary_server_has_a_rate_with_the_default_tool(only_host: Lab, t
         subprocess.run(BUILDS[program].format(out=built).split(), cwd=SERVERS, check=True, timeout=120)
     store = Store(tmp_path / "store")
     comparison = ServerComparison(
-        (Request(),), "h2load", 64, budget_s=120, precision=0.03,
+        (Request(),), "h2load", budget_s=120, precision=0.03, blocks=1, held_share=None,
         files=(str(built),) if program in BUILDS else (), search_path=os.environ["PATH"], cpus=split_cpus(),
         ready_within_s=60,
     )  # fmt: skip
-    found = calibrate(
+    _, found = compare_servers(
         partial(compare_commands, {"server": command}), comparison, only_host.inventory(), store, quiet=True
     )
     *_, record = store.run("latest").records()
