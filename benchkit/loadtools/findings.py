@@ -42,6 +42,8 @@ STREAMS = 1.9
 """Requests in flight for each connection from which an unstated number of streams is assumed."""
 ORDERED = 0.05
 """Relative excess of a lower percentile over a higher one that rounding explains: Locust has two digits."""
+EQUAL_STEP = 0.01
+"""Step of times, as a share of them, below which equal percentiles are not explained by rounding."""
 BOUNDED = 0.1
 """Largest relative distance of a mean from its bounds by percentiles that rounding explains."""
 REOPENS = 0.99
@@ -151,6 +153,7 @@ class _Examination:
             self.connect_errors,
             self.held_rate,
             self.order_of_times,
+            self.equal_times,
             self.littles_law,
             self.samples,
         )
@@ -265,6 +268,15 @@ class _Examination:
             return
         text = f"The mean is {units.seconds(mean_s)}, and {bounds} imply {needs}."
         yield OutputFinding(code="order-of-times", severity="invalid" if is_far else "suspect", text=text)
+
+    def equal_times(self) -> Iterator[OutputFinding]:
+        """Find percentiles that are all alike, up to the longest time: no measured distribution is."""
+        longest_s = self.result.latency.max_s
+        upper = [time for percent, time in self.percentiles.items() if percent >= 50]  # noqa: PLR2004 - from the median
+        if longest_s and len(upper) >= 3 and set(upper) == {longest_s} and 0 < self.step_s < EQUAL_STEP * longest_s:  # noqa: PLR2004
+            names = ", ".join(f"p{percent:g}" for percent in sorted(self.percentiles))
+            text = f"{names} and the longest time are all {units.seconds(longest_s)}: no measured distribution is so."
+            yield OutputFinding(code="equal-times", severity="suspect", text=text)
 
     def implied_mean_s(self) -> float | None:
         """Return the mean latency of connections that are always in use; None where it is not known that they are."""

@@ -68,6 +68,10 @@ FULL = {"rps": 1000.0, "connections": 10}
         ({"mean_s": 0.002, "p50": 0.006, "p99": 0.009}, [("order-of-times", "suspect")]),
         ({"mean_s": 0.002, "p50": 0.006, "p99": 0.009, "resolution_s": 0.01}, []),
         ({"mean_s": 0.001, "p50": 0.006, "p99": 0.009}, [("order-of-times", "invalid")]),
+        (
+            {"p50": 0.0227, "p75": 0.0227, "p99": 0.0227, "max_s": 0.0227, "resolution_s": 1e-5},
+            [("equal-times", "suspect")],
+        ),
     ],
 )
 def test_figures_of_one_output(fields: dict[str, object], expected: list[tuple[str, str]]) -> None:
