@@ -183,13 +183,13 @@ def _limit_of_server(
         return CurveLimit(kind="cpu", clause="is limited by its CPU", evidence=f"{units.share(share)} used")
     if cores >= thresholds.server_cpu * max(1.0, slots):
         return CurveLimit(kind="cpu", clause="is limited by the CPU of its threads", evidence=f"{cores:.2f} cores used")
+    if high is not None and high > MOST_UNSURE * slots:
+        clause = "is limited by something other than its CPU, which these points are too noisy to tell"
+        return CurveLimit(kind="unknown", clause=clause)
     rate = math.exp(fmean(math.log(point.rps) for point in flat))
     if slots < LEAST_SLOTS or (round(slots) == 1 and _is_round(rate)):
         clause = f"is limited to {units.requests_per_s(rate)} by a rate limiter"
         return CurveLimit(kind="rate", clause=clause, evidence="answers pause, and the CPU is free")
-    if high is not None and high > MOST_UNSURE * slots:
-        clause = "is limited by something other than its CPU, which these points are too noisy to tell"
-        return CurveLimit(kind="unknown", clause=clause)
     whole = max(1, round(slots))
     reach = max(WHOLE_WITHIN * slots, 0.0 if high is None else high - slots)
     at_a_time = f"{whole}" if abs(slots - whole) <= reach else f"{slots:.3g}"

@@ -99,8 +99,8 @@ def test_connections_that_fail_end_a_curve_and_are_not_used() -> None:
     assert knee_of(points) == 2
 
 
-def test_points_that_differ_too_much_name_no_slots() -> None:
-    rates = [100.0, 130.0, 500.0, 510.0, 380.0]
+@pytest.mark.parametrize("rates", [(100.0, 130.0, 500.0, 510.0, 380.0), (645.0, 550.0, 493.0)])
+def test_points_that_differ_too_much_name_neither_slots_nor_a_rate_limiter(rates: tuple[float, ...]) -> None:
     found = load_curve([point(2**power, rate) for power, rate in enumerate(rates)], Thresholds())
     assert found.limit.kind == "unknown"
 
