@@ -162,7 +162,8 @@ def measure(output: ToolOutput) -> ParsedOutput:
     if rows.rows != min(answers, MAX_RESULTS):
         raise ParseError(f"{rows.rows} rows of hey, but {answers} answers in its counters", where="hey")
     is_capped = answers > rows.rows
-    exact = {"requests": requests, "bytes_total": int(block["bytes"]), "errors": errors_of(errors)}
+    # hey adds up the lengths that answers state: it knows none of answers in chunks, or that end with their connection.
+    exact = {"requests": requests, "bytes_total": int(block["bytes"]) or None, "errors": errors_of(errors)}
     measurement = replace(
         of_rows,
         counters=of_rows.counters.model_copy(update=exact | ({"non_2xx": None} if is_capped else {})),

@@ -177,6 +177,12 @@ def test_hey_counts_failures_that_its_rows_do_not_have() -> None:
     assert "hey-errors" in [note.code for note in found.result.notes]
 
 
+def test_hey_knows_no_bytes_of_answers_without_a_length() -> None:
+    stated = _counters_text(100, {})
+    for text, expected in ((stated, 1200), (stated.replace("bytes 1200", "bytes 0"), None)):
+        assert measure(ToolOutput(text, reduction=_reducer_file(100))).result.bytes_total == expected
+
+
 def test_hey_beyond_a_million_answers_has_exact_counts_and_mean() -> None:
     found = measure(
         ToolOutput(_counters_text(3_000_001, {"EOF": 1}, time_s=6000.0), reduction=_reducer_file(MAX_RESULTS))
