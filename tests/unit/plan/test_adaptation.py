@@ -20,7 +20,7 @@ COMPARISON = ServerComparison((Request(),), "h2load", budget_s=60, precision=0.0
 
 def observed(
     *checks: str,
-    limits: Collection[LimitKind] = ("cpu",),
+    limits: tuple[LimitKind, ...] = ("cpu",),
     causes: Collection[FailureCause] = (),
     taken: float = 0.0,
 ) -> Observed:
@@ -50,14 +50,14 @@ def test_a_comparison_is_adapted_to_its_servers(seen: Observed, changes: dict[st
 
 
 @pytest.mark.parametrize(
-    "seen", [observed("missing-connections"), observed(causes=["load-tool"]), observed(limits=["load tool"])]
+    "seen", [observed("missing-connections"), observed(causes=["load-tool"]), observed(limits=("load tool",))]
 )
 def test_what_was_given_is_not_adapted(seen: Observed) -> None:
     assert adapt(replace(COMPARISON, fixed=frozenset({"tool", "quota"})), seen) is None
 
 
 def test_adapting_ends() -> None:
-    worst = observed("missing-connections", limits=["load tool"], causes=["load-tool"], taken=0.03)
+    worst = observed("missing-connections", limits=("load tool",), causes=["load-tool"], taken=0.03)
     comparison, count = COMPARISON, 0
     while (adaptation := adapt(comparison, worst)) is not None:
         comparison, count = adaptation.comparison, count + 1

@@ -92,6 +92,7 @@ def test_connections_are_at_most_twice_those_of_every_knee(
     assert tuple(cell.load.connections for cell, _ in found) == connections
     assert {text for _, text in found} == {note}
     slice_s = rates.slice_s(PlannedTrial(1, 1, "stack=go"), at_knee)
+    assert slice_s is not None
     assert slice_s == pytest.approx(1.5 * 20 * max(connections) / 1000, abs=0.05)
     assert all(
         cell.load.duration_s == pytest.approx(max(1.0, slice_s * (2 if slice_s <= 0.5 else 1))) for cell, _ in found
