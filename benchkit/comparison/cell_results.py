@@ -109,12 +109,11 @@ def _capacity(data: RunData, rows: pd.DataFrame, cell_id: str, label: str, objec
 CLASS_METRICS = (P99, P50)
 """Metrics of each class. Rates are not among them: an open loop, or the order of a log, sets every class's rate."""
 
-Compare = Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]]
-"""Function that compares the cells of one run, or two runs, in these metrics."""
 
-
-def class_ratios(runs: Sequence[RunData], compare: Compare, alpha: float) -> tuple[Ratio, ...]:
-    """Return the ratios of each class of requests that all `runs` have; empty without classes.
+def class_ratios(
+    runs: Sequence[RunData], compare: Callable[[Sequence[RunData], Sequence[str]], Sequence[Ratio]], alpha: float
+) -> tuple[Ratio, ...]:
+    """Return the ratios of each class of requests that all `runs` have, by `compare`; empty without classes.
 
     Each metric is one family of comparisons over all classes: a difference by chance is as rare as among the cells of a
     run.

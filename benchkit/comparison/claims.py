@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from benchkit.comparison.component_costs import component_trials
-from benchkit.comparison.cpu_profiles import ServiceProfile, goroutines_of
+from benchkit.comparison.cpu_profiles import ServiceProfile
 from benchkit.comparison.notes import with_run_notes
 from benchkit.comparison.ratios import Ratio, block_ratios, double_ratios, with_outcomes
 from benchkit.comparison.runs.run_data import RunData
@@ -192,11 +192,13 @@ def _reference(pair: CellPair, manifest: Manifest) -> ComparedCells:
 
 
 def _with_goroutines(data: RunData) -> pd.DataFrame | None:
-    """Return the trials with the sum of the goroutines of their services; None if no service reported any."""
+    """Return the trials with the sum over services of their median goroutines in the window; None without any."""
     telemetry = data.rows("telemetry")
     if telemetry.empty:
         return None
-    counts = goroutines_of(data.trials, telemetry).groupby("trial_id")["count"].sum()
+    rows = telemetry[telemetry["metric"] == GOROUTINES].merge(data.trials[["trial_id", "duration_s"]], on="trial_id")
+    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
+    counts = rows.groupby(["trial_id", "service"])["value"].median().groupby("trial_id").sum()
     if counts.empty:
         return None
     return data.trials.assign(**{GOROUTINES: data.trials["trial_id"].map(counts).astype("float64")})
@@ -286,9 +288,6 @@ def _unmet_need(need: Need, host: HostRecord, most_cpus: float) -> Iterator[str]
     cpus = min(len(host.facts.cpus), most_cpus)
     if need.cpus is not None and cpus < need.cpus:
         yield f"needs {need.cpus} CPUs on {host.name}, which has {cpus:g}"
-    memory = host.facts.memory_bytes
-    if need.memory_bytes is not None and (memory is None or memory < need.memory_bytes):
-        yield f"needs {need.memory_bytes:g} bytes of memory on {host.name}, which has {memory or 'unknown'}"
     link = _link(host)
     known = "whose link speed is unknown; set link_bps" if link is None else f"which has {link:g}"
     if need.link_bps is not None and (link is None or link < need.link_bps):

@@ -89,11 +89,6 @@ class RunComparison(Frozen, serialize_by_alias=True):
             f"{self.level:g}, which keeps {1 - self.alpha:.0%} and {self.alpha:.0%} over the run"
         )
 
-    @property
-    def controls(self) -> tuple[Ratio, ...]:
-        """Ratios of cells to themselves under another name: the run's own noise."""
-        return tuple(ratio for ratio in self.ratios if ratio.control)
-
     def frame(self, *, full: bool = False) -> pd.DataFrame:
         """Return the ratios as a table, a row each; their notes are one text in the column `remarks`.
 

@@ -80,11 +80,8 @@ def components_of(run: RunData, pairs: Sequence[ComparedCells] | None = None) ->
         compared = _Compared(pair, run.alpha)
         found += _logarithmic("rate", RATE_TERMS, costs.trials, compared)
         found += _logarithmic("cores", CORE_TERMS, with_cores, compared)
-        found += _additive("service", costs.services, compared)
-        found += _additive("mode", costs.modes, compared)
-        found += _additive("category", costs.categories, compared)
-        for level in TRACED:
-            found += _additive(level, costs.traces[costs.traces["level"] == level], compared)
+        for level, rows in _tables(costs).items():
+            found += _additive(level, rows, compared)
     return tuple(found)
 
 
@@ -110,13 +107,12 @@ def components_between_runs(
         return pd.concat([rows for rows in named if len(rows)] or named[:1], ignore_index=True)
 
     trials, with_cores = joined(*(each.trials for each in costs)), joined(*map(_with_cores_allowed, costs))
-    tables: dict[Level, pd.DataFrame] = {
-        "service": joined(*(each.services for each in costs)),
-        "mode": joined(*(each.modes for each in costs)),
-        "category": joined(*(each.categories for each in costs)),
-    }
+    tables = {level: joined(*(_tables(each)[level] for each in costs)) for level in reversed(FINEST)}
     relative_to = None if reference is None else between_runs(reference, *ids)
-    inflations = dict.fromkeys(RATE_TERMS, 1.0) if reference else _inflations(runs)
+    rates, times = ([run.samples(metric).logs for run in runs] for metric in (RPS, CPU))
+    used = [rate + time for rate, time in zip(rates, times, strict=True)]
+    logs = {SUM: rates, CORES: used, COST: times}
+    inflations = {name: 1.0 if reference else serial_inflation(of_term) for name, of_term in logs.items()}
     found: list[Component] = []
     for cell_id in cells:
         compared = _Compared(between_runs(cell_id, *ids), min(run.alpha for run in runs), inflations, relative_to)
@@ -129,6 +125,12 @@ def components_between_runs(
 
 def _has_cpu_times(run: RunData) -> bool:
     return run.table is not None and bool(run.trials[CPU].notna().any())
+
+
+def _tables(costs: TrialCosts) -> dict[Level, pd.DataFrame]:
+    """Return the parts of each level whose parts add up per request."""
+    traced = {level: costs.traces[costs.traces["level"] == level] for level in TRACED}
+    return {"service": costs.services, "mode": costs.modes, "category": costs.categories, **traced}
 
 
 def _with_cores_allowed(costs: TrialCosts) -> pd.DataFrame:
@@ -263,9 +265,3 @@ class _Compared:
 
 def _blocks_of(means: pd.DataFrame, cell_id: str) -> pd.DataFrame:
     return means[means.index.get_level_values("cell_id") == cell_id].droplevel("cell_id")
-
-
-def _inflations(runs: Sequence[RunData]) -> dict[str, float]:
-    rates, costs = ([run.samples(metric).logs for run in runs] for metric in (RPS, CPU))
-    used = [rate + cost for rate, cost in zip(rates, costs, strict=True)]
-    return {name: serial_inflation(logs) for name, logs in ((SUM, rates), (CORES, used), (COST, costs))}

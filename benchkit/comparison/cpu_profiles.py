@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 from scipy import special
 
-from benchkit import units
 from benchkit.comparison.ratios import Ratio, block_ratios
 from benchkit.comparison.runs.run_data import RunData, studied_functions
 from benchkit.models.base import Frozen
 from benchkit.models.design import controlled
-from benchkit.models.metrics import CPU, GOROUTINES, RPS, metric_named
+from benchkit.models.metrics import CPU, RPS, metric_named
 from benchkit.models.profile import CATEGORIES, WAITING
 from benchkit.models.run import PassKind
 from benchkit.stats.cell_pairs import ComparedCells
@@ -46,11 +45,6 @@ class ServiceProfile(Frozen):
     excluded_profiles: int = 0
     """Number of profiles that are not in these shares because the rate of their trials is invalid."""
     only_invalid: bool = False
-
-    @property
-    def waiting_text(self) -> str:
-        """The share of waiting, marked if it comes from invalid trials only."""
-        return units.share(self.waiting) + (", invalid" if self.only_invalid else "")
 
 
 def service_profiles(run: RunData) -> tuple[ServiceProfile, ...]:
@@ -91,15 +85,6 @@ def _service_profile(run: RunData, cell_id: str, service: str, shares: pd.DataFr
         excluded_profiles=shares["trial_id"].nunique() - len(profiles),
         only_invalid=only_invalid,
     )
-
-
-def goroutines_of(trials: pd.DataFrame, telemetry: pd.DataFrame) -> pd.DataFrame:
-    """Return the median goroutines of each service in each trial's window: trial_id, cell_id, block, service, count."""
-    rows = telemetry[telemetry["metric"] == GOROUTINES]
-    rows = rows.merge(trials[["trial_id", "cell_id", "block", "duration_s"]], on="trial_id")
-    rows = rows[(rows["t_s"] >= 0) & (rows["t_s"] <= rows["duration_s"])]
-    keys = ["trial_id", "cell_id", "block", "service"]
-    return rows.groupby(keys, sort=False)["value"].median().reset_index().rename(columns={"value": "count"})
 
 
 def sample_count(functions: pd.DataFrame) -> int | None:

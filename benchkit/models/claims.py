@@ -50,7 +50,6 @@ class Need(Frozen):
     """Requirements on the hosts of a role for a claim to be testable."""
 
     cpus: PositiveInt | None = Field(default=None, description="CPUs that the role may use", examples=[4])
-    memory_bytes: PositiveFloat | None = Field(default=None, description="memory of each host", examples=[8589934592])
     link_bps: PositiveFloat | None = Field(default=None, description="lowest rate of the link", examples=[1000000000])
     link_at_most_bps: PositiveFloat | None = Field(
         default=None, description="highest rate of the link, for results of a slow one", examples=[200000000]

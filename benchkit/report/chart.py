@@ -137,7 +137,8 @@ def draw(chart: Chart, title: str, source: str) -> Figure:
     """Draw a chart under its title, with the source of its data in the last line."""
     with style():
         if chart.rows:
-            height_in = _rows_height(len(chart.rows))
+            row_in = max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / len(chart.rows)))
+            height_in = row_in * (len(chart.rows) + 0.2) + _AXIS_IN
         elif len(chart.panels) == 1:
             height_in = _SINGLE_PANEL_IN
         else:
@@ -284,10 +285,6 @@ def sample_evenly(things: Sequence[Sampled], most: int = MAX_PANELS) -> list[Sam
 def text_size(rows: int) -> float:
     """Return the size of text next to the rows of a figure, by their number, in points."""
     return 9.0 if _ROWS_IN / rows >= _ROW_IN / 2 else 6.0
-
-
-def _rows_height(rows: int) -> float:
-    return max(_SMALLEST_ROW_IN, min(_ROW_IN, _ROWS_IN / rows)) * (rows + 0.2) + _AXIS_IN
 
 
 def _shorten(text: str, room_in: float, size: float) -> str:

@@ -53,7 +53,14 @@ class CellSummary:
 @cached_per_run
 def summarise(run: StoredRun) -> tuple[CellSummary, ...]:
     """Return the summaries of the cells of a run, in the order of the plan."""
-    ratios, measured = _ratios(run), run.measured
+    measured = run.measured
+    ratios = {
+        ratio.cell_id: ratio
+        for comparison in run.comparisons
+        if comparison.metrics == (run.data.primary_metric,)
+        for ratio in comparison.ratios
+        if ratio.ratio is not None and not ratio.is_unusable and not ratio.control
+    }
     capacities = {capacity.cell_id: capacity for capacity in cell_capacities(run.data)}
     failures = pd.DataFrame({"errors": errors(measured), "non_2xx": numbers(measured["non_2xx"])})
     totals = failures.groupby(measured["cell_id"]).sum(min_count=1)
@@ -78,16 +85,6 @@ def errors(trials: pd.DataFrame) -> pd.Series[float]:
     """Return the failed requests of each trial, over the kinds that its tool counts; NaN if it counts none."""
     kinds = pd.DataFrame({kind: numbers(trials[kind]) for kind in ERRORS})
     return kinds.sum(axis="columns", min_count=1)
-
-
-def _ratios(run: StoredRun) -> dict[str, Ratio]:
-    return {
-        ratio.cell_id: ratio
-        for comparison in run.comparisons
-        if comparison.metrics == (run.data.primary_metric,)
-        for ratio in comparison.ratios
-        if ratio.ratio is not None and not ratio.is_unusable and not ratio.control
-    }
 
 
 def cell_names(run: StoredRun) -> dict[str, str]:

@@ -48,7 +48,7 @@ def _profile_table(profiles: Sequence[ServiceProfile], run: StoredRun) -> Table:
                 units.count,
                 f" ({units.count(each.excluded_profiles)} invalid excluded)" if each.excluded_profiles else "",
             ),
-            "Waiting": Entry(each.waiting_text, each.waiting, "number"),
+            "Waiting": number(each.waiting, units.share, ", invalid" if each.only_invalid else ""),
             "95 % interval": Entry(" to ".join(map(units.share, each.interval or each.range))),
             "Samples": number(each.samples, units.count),
             **{name: number(each.cumulative[name], units.share) for name in STUDIED},

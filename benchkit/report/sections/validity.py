@@ -90,7 +90,7 @@ def noise_notes(run: StoredRun) -> list[str]:
     """Return a sentence for each ratio of a cell to itself and each detectable difference; none without comparisons."""
     names, notes = cell_names(run), []
     for comparison in run.comparisons:
-        for ratio in comparison.controls:
+        for ratio in (each for each in comparison.ratios if each.control):
             itself = f"{metric_named(ratio.metric).title} of {names[ratio.baseline]} relative to itself"
             if ratio.low is None or ratio.high is None:
                 notes.append(f"{itself} is not known: {ratio.reason}.")
