@@ -94,17 +94,14 @@ class FileStore:
                 raise OperationError("not-found", f"{path}: nothing with the hash {sha256} was uploaded")
             entry = self._entry(sha256, mode)
             os.utime(str(entry), ns=(time.time_ns(), entry.stat().st_mtime_ns))  # time of its last use, for `_prune`
-            if same_file(entry, target):
-                continue
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(entry.stat(), target.lstat()):
+                    continue
             self._workdir.make_folder(target.parent)
             part = target.with_name(f".{target.name}.{threading.get_ident()}")
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
-            try:
-                os.link(str(entry), str(part))
-            except OSError:  # this file system has no hard links, or the file too many
-                shutil.copyfile(str(entry), str(part))
-                part.chmod(mode)
+            os.link(str(entry), str(part))
             part.rename(target)
             changed.append(str(path))
         return changed
@@ -250,18 +247,6 @@ def file_sha256(path: Path) -> str:
         for piece in iter(lambda: file.read(1 << 20), b""):
             digest.update(piece)
     return digest.hexdigest()
-
-
-def same_file(entry: Path, target: Path) -> bool:
-    """Return True where `target` is a hard link to `entry`, or a regular file of the same mode and content."""
-    try:
-        stored, placed = entry.stat(), target.lstat()
-    except FileNotFoundError:
-        return False
-    if (stored.st_dev, stored.st_ino) == (placed.st_dev, placed.st_ino):
-        return True
-    is_similar = (stored.st_mode, stored.st_size, stored.st_uid) == (placed.st_mode, placed.st_size, placed.st_uid)
-    return is_similar and file_sha256(entry) == file_sha256(target)
 
 
 def _user_id(name: str) -> int:

@@ -30,7 +30,6 @@ LEASE_S = 60.0
 
 DEFAULT_WORKDIR = "~/.benchkit"
 OLDEST_PYTHON = "3.8"
-NO_PYTHON = f"no Python {OLDEST_PYTHON} or newer"
 
 _STATUS = re.compile(rb"(?:^|\n)benchkit-agent (have|need|old [0-9.]+)\n")
 _MAX_BANNER = 65536
@@ -93,13 +92,9 @@ It keeps the agent in a file named by the agent's hash, which shows damage too.
 logger = logging.getLogger(__name__)
 
 
-class NoPythonError(HostError):
-    """A host without a Python that runs the agent."""
-
-    def __init__(self, host: str, why: str | None) -> None:
-        """Take the name of the host, and the reason, such as the version that it has instead."""
-        hint = "install the package python3 there; a non-login shell must find python3 in its PATH"
-        super().__init__(NO_PYTHON, where=host, why=why, hint=hint)
+def _no_python(host: str, why: str | None) -> HostError:
+    hint = "install the package python3 there; a shell without a login must find python3 in its PATH"
+    return HostError(f"no Python {OLDEST_PYTHON} or newer", where=host, why=why, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -139,7 +134,7 @@ def command(agent: AgentFile, workdir: str | None, lease_s: float = LEASE_S) -> 
 def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]:
     """Start the agent at the far end of `stream`, which runs `command`; return the function that reads its frames.
 
-    Raises NoPythonError where Python is missing or too old, and HostError where the agent does not start.
+    Raises HostError where Python is missing or too old, and where the agent does not start.
     """
     logger.debug("%s: waiting for the start-up program", host)
     began = time.monotonic()
@@ -156,7 +151,7 @@ def start(stream: Stream, host: str, agent: AgentFile) -> Callable[[int], bytes]
     status = match[1].decode()
     logger.debug("%s: the start-up program reports %r after %.3f s", host, status, time.monotonic() - began)
     if status.startswith("old"):
-        raise NoPythonError(host, f"python3 is Python {status.split()[1]}")
+        raise _no_python(host, f"python3 is Python {status.split()[1]}")
     if status == "need":
         logger.info("%s: sending the agent, %d bytes", host, len(agent.content))
         try:
@@ -171,7 +166,7 @@ def _start_error(stream: Stream, host: str, output: bytes) -> HostError:
     code = stream.exit_code(0 if len(output) > _MAX_BANNER else 2.0)
     printed = " ".join(filter(None, (stream.stderr(), _printable(output))))
     if code in _NOT_EXECUTED:
-        return NoPythonError(host, printed or None)
+        return _no_python(host, printed or None)
     if code in (None, -1):
         return LostError("the agent does not start", where=host, why=printed or "the connection broke")
     return HostError("the agent does not start", where=host, why=printed or f"exit code {code}")

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from benchkit import units
 from benchkit.agent.operations import SeenProcess
@@ -30,12 +29,8 @@ LOOK_S = 1.0
 """Time between two snapshots: a named program has used at least 20 ms of CPU time in it."""
 
 
-class ProcessKey(NamedTuple):
-    """Unique identity of a process."""
-
-    machine: str
-    pid: int
-    start: float
+ProcessKey = tuple[str, int, float]
+"""Unique identity of a process: machine, pid and start."""
 
 
 @dataclass(frozen=True)
@@ -124,4 +119,4 @@ def _add(
             current = by_pid[current.parent]
             line.add(current.pid)
         if line.isdisjoint(excluded):
-            found[ProcessKey(machine, each.pid, each.start)] = each
+            found[machine, each.pid, each.start] = each

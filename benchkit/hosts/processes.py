@@ -121,11 +121,7 @@ class Processes:
 
     def members(self, process: HostProcess) -> tuple[int, ...]:
         """Return the pids of a process and of its descendants. Raises HostError where all have ended."""
-        pids = self.running_members(process)
+        pids = tuple(member.pid for member in self._link.call(ProcessTable.members, process.id))
         if not pids:
             raise HostError(f"no process of {process.argv[0]} is running", where=self._host)
         return pids
-
-    def running_members(self, process: HostProcess) -> tuple[int, ...]:
-        """Return the pids of the running ones of a process and its descendants. Raises HostError."""
-        return tuple(member.pid for member in self._link.call(ProcessTable.members, process.id))

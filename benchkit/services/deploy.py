@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from benchkit.agent.cgroups import Cgroups
 from benchkit.agent.files import FileStore
 from benchkit.agent.operations import ProcessSpec, SocketAddress, StopSignal, ToFile
+from benchkit.agent.processes import ProcessTable
 from benchkit.errors import HostError, HostStateError, LostError, ServiceError
 from benchkit.hosts.files import FileChanges, PlacedFile, hint_at_private_folder
 from benchkit.hosts.host import Host
@@ -185,7 +186,7 @@ def stop(host: Host, services: Sequence[RunningService]) -> tuple[str, ...]:
 
 def is_in_background(host: Host, running: RunningService) -> bool:
     """Return True where the first process of a service has ended, and others still run. Raises HostError."""
-    return running.process.wait(0) is not None and bool(host.processes.running_members(running.process))
+    return running.process.wait(0) is not None and bool(host.call(ProcessTable.members, running.process.id))
 
 
 def explain_end(host: Host, running: RunningService) -> str | None:

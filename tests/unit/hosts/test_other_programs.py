@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from benchkit.agent.operations import SeenProcess
 from benchkit.hosts.other_programs import (
-    ProcessKey,
     ProcessSnapshot,
     busiest_programs,
     describe_programs,
@@ -18,7 +17,7 @@ def snapshot(at_s: float, processes: Mapping[int, tuple[int, str, float]]) -> Pr
     return ProcessSnapshot(
         at_s,
         {
-            ProcessKey("one", pid, 7.0): SeenProcess(pid, parent, 7.0, name, cpu_s)
+            ("one", pid, 7.0): SeenProcess(pid, parent, 7.0, name, cpu_s)
             for pid, (parent, name, cpu_s) in processes.items()
         },
     )
