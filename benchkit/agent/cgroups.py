@@ -17,8 +17,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.collector import number_after
-from benchkit.agent.common import OperationError, parse_mounts, poll_until, read_bytes, read_text
+from benchkit.agent.common import OperationError, number_after, parse_mounts, poll_until, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import CpuTime, ProcessSpec, operation
 from benchkit.agent.proc import ProcStat, end_processes, proc_stat

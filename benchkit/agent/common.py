@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from pathlib import Path, PurePosixPath
-from typing import Iterator, List, NamedTuple, Optional, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 
 class Workdir:
@@ -75,6 +75,16 @@ class Workdir:
         return target
 
 
+MetricKey = Tuple[str, Optional[str]]
+"""A metric of `benchkit.models.telemetry`, and its instance where it has one."""
+
+Values = Dict[MetricKey, float]
+"""One sample of a source, in seconds, bytes or counts."""
+
+Collector = Callable[[], Values]
+"""Reads a source. Raises OperationError or OSError where it has no data."""
+
+
 HOST_STATE = "host-state"
 """Kind of a request that failed because the host lacks a resource for the moment, such as disk space."""
 
@@ -132,6 +142,20 @@ def read_text(path: str) -> Optional[str]:
     """Return the content as `read_bytes`, as text without surrounding blanks."""
     content = read_bytes(path)
     return None if content is None else content.decode(errors="replace").strip()
+
+
+def read_file(path: str) -> bytes:
+    """Return the content of a file of the kernel. Raises OSError."""
+    with open(path, "rb") as file:  # noqa: PTH123 - for each process and thread, often
+        return file.read()
+
+
+def number_after(content: bytes, word: bytes) -> Optional[int]:
+    """Return the number after `word` at the start of a line; None where no line starts with it."""
+    start = content.find(b"\n" + word)
+    if start < 0:
+        return None
+    return int(content[start + 1 + len(word) : start + 1 + len(word) + 24].split(None, 1)[0])
 
 
 def with_port(address: str, port: int) -> str:

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from benchkit.agent.cgroups import writable_parent
-from benchkit.agent.collector import number_after
-from benchkit.agent.common import OperationError, Workdir, parse_cpu_list, read_bytes, read_text
+from benchkit.agent.common import OperationError, Workdir, number_after, parse_cpu_list, read_bytes, read_text
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import ProcessSpec, operation
 from benchkit.agent.processes import ProcessTable

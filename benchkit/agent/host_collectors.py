@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Callable, Dict, Tuple
 
 from benchkit.agent.cgroups import own_cgroups, throttling_in
-from benchkit.agent.collector import Collector, UnavailableError, Values, number_after, read_file
-from benchkit.agent.common import read_bytes
+from benchkit.agent.common import Collector, OperationError, Values, number_after, read_bytes, read_file
 from benchkit.agent.proc import TICKS
 
 CPU_TIMES: Tuple[Tuple[str, int], ...] = (
@@ -129,7 +128,7 @@ def parse_disks(content: bytes) -> Values:
 
 
 def clock_rates() -> Values:
-    """Return hertz by core. Raises UnavailableError where the host has no clock rates.
+    """Return hertz by core. Raises OperationError where the host has no clock rates.
 
     On many machines reading them interrupts the cores, so they are read rarely. They have to be read under load: an
     idle core clocks down.
@@ -144,7 +143,7 @@ def clock_rates() -> Values:
     for path in () if rates else CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"):
         rates["cpu_frequency_hz", path.parents[1].name[len("cpu") :]] = int(read_file(str(path))) * KHZ
     if not rates:
-        raise UnavailableError("clock rate: the host does not report it")
+        raise OperationError("unavailable", "clock rate: the host does not report it")
     return rates
 
 
@@ -162,10 +161,10 @@ def throttling() -> Values:
 
 
 def parsed(parse: Callable[[bytes], Values], *paths: str) -> Values:
-    """Parse files of the kernel, one behind the other. Raises UnavailableError where they have no known values."""
+    """Parse files of the kernel, one behind the other. Raises OperationError where they have no known values."""
     values = parse(b"".join(b"\n" + (read_bytes(path) or b"") for path in paths))
     if not values:
-        raise UnavailableError(f"{paths[0]} has no known values")
+        raise OperationError("unavailable", f"{paths[0]} has no known values")
     return values
 
 

@@ -8,8 +8,7 @@ import signal
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from benchkit.agent.collector import number_after
-from benchkit.agent.common import poll_until, read_bytes
+from benchkit.agent.common import number_after, poll_until, read_bytes
 from benchkit.agent.frames import JsonObject
 from benchkit.agent.operations import StopSignal
 

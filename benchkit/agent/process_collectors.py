@@ -7,8 +7,7 @@ import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from benchkit.agent.child_process import Child
-from benchkit.agent.collector import UnavailableError, Values, number_after, read_file
-from benchkit.agent.common import read_bytes
+from benchkit.agent.common import OperationError, Values, number_after, read_bytes, read_file
 from benchkit.agent.operations import CpuTime
 from benchkit.agent.proc import TICKS, ProcStat, cpu_clock_s, parse_stat
 from benchkit.agent.processes import ProcessTable
@@ -71,19 +70,12 @@ class ProcessTree:
     def sample(self) -> Values:
         """Return the values of the whole tree, and the CPU time of each process.
 
-        Raises UnavailableError where its control group does not exist.
+        Raises OperationError where its control group does not exist.
         """
         group = self.child.group
         processes = self._read_tree() if group is None else list(filter(None, map(read_process, group.pids())))
         self.members = alive = [process for process in processes if process.stat.state not in "ZX"]
-        if group is None:
-            used = self._cpu_time(processes)
-        else:
-            counted = group.cpu()
-            if counted is None:
-                raise UnavailableError(f"control group {group.path} does not exist")
-            used = counted
-        self.used = used
+        self.used = used = self._cpu_time(processes) if group is None else self.child.cpu_time([])
         values: Values = {
             ("cpu_s_total", None): used.total_s,
             ("user_cpu_s_total", None): used.user_s,
@@ -156,10 +148,10 @@ def read_process(pid: int) -> Optional[TreeProcess]:
 def thread_times(child: Child) -> Values:
     """Return the CPU time of each thread of a process in seconds, as the scheduler counts it; nothing after its end.
 
-    Raises UnavailableError where the kernel does not count it (sched-stats.rst of Linux).
+    Raises OperationError where the kernel does not count it (sched-stats.rst of Linux).
     """
     if not os.path.exists("/proc/self/schedstat"):  # noqa: PTH110 - as all of the agent
-        raise UnavailableError("CPU time of threads: there is no /proc/PID/schedstat")
+        raise OperationError("unavailable", "CPU time of threads: there is no /proc/PID/schedstat")
     found: Values = {}
     tids = thread_ids(child.pid)
     for tid in tids if len(tids) <= MAX_THREADS else ():

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from benchkit.agent.collector import MetricKey, Values
+from benchkit.agent.common import MetricKey, Values
 from benchkit.agent.frames import JsonObject
 
 SECOND_NS = 1_000_000_000

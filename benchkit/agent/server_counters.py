@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
 
-from benchkit.agent.collector import UnavailableError, Values
-from benchkit.agent.common import OperationError
+from benchkit.agent.common import OperationError, Values
 from benchkit.agent.operations import CounterSource
 from benchkit.agent.sockets import HttpConnection, read_body
 
@@ -137,14 +136,16 @@ class CounterPage:
         """The agent's own requests and connections in the server's counters."""
 
     def sample(self) -> Values:
-        """Return the counters. Raises UnavailableError where the server cannot be reached or answers otherwise."""
+        """Return the counters. Raises OperationError where the server cannot be reached or answers otherwise."""
         try:
             return {**self._parse(self._get(), self._own), **handshakes(self._handshake_logs)}
         except (OperationError, OSError, http.client.HTTPException) as error:
             self.close()
-            raise UnavailableError(f"its own counters could not be read: {error!r}") from None
+            raise OperationError("unavailable", f"its own counters could not be read: {error!r}") from None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise UnavailableError(f"its counter page has a form that benchkit does not know: {error!r}") from None
+            raise OperationError(
+                "unavailable", f"its counter page has a form that benchkit does not know: {error!r}"
+            ) from None
 
     def _get(self) -> bytes:
         if self._connection.sock is None:

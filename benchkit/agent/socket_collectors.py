@@ -6,8 +6,7 @@ import os
 import re
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from benchkit.agent.collector import UnavailableError, Values, read_file
-from benchkit.agent.common import OperationError, with_port
+from benchkit.agent.common import OperationError, Values, read_file, with_port
 from benchkit.agent.operations import SocketAddress
 from benchkit.agent.sockets import TCP, bound_sockets
 
@@ -83,7 +82,7 @@ class ServiceSockets:
             present += unix_listeners(read_file(f"{self._folder}/unix"), self._paths)
         if not present:
             listening = ", ".join([*map(str, self._ports), *self._paths])
-            raise UnavailableError(f"accept queues: no listening socket at {listening}")
+            raise OperationError("unavailable", f"accept queues: no listening socket at {listening}")
         if any(each.inode not in self._limits for each in present):
             self._limits = {each.inode: None for each in present}
             self._limits.update(self._read_limits())
@@ -97,7 +96,7 @@ class ServiceSockets:
         return found
 
     def connections(self) -> Values:
-        """Return the number of established connections by port and path. Raises UnavailableError."""
+        """Return the number of established connections by port and path. Raises OperationError."""
         found: Values = {}
         if self._ports:
             wanted = " or ".join(f"sport = :{port}" for port in self._ports)
@@ -118,12 +117,9 @@ class ServiceSockets:
         return {int(inode): int(limit) for limit, inode in found}
 
     def _run(self, argv: List[str]) -> str:
-        try:
-            exit_code, text = self._run_tool([*self._prefix, *argv], SS_S, SS_BYTES)
-        except OperationError as error:
-            raise UnavailableError(f"sockets: {error}") from None
+        exit_code, text = self._run_tool([*self._prefix, *argv], SS_S, SS_BYTES)
         if exit_code != 0:
-            raise UnavailableError(f"sockets: {' '.join(argv)}: {text.strip()[:200] or exit_code}")
+            raise OperationError("unavailable", f"sockets: {' '.join(argv)}: {text.strip()[:200] or exit_code}")
         return text
 
     def _name(self, listener: Listener) -> str:

@@ -12,8 +12,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from benchkit.agent import operations as ops
 from benchkit.agent.cgroups import cpu_quota, own_cgroups
 from benchkit.agent.child_process import Child
-from benchkit.agent.collector import Collector, UnavailableError, Values
-from benchkit.agent.common import OperationError, Workdir
+from benchkit.agent.common import Collector, OperationError, Values, Workdir
 from benchkit.agent.host_collectors import HOST, clock_rates
 from benchkit.agent.operations import HostPath, ProcessSpec, operation
 from benchkit.agent.process_collectors import (
@@ -85,7 +84,7 @@ def sample_all(
     for group, collect in collectors:
         try:
             sample.append((group, collect()))
-        except (UnavailableError, OSError) as error:
+        except (OperationError, OSError) as error:
             problems[f"{group.service}: {error}" if group.service else str(error)] = None
         at_ns = at_ns or time.monotonic_ns()
     return at_ns, sample
@@ -98,7 +97,7 @@ class CoreSpeeds:
         self._cores = sorted(os.sched_getaffinity(0))
 
     def sample(self) -> Values:
-        """Return the CPU time of a loop by core. Raises UnavailableError where the thread may not run on one."""
+        """Return the CPU time of a loop by core. Raises OperationError where the thread may not run on one."""
         due = self._cores[:CORES_PER_INTERVAL]
         self._cores = self._cores[CORES_PER_INTERVAL:] + due
         return {("cpu_loop_s", str(core)): measure_loop(core) for core in due}
@@ -107,12 +106,12 @@ class CoreSpeeds:
 def measure_loop(core: int) -> float:
     """Return the CPU time of the loop on a core, in seconds; the calling thread stays there.
 
-    Raises UnavailableError where the thread may not run there.
+    Raises OperationError where the thread may not run there.
     """
     try:
         os.sched_setaffinity(0, {core})  # of the calling thread only
     except OSError as error:
-        raise UnavailableError(f"core {core}: its speed could not be measured: {error.strerror}") from None
+        raise OperationError("unavailable", f"core {core}: its speed could not be measured: {error.strerror}") from None
     return sorted(_loop_ns() for _ in range(REPEATS))[REPEATS // 2] / SECOND_NS
 
 

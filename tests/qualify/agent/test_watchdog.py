@@ -295,7 +295,7 @@ def test_a_process_is_ended_in_its_own_way_by(
         stop=StopSignal(signal.SIGINT, 30),
     )
     pid = agent.call(ProcessTable.start, spec).pid
-    while not (workdir / "trials" / "out").read_text():
+    while not (workdir / "trials" / "out").read_text().endswith("\n"):  # it may print the end of the line later
         time.sleep(0.01)
     end(agent)
     assert has_ended(pids(agent)[1])

@@ -12,7 +12,7 @@ import pytest
 
 from benchkit.agent import server_counters
 from benchkit.agent.cgroups import Cgroup, cpu_quota, group_folders
-from benchkit.agent.collector import UnavailableError
+from benchkit.agent.common import OperationError
 from benchkit.agent.host_collectors import parse_cores, parse_memory, parse_protocols, parse_sockets
 from benchkit.agent.operations import CounterSource, SocketAddress
 from benchkit.agent.proc import TICKS
@@ -96,14 +96,14 @@ def test_a_counter_page_is_complete_or_unavailable(
     found = serve(head + b"\r\n\r\n" + body).sample()
     assert found == nginx(NGINX, BenchkitRequests(requests=1, connections=1))
     for end in (0, len(body) // 2, body.rindex(b"Waiting")):
-        with pytest.raises(UnavailableError, match="its own counters could not be read"):
+        with pytest.raises(OperationError, match="its own counters could not be read"):
             serve(head + b"\r\n\r\n" + body[:end]).sample()
 
 
 def test_another_page_has_no_counters(serve: Callable[[bytes], CounterPage]) -> None:
-    with pytest.raises(UnavailableError, match="not the page of stub_status"):
+    with pytest.raises(OperationError, match="not the page of stub_status"):
         serve(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").sample()
-    with pytest.raises(UnavailableError, match="the counter page answers 404"):
+    with pytest.raises(OperationError, match="the counter page answers 404"):
         serve(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nhi").sample()
 
 
