@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.support.waiting_servers.servers import postgres, waiting_server
