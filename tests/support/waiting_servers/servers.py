@@ -68,12 +68,8 @@ def postgres() -> Iterator[int]:
         start = (*as_user, str(program), *data, "-h", "127.0.0.1", "-p", str(port), "-c", "unix_socket_directories=")
         with subprocess.Popen(start, cwd=folder, stderr=subprocess.DEVNULL) as running:
             try:
-                wait_until(lambda: _accepts(port), timeout_s=30)
+                is_ready = (f"{program.parent}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port))
+                wait_until(lambda: subprocess.run(is_ready, check=False).returncode == 0, timeout_s=30)
                 yield port
             finally:
                 running.terminate()
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
