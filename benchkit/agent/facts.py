@@ -127,11 +127,6 @@ def cpu_model() -> Optional[str]:
     return None
 
 
-def physical_cores() -> Optional[int]:
-    """Return the number of physical cores, not of hardware threads; None where the kernel does not list them."""
-    return len(_sibling_lists(CPU_FOLDER)) or None
-
-
 def shared_cores(folder: Path = CPU_FOLDER) -> List[List[int]]:
     """Return the CPUs of each core that has several hardware threads (SMT)."""
     return sorted(cpus for cpus in map(parse_cpu_list, _sibling_lists(folder)) if len(cpus) > 1)
@@ -206,7 +201,7 @@ class FactsReader:
             "python": ".".join(map(str, sys.version_info[:3])),
             "cpus": cpus,
             "cpu_model": cpu_model(),
-            "cores": physical_cores(),
+            "cores": len(_sibling_lists(CPU_FOLDER)) or None,
             "memory_bytes": None if memory_kib is None else memory_kib * 1024,
             "user": user_name(),
             "uid": os.geteuid(),

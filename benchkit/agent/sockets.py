@@ -57,26 +57,6 @@ def read_body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
     return body
 
 
-def get(
-    at: ops.SocketAddress, timeout_s: float, path: str, headers: Sequence[Tuple[str, str]], max_bytes: int
-) -> ops.HttpPage:
-    """Send a GET request over a new connection, and return the response."""
-    connection = HttpConnection(at, timeout_s)
-    try:
-        connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
-        for name, value in headers:
-            connection.putheader(name, value)
-        connection.endheaders()
-        response = connection.getresponse()
-        return ops.HttpPage(response.status, read_body(response, max_bytes))
-    except socket.timeout:
-        raise OperationError("timeout", "the response took too long") from None
-    except (http.client.HTTPException, ValueError) as error:
-        raise OperationError("no-http", "no HTTP response", repr(error)) from None
-    finally:
-        connection.close()
-
-
 TCP, UDP = "tcp", "udp"
 BOUND = {TCP: b"0A", UDP: b"07"}
 """State in /proc/net/tcp of a listening socket, and in /proc/net/udp of one that is bound and not connected."""
@@ -120,7 +100,20 @@ class SocketProbes:
         max_bytes: int = 1 << 20,
     ) -> ops.HttpPage:
         """Send a GET request over HTTP/1.1 and a new connection; a larger body than `max_bytes` is an error."""
-        return get(at, timeout_s, path, headers, max_bytes)
+        connection = HttpConnection(at, timeout_s)
+        try:
+            connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
+            for name, value in headers:
+                connection.putheader(name, value)
+            connection.endheaders()
+            response = connection.getresponse()
+            return ops.HttpPage(response.status, read_body(response, max_bytes))
+        except socket.timeout:
+            raise OperationError("timeout", "the response took too long") from None
+        except (http.client.HTTPException, ValueError) as error:
+            raise OperationError("no-http", "no HTTP response", repr(error)) from None
+        finally:
+            connection.close()
 
     @operation()
     def port_owners(self, ports: Sequence[int], udp: bool = False) -> Dict[int, List[ops.PortOwner]]:  # noqa: FBT001, FBT002 - as JSON

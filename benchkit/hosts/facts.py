@@ -138,7 +138,7 @@ def parse_facts(
         clock_offset_s=clock.wall_offset_s,
         clock_uncertainty_s=clock.uncertainty_s,
         interfaces=tuple(Interface(**each) for each in fields.pop("interfaces")),
-        sysctls={key: _single_spaces(each["value"]) for key, each in fields.pop("sysctls").items()},
+        sysctls={key: each["value"] and " ".join(each["value"].split()) for key, each in fields.pop("sysctls").items()},
         **fields,
     )
 
@@ -184,7 +184,3 @@ def _printable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         case list():
             return [_printable(entry) for entry in value]
     return value
-
-
-def _single_spaces(value: str | None) -> str | None:
-    return None if value is None else " ".join(value.split())
