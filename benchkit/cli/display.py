@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchkit import units
 from benchkit.cli.console import say
+from benchkit.models.design import is_held
 from benchkit.run.events import (
     BlockRepeated,
     Event,
@@ -123,6 +124,8 @@ def position_of(trial: PlannedTrial) -> Position:
 def describe_connections(plan: RunPlan) -> Iterator[str]:
     """Yield a sentence for each external server: which host connects to which address."""
     for cell in plan.cells:
+        if is_held(cell.cell_id):
+            continue  # the servers of its first phase
         hosts = ", ".join(dict.fromkeys(generator.host for generator in cell.generators))
         for server in cell.spec.external:
             own = " on its own loopback interface" if server.endpoint.is_loopback else ""

@@ -274,7 +274,8 @@ def _print_measured(server: ServerResult, rate_held: float | None) -> None:
     """Print the load curve of a server, its rate, and its latencies at the held rate."""
     lines = {
         "server": server.label,
-        "RPS": f"{units.rate(server.rps)} with {units.counted(server.connections or 0, 'connection')}",
+        "RPS": units.rate(server.rps),
+        "connections": str(server.connections or ""),
     }
     if server.curve is not None:
         rows = [

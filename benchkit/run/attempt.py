@@ -17,7 +17,7 @@ from benchkit.models.trial import TrialRecord
 from benchkit.plan.model import PlannedCell
 from benchkit.run.block import run_block
 from benchkit.run.events import TrialJudged
-from benchkit.run.rates import find_capacity, with_load
+from benchkit.run.found_loads import find_capacity, with_load
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import MAX_ATTEMPTS_OF_TOOL, Retry, TrialAttempts, cause_of
 from benchkit.run.steps.state import Block, Trial, make_trial
@@ -120,13 +120,13 @@ def _attempt(
     testbed.record_block_facts(first)
     testbed.tune_for(testbed.plan.cell_of(first))
     trials = {each: _make_trial(each, attempt, testbed) for each in planned_trials}
-    block = Block(list(trials.values()), testbed.plan.seed, testbed.rates.slice_s(first, testbed.plan))
+    block = Block(list(trials.values()), testbed.plan.seed, testbed.found_loads.slice_s(first, testbed.plan))
     ended = _run_and_commit(block, recorder)
     rows: dict[PlannedTrial, TrialRow] = {}
     for each, trial in trials.items():
         tables = ended.get(trial.trial_id)
         if tables is not None:
-            testbed.rates.add(tables.trial)
+            testbed.found_loads.add(tables.trial)
             recorder.show(TrialJudged(each, tables.trial.rps, str(tables.trial.verdict), tuple(tables.deciding_checks)))
             rows[each] = tables.trial
     failures = {each: block.failures[trial.trial_id] for each, trial in trials.items() if each not in rows}

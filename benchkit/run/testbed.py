@@ -20,8 +20,8 @@ from benchkit.models.facts import RecordedFacts
 from benchkit.models.rows import TrialRow
 from benchkit.plan.model import PlannedCell, RunPlan, inventory_facts, used_programs
 from benchkit.plan.tuning_plan import nofile_limit
+from benchkit.run.found_loads import FoundLoads
 from benchkit.run.manifest import roles_of_host
-from benchkit.run.rates import TargetRates
 from benchkit.run.recorder import RunRecorder
 from benchkit.run.retries import RetryPolicy
 from benchkit.scenario.trial_order import PlannedTrial
@@ -54,7 +54,7 @@ class Testbed:
         self.retries = RetryPolicy()
         self.lost_hosts: dict[str, str] = {}
         """Hosts that are not used any more, each with the reason."""
-        self.rates = TargetRates(recorder.tables.trials())
+        self.found_loads = FoundLoads(recorder.tables.trials())
         self.recorder = recorder
         self._reconnect_s = reconnect_s
         self._reconnects: dict[str, int] = {}
@@ -196,8 +196,8 @@ class Testbed:
 
     def cell_of(self, planned_trial: PlannedTrial) -> PlannedCell:
         """Return the cell of a trial with its target rate. Raises InputError without one."""
-        cell, note = self.rates.cell_of(planned_trial, self.plan)
-        if note is not None:
+        cell, notes = self.found_loads.cell_of(planned_trial, self.plan)
+        for note in notes:
             self.recorder.show_note(note)
         return cell
 

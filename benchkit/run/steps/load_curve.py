@@ -24,7 +24,7 @@ from benchkit.models.load_result import LoadResult
 from benchkit.models.rows import LoadCurveRow
 from benchkit.plan.cells import EXTRA_FILES
 from benchkit.plan.model import PlannedCell
-from benchkit.run.rates import with_load
+from benchkit.run.found_loads import with_load
 from benchkit.run.steps.load import cpu_s_of_services
 from benchkit.run.steps.services import blame_ended_service
 from benchkit.run.steps.state import Block, Trial

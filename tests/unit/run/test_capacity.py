@@ -12,10 +12,10 @@ from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow, VerdictRow
 from benchkit.models.thresholds import Thresholds
 from benchkit.plan.model import PlannedCell
-from benchkit.run.rates import BACK_OFF, find_capacity
+from benchkit.run.found_loads import BACK_OFF, find_capacity
 from benchkit.store.parquet_files import arrow_schema
 from benchkit.store.trial_tables import TrialTables
-from tests.unit.run.test_target_rates import planned
+from tests.unit.run.test_found_loads import planned
 
 CEILING = 4000.0
 GOAL = CapacityGoal(slo=Objective(p99_s=0.01), precision=0.05, budget_s=100)

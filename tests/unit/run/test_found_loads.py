@@ -1,4 +1,4 @@
-"""Target rates that a run finds itself."""
+"""Connections and target rates that a run finds itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.plan.design import calibrations
 from benchkit.plan.model import PlannedCell, RunPlan
-from benchkit.run.rates import TargetRates
+from benchkit.run.found_loads import FoundLoads
 from benchkit.scenario.experiment import Cell, Experiment
 from benchkit.scenario.trial_order import PlannedTrial
 from tests.support.loadtools.fixtures import place
@@ -55,7 +55,7 @@ def test_the_share_is_one_of_two_forms_and_never_both() -> None:
 
 def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> None:
     rows = [full_speed("stack=go", 8001.0), full_speed("stack=node", 4003.0), full_speed("stack=c", 100.0, "measure")]
-    cell, note = TargetRates([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
+    cell, (note,) = FoundLoads([*rows, full_speed("stack=broken", None)]).cell_of(TRIAL, plan())
     assert cell.load.rate == 2001
     assert [each.load.rate for each in cell.generators] == [1000.5, 1000.5]
     assert [each.argv[-2] for each in cell.generators] == ["-rate=1000500/1000s"] * 2
@@ -85,12 +85,12 @@ def test_connections_are_at_most_twice_those_of_every_knee(
     load = Load.model_validate({"tool": "h2load", "connections": 16, "duration_s": 1, "at_knee": True})
     cells = (planned(load, "stack=go"), planned(load, "stack=node"))
     at_knee = replace(plan(), cells=cells, design="sliced", experiment=SLICED)
-    rates = TargetRates(
+    rates = FoundLoads(
         full_speed(cell.cell_id, 1000.0, connections=knee) for cell, knee in zip(cells, knees, strict=True)
     )
     found = [rates.cell_of(PlannedTrial(1, 1, cell.cell_id), at_knee) for cell in cells]
     assert tuple(cell.load.connections for cell, _ in found) == connections
-    assert {text for _, text in found} == {note}
+    assert {text for _, texts in found for text in texts} == {note}
     slice_s = rates.slice_s(PlannedTrial(1, 1, "stack=go"), at_knee)
     assert slice_s is not None
     assert slice_s == pytest.approx(1.5 * 20 * max(connections) / 1000, abs=0.05)
@@ -101,7 +101,7 @@ def test_connections_are_at_most_twice_those_of_every_knee(
 
 def test_no_rate_is_invented() -> None:
     with pytest.raises(InputError, match="no cell has answered at full speed"):
-        TargetRates([full_speed("stack=go", None)]).cell_of(TRIAL, plan())
+        FoundLoads([full_speed("stack=go", None)]).cell_of(TRIAL, plan())
 
 
 def test_only_supported_cells_with_a_share_are_calibrated() -> None:
@@ -135,18 +135,17 @@ def test_cells_that_differ_in_their_share_alone_have_one_search() -> None:
         PlannedTrial(0, 1, "share=0.1", "calibrate"),
         PlannedTrial(0, 2, "tool=h2load,share=0.5", "calibrate"),
     )
-    rates = TargetRates([searched("share=0.1", 1001.0, 1050.0)])
+    rates = FoundLoads([searched("share=0.1", 1001.0, 1050.0)])
     found = {
         cell_id: rates.cell_of(PlannedTrial(1, 1, cell_id), several)
         for cell_id in ("share=0.1", "share=0.5", "share=1.2", "share=0.5~control")
     }
     assert [cell.load.rate for cell, _ in found.values()] == [100.0, 500.0, 1201.0, 500.0]
-    assert {note for _, note in found.values()} == {
+    assert {note for _, notes in found.values() for note in notes} == {
         "Capacity of share=0.1: 1,001 requests/s [961, 1,050]; target rates are shares of it."
     }
     assert not any(cell.load.searches_capacity for cell, _ in found.values())
     with pytest.raises(InputError, match="the capacity is unknown"):
         rates.cell_of(PlannedTrial(1, 1, "tool=h2load,share=0.5"), several)
-    _, note = TargetRates([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
-    assert note is not None
+    _, (note,) = FoundLoads([searched("share=0.1", 1001.0, None)]).cell_of(PlannedTrial(1, 1, "share=0.5"), several)
     assert note.startswith("Capacity of share=0.1: at least 1,001 requests/s [961, unknown]")

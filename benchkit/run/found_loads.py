@@ -20,7 +20,7 @@ from benchkit.errors import InputError
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
-from benchkit.models.design import compared_cell
+from benchkit.models.design import compared_cell, controlled
 from benchkit.models.load import Load
 from benchkit.models.rows import TrialRow
 from benchkit.models.thresholds import Thresholds
@@ -54,7 +54,7 @@ class _Knee(NamedTuple):
     rps: float
 
 
-class TargetRates:
+class FoundLoads:
     """The load curves of cells and their capacities, and the loads that follow from them."""
 
     def __init__(self, rows: Iterable[TrialRow] = ()) -> None:
@@ -72,8 +72,8 @@ class TargetRates:
         elif row.rps and row.connections:
             self._curves[row.cell_id] = _Knee(row.connections, row.rps)
 
-    def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, str | None]:
-        """Return the cell of a trial with its connections and target rate, and a note on what the run found.
+    def cell_of(self, trial: PlannedTrial, plan: RunPlan) -> tuple[PlannedCell, tuple[str, ...]]:
+        """Return the cell of a trial with its connections and target rate, and notes on what the run found.
 
         Raises InputError where no curve is known, the capacity is unknown, or the rate is too low to be divided.
         """
@@ -81,10 +81,10 @@ class TargetRates:
         if cell.load.share_of_capacity is not None:
             return self._at_capacity(cell, cell.load.share_of_capacity, trial, plan)
         if trial.kind == "calibrate":
-            return cell, None
+            return cell, ()
         notes = []
         if cell.load.at_knee:
-            connections = self._connections(compared_cell(cell.cell_id))
+            connections = self._connections(controlled(cell.cell_id) or compared_cell(cell.cell_id))
             cell = _with(cell, connections=connections, **self._longer_window(cell, plan))
             notes.append(self._note_on_connections())
         share = cell.load.share_of_slowest
@@ -96,7 +96,7 @@ class TargetRates:
                 f"{units.requests_per_s(carried)} that the slowest cell carries, {slowest}."
             )
             cell = _with(cell, rate=rate)
-        return cell, " ".join(notes) or None
+        return cell, tuple(notes)
 
     def slice_s(self, trial: PlannedTrial, plan: RunPlan) -> float | None:
         """Return the length of the slices of a block, long enough for its slowest cell; None without slices."""
@@ -145,9 +145,9 @@ class TargetRates:
 
     def _at_capacity(
         self, cell: PlannedCell, share: float, trial: PlannedTrial, plan: RunPlan
-    ) -> tuple[PlannedCell, str | None]:
+    ) -> tuple[PlannedCell, tuple[str, ...]]:
         if trial.kind == "calibrate":
-            return with_load(cell, cell.calibrated.load), None
+            return with_load(cell, cell.calibrated.load), ()
         searched = plan.capacity_cells[cell.cell_id]
         found = self._capacities.get(searched)
         if found is None or found.capacity_rps is None:
@@ -162,7 +162,7 @@ class TargetRates:
             f"Capacity of {searched}: {bound}{units.requests_per_s(found.capacity_rps)} "
             f"[{units.rate(found.capacity_low)}, {high}]; target rates are shares of it."
         )
-        return _with(cell, rate=float(max(1, round(share * found.capacity_rps)))), note
+        return _with(cell, rate=float(max(1, round(share * found.capacity_rps)))), (note,)
 
 
 def _with(cell: PlannedCell, **load: float | None) -> PlannedCell:
