@@ -24,9 +24,15 @@ app = typer.Typer(help="What is stored: runs, their trials, and their tables.", 
 
 
 MARKS: Mapping[str, str] = MappingProxyType(
-    {"profile": " (profiled)", "trace": " (traced)", "probe": " (probe)", "calibrate": " (calibration)"}
+    {
+        "held": " (at a held rate)",
+        "profile": " (profiled)",
+        "trace": " (traced)",
+        "probe": " (probe)",
+        "calibrate": " (calibration)",
+    }
 )
-"""Marks of trials that are never used in ratios, by kind."""
+"""Marks of trials other than those at full speed, by kind."""
 
 
 @app.command("list")

@@ -85,7 +85,7 @@ def test_the_wheel_runs_and_reports_on_a_lab(installed: Installed, lab: Lab, tmp
         **environment,
     )
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["trials"] == 2
+    assert json.loads(ran.stdout)["trials"] == 6  # load curves, at full speed and at a held rate
     report = installed.run("benchkit", "report", "latest", **environment)
     assert report.returncode == 0, report.stderr
     assert Path(report.stdout.strip()).is_file()

@@ -64,7 +64,7 @@ class Counted:
 
 def plan_for(hosts: Hosts, load: Mapping[str, Any]) -> RunPlan:
     """Return the plan for the quickstart's Go server under this load."""
-    fields = {"warmup_s": 0, "duration_s": None, "threads": 1, **load}
+    fields = {"warmup_s": 0, "duration_s": None, "threads": 1, "rate": None, **load}
     settings = ["factors.stack=[go]", "baseline=null", "blocks=1", "tuning=[]", f"load={json.dumps(fields)}"]
     return make_plan(read_experiment("quickstart", "smoke", settings), hosts)
 
@@ -239,9 +239,18 @@ def test_a_response_that_is_not_the_expected_one_fails_naming_the_request_and_wh
 
 
 def test_requests_that_a_tool_cannot_send_make_its_cell_unsupported_and_no_other(hosts: Hosts) -> None:
+    load = {
+        "tool": "$tool",
+        "connections": 4,
+        "threads": 1,
+        "warmup_s": 0,
+        "duration_s": 1,
+        "rate": None,
+        "requests": MIX,
+    }
     settings = [
         *("baseline=null", "blocks=1", "tuning=[]", "factors.stack=[go]", "factors.tool=[wrk, ab]"),
-        f"load={json.dumps({'tool': '$tool', 'connections': 4, 'threads': 1, 'warmup_s': 0, 'duration_s': 1, 'requests': MIX})}",
+        f"load={json.dumps(load)}",
     ]
     plan = make_plan(read_experiment("quickstart", "smoke", settings), hosts)
     assert {str(cell.spec.levels["tool"]): cell.unsupported for cell in plan.cells} == {

@@ -22,7 +22,7 @@ WARM_UP_S = 1.0
 
 def run(hosts: Hosts, store: Store, *settings: str) -> dict[str, TrialRecord]:
     """Run one block of the shipped scenario with wrk, its trials one by one, and return them by stack."""
-    one_by_one = ["blocks=1", "design=blocks", "load.tool=wrk"]
+    one_by_one = ["blocks=1", "design=blocks", "load.tool=wrk", "load.rate=null"]
     experiment = read_experiment("quickstart", "smoke", [*one_by_one, *settings])
     with open_run(experiment, hosts, store) as opened:
         outcome = execute(opened)
