@@ -46,7 +46,7 @@ def check(inventory: InventoryFile = None, lab: LabName = None, json: Json = Fal
                 "roles": spec.roles,
                 "facts": facts,
                 "records": [record.text for record in state.records if record.state != "mine"],
-                "put_back": [str(report) for report in state.reports],
+                "restored": [str(report) for report in state.reports],
                 "holder": None if state.holder is None else str(state.holder),
                 "notices": notes,
             }

@@ -55,7 +55,7 @@ def outcome_document(outcome: RunOutcome, store: Store) -> dict[str, object]:
         "status": outcome.status,
         "store": store.path,
         "failures": outcome.failures,
-        "not_put_back": outcome.not_restored,
+        "not_restored": outcome.not_restored,
     }
 
 
@@ -78,7 +78,7 @@ def print_run_summary(
                 "blocks": data.manifest.blocks,
                 "trials": outcome.trials,
                 "retries": outcome.retries,
-                "not_seen_put_back": outcome.restore_unconfirmed,
+                "restore_unconfirmed": outcome.restore_unconfirmed,
                 "cells": cells,
                 "ratios": compared.ratios,
                 "capacities": capacities,

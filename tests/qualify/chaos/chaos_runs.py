@@ -155,7 +155,7 @@ def check_account(bench: Bench, code: int, out: str, counts: Counter[str]) -> No
     assert code == (1 if failed else 0)
     counts["ended whole" if not failed else "ended with the right account of what failed"] += 1
     counts["trials tried again"] += len(summary["retries"])
-    counts["hosts whose restoration was reported as unconfirmed"] += len(summary["not_seen_put_back"])
+    counts["hosts whose restoration was reported as unconfirmed"] += len(summary["restore_unconfirmed"])
 
 
 def print_counts(what: str, counts: Counter[str]) -> None:

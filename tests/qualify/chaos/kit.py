@@ -206,7 +206,7 @@ class Bench:
     def restored_changes(self) -> list[str]:
         """Return what `hosts check` reports as restored, of all hosts together."""
         result = self.cli("hosts", "check", "-i", str(self.inventory), "--json")
-        return [text for host in json.loads(result.out)["hosts"] for text in host["put_back"]]
+        return [text for host in json.loads(result.out)["hosts"] for text in host["restored"]]
 
     def wait_until_like(self, before: dict[str, str], timeout_s: float = SOON_S) -> None:
         """Wait until the hosts are as in a snapshot."""

@@ -88,7 +88,7 @@ def test_a_server_killed_for_lack_of_memory_fails_only_its_trial_with_that_reaso
     summary = json.loads(result.out)
     (why,) = summary["failures"].values()
     assert "sut: app (nethttp) ended during the trial with signal SIGKILL: its host ran out of memory" in why
-    assert (summary["trials"], summary["retries"], summary["not_put_back"]) == (1, {}, {})
+    assert (summary["trials"], summary["retries"], summary["not_restored"]) == (1, {}, {})
     bench.wait_until_like(before)
 
 
@@ -105,10 +105,10 @@ def test_the_results_of_a_run_are_complete_although_hosts_cannot_be_restored(ben
         assert result.code == 1, result.err
         summary = json.loads(result.out)
         assert (summary["status"], summary["trials"], summary["failures"]) == ("done", 2, {})
-        assert summary["not_put_back"].keys() == {"sut"}
-        assert "net.core.somaxconn is '" in summary["not_put_back"]["sut"]
+        assert summary["not_restored"].keys() == {"sut"}
+        assert "net.core.somaxconn is '" in summary["not_restored"]["sut"]
         assert "run `benchkit hosts restore`" in result.err
-        assert summary["not_seen_put_back"].keys() == {"load"}
+        assert summary["restore_unconfirmed"].keys() == {"load"}
         assert "`benchkit hosts check` shows the result" in result.err
     finally:
         set_link(lab, "load", up=True)
