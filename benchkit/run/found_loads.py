@@ -17,6 +17,7 @@ from typing import NamedTuple
 from benchkit import units
 from benchkit.comparison.capacity_search import MAX_PROBES, MIN_PROBES, CapacitySearch, judge_probe
 from benchkit.errors import InputError
+from benchkit.judge.load_curve import MOST_CONNECTIONS
 from benchkit.loadtools.load_shares import divide_load
 from benchkit.loadtools.registry import get_tool
 from benchkit.models.capacity import CapacityEstimate, CapacityGoal, CapacityProbe, ProbeOutcome
@@ -38,6 +39,9 @@ RESERVE = 1.5
 SLICE_STEP_S = 0.05
 MIN_SLICES, LONG_SLICE_S = 2, 0.5
 """Slices of a window, so that cells take turns within a block; one where slices are longer than the second."""
+LONGEST_SLICE_S = 2.0
+"""Slices above which a cell has no more connections than fill it. A minute has room for seven blocks of two such cells.
+They are long where an answer waits without the CPU, as for a delayed acknowledgement of 40 ms."""
 
 
 def with_load(cell: PlannedCell, load: Load) -> PlannedCell:
@@ -119,12 +123,19 @@ class FoundLoads:
         return {"duration_s": max(duration_s, needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s)}
 
     def _connections(self, cell_id: str) -> int:
-        """Return the connections of a cell: the same for all cells where that is at most twice every knee."""
+        """Return the connections of a cell: the same for all cells where that is at most twice every knee.
+
+        They are no more than a load curve tries. Raises InputError where the curve is unknown.
+        """
         if cell_id not in self._curves:
             raise InputError("the load curve is unknown", where=cell_id, hint="its trial in block 0 says why")
         knees = [row.connections for row in self._curves.values()]
-        common = ABOVE_KNEE * min(knees)
-        return common if common >= max(knees) else ABOVE_KNEE * self._curves[cell_id].connections
+        common = min(MOST_CONNECTIONS, ABOVE_KNEE * min(knees))
+        if common >= max(knees) and all(self._answers_s(name, common) <= LONGEST_SLICE_S for name in self._curves):
+            return common
+        own = self._curves[cell_id].connections
+        more = min(MOST_CONNECTIONS, ABOVE_KNEE * own)
+        return more if self._answers_s(cell_id, more) <= LONGEST_SLICE_S else own
 
     def _note_on_connections(self) -> str:
         numbers = {name: self._connections(name) for name in self._curves}

@@ -77,6 +77,12 @@ def test_the_rate_is_a_share_of_the_slowest_and_divided_among_generators() -> No
             (8, 32),
             "Connections by load curves, at most twice those that fill each server: stack=go 8, stack=node 32.",
         ),
+        ((32, 64), (64, 64), "Each cell has 64 connections, by its load curve."),
+        (
+            (8, 128),
+            (16, 128),
+            "Connections by load curves, at most twice those that fill each server: stack=go 16, stack=node 128.",
+        ),
     ],
 )
 def test_connections_are_at_most_twice_those_of_every_knee(
@@ -97,6 +103,13 @@ def test_connections_are_at_most_twice_those_of_every_knee(
     assert all(
         cell.load.duration_s == pytest.approx(max(1.0, slice_s * (2 if slice_s <= 0.5 else 1))) for cell, _ in found
     )
+
+
+def test_a_cell_that_reaches_no_limit_has_no_more_connections_than_its_curve() -> None:
+    load = Load.model_validate({"tool": "h2load", "connections": 16, "duration_s": 1, "at_knee": True})
+    rates = FoundLoads([full_speed("stack=go", 50_000.0, connections=1024)])
+    found, _ = rates.cell_of(TRIAL, replace(plan(), cells=(planned(load, "stack=go"),), experiment=SLICED))
+    assert found.load.connections == 1024
 
 
 def test_no_rate_is_invented() -> None:
