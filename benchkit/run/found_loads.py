@@ -120,7 +120,8 @@ class FoundLoads:
         slices = MIN_SLICES if plan.slice_s is not None and answers_s <= LONG_SLICE_S else 1
         needed_s = round(slices * answers_s, 3)
         step_s = get_tool(cell.load.tool).limits.duration_step_s
-        return {"duration_s": max(duration_s, needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s)}
+        whole_s = needed_s if step_s is None else math.ceil(needed_s / step_s) * step_s
+        return {"duration_s": max(duration_s, round(whole_s, 3))}
 
     def _connections(self, cell_id: str) -> int:
         """Return the connections of a cell: the same for all cells where that is at most twice every knee.

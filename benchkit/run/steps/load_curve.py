@@ -91,7 +91,7 @@ def _cell_at(cell: PlannedCell, connections: int, window_s: float) -> PlannedCel
     """Return a cell with this many connections, as fast as possible, in windows that its tool can measure."""
     limits = get_tool(cell.load.tool).limits
     step_s, window_s = limits.duration_step_s or POINT_S, max(window_s, limits.least_s)
-    window = {"duration_s": math.ceil(window_s / step_s) * step_s, "request_count": None, "warmup_s": 0.0}
+    window = {"duration_s": round(math.ceil(window_s / step_s) * step_s, 3), "request_count": None, "warmup_s": 0.0}
     free = {"rate": None, "share_of_slowest": None, "held_share": None, "held_rate": None, "shape": None}
     return with_load(cell, cell.load.model_copy(update={**window, **free, "connections": connections}))
 
