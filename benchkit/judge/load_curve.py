@@ -166,7 +166,7 @@ def _limit(
         most = units.counted(flat[-1].connections, "connection")
         return CurveLimit(kind="not reached", clause=f"does not reach its limit with {most}")
     if flat[-1].server_cores is None:
-        return CurveLimit(kind="unknown", clause="is not watched, so that its limit is unknown")
+        return CurveLimit(kind="unknown", clause="is not watched, so that its limit is not known")
     return _limit_of_server(flat, before, use("server_cpu"), use("server_cores"), thresholds)
 
 
