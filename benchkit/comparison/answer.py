@@ -47,6 +47,8 @@ EXPLAINED = (RPS, CAPACITY, CPU)
 """Metrics whose ratios have components."""
 WHY_UNKNOWN = "Why is not known: the CPU time of the servers was not measured. `benchkit versus` with their command lines measures it."
 _MAX_REASONS = 1
+_NEARLY_SAME = 0.2
+"""Largest difference that an interval may include where two sides are called the same within it."""
 _SMALL, _LARGE = 0.1, 10.0
 """Ratios below which two decimals are too few, and above which they are too many."""
 
@@ -285,10 +287,11 @@ def _accuracy(ratio: Ratio) -> str:
 
 
 def _sameness(ratio: Ratio) -> str:
-    """Return how far apart the two sides can be, as the interval says: `, the same within 4 %`."""
+    """Return how far apart the two sides can be, as the interval says: `, the same within 4 %`; empty if it is wide."""
     if ratio.low is None or ratio.high is None or ratio.is_limited_alike:
         return ""
-    return f", the same within {_percent(max(ratio.high, 1 / ratio.low) - 1)}"
+    reach = max(ratio.high, 1 / ratio.low) - 1
+    return f", the same within {_percent(reach)}" if reach <= _NEARLY_SAME else ""
 
 
 def _percent(share: float) -> str:
