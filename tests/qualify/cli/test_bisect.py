@@ -78,7 +78,7 @@ def test_commit_that_made_a_server_slower_is_found(cli: Cli) -> None:
         (("good", "HEAD"), "name --build and --run"),
         (("HEAD", "good", *SERVED), "HEAD is not an ancestor of good"),
         (("good", "none", *SERVED), "no ref 'none'"),
-        (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is no column of `trials`"),
+        (("good", "HEAD", *SERVED, "--metric", "memory"), "'memory' is not a column of `trials`"),
         (("good", "HEAD", "--build", "make", "--run", "./app {prt}"), "{prt}"),
         (("good", "HEAD", *SERVED, "--set", "load.none=1"), "load.none"),
     ],

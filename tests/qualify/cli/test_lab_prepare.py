@@ -47,7 +47,7 @@ def test_prepare_without_a_terminal_prints_one_line_and_installs_nothing(tools: 
     ended = prepare(str(tools))
     assert ended.returncode == 2
     (line,) = (line for line in ended.stderr.splitlines() if "apt-get install" in line)
-    assert " wrk apache2-utils hey nghttp2-client siege git openssh-client" in line
+    assert " wrk apache2-utils hey nghttp2-client siege util-linux git openssh-client" in line
     assert ("no terminal to ask on" in ended.stderr) is (os.geteuid() == 0)
 
 

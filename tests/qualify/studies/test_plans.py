@@ -9,6 +9,7 @@ import pytest
 from benchkit.files import shipped
 from benchkit.hosts.connections import Hosts, connect_all
 from benchkit.lab.lab import Lab
+from benchkit.models.design import is_original
 from benchkit.plan.planner import make_plan
 from benchkit.scenario.read import read_experiment
 
@@ -31,7 +32,7 @@ def test_a_shipped_scenario_can_be_planned(name: str, hosts: Hosts) -> None:
     measured = [trial.cell_id for trial in plan.planned_trials if trial.kind == "measure"]
     supported = {cell.cell_id for cell in plan.cells if cell.unsupported is None}
     assert supported
-    assert sorted(set(measured)) == sorted(cell_id for cell_id in supported if not cell_id.endswith("~control"))
+    assert sorted(set(measured)) == sorted(filter(is_original, supported))
     assert len(measured) == plan.blocks * len(set(measured))
 
 

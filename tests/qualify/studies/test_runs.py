@@ -11,18 +11,20 @@ from benchkit.agent.settings import Sysctls
 from benchkit.hosts.connections import connect
 from benchkit.hosts.inventory import Inventory
 from benchkit.lab.lab import Lab
+from benchkit.models.design import compared_cell
 from benchkit.scenario.read import read_experiment
 from tests.qualify.studies.conftest import RunStudy, StudyRun
 from tests.support.needs import containers, database
 
-QUICK = ("blocks=1", "load.warmup_s=0")
+QUICK = ("blocks=1", "load.warmup_s=0", "load.rate=null")
+"""Settings of runs without load curves and trials at a held rate, which runs of `tls-cost` have."""
 ERRORS = ["errors_connect", "errors_read", "errors_write", "non_2xx"]
 
 
 def check_answers(ran: StudyRun) -> None:
     """Assert that every supported cell ran, that all probes were answered and no request failed."""
     ran.check_verdicts()
-    planned = {cell.cell_id for cell in ran.outcome.run.manifest().cells if cell.unsupported is None}
+    planned = {compared_cell(cell.cell_id) for cell in ran.outcome.run.manifest().cells if cell.unsupported is None}
     assert set(ran.trials.index) == planned
     assert set(ran.trials["probe_status"]) == {200}
     assert (ran.trials[ERRORS].fillna(0) == 0).all(axis=None)
