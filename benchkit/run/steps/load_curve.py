@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchkit.errors import HostError, ParseError
+from benchkit.errors import HostError, LoadToolError, ParseError
 from benchkit.judge.cpu_time import capacity
 from benchkit.judge.load_curve import MOST_CONNECTIONS, is_over, knee_of
 from benchkit.loadtools.generators.execution import (
@@ -44,7 +44,7 @@ def measure_curve(block: Block) -> None:
     """Measure the load curve of the only trial of a block. Its record has the window at the knee as its load.
 
     Ends at the first number of connections that tells nothing new (`is_over`), or with which the load tool fails.
-    Raises HostError where no request is answered.
+    Raises LoadToolError where no request is answered.
     """
     (trial,) = block.trials
     cells: dict[int, PlannedCell] = {}
@@ -71,7 +71,13 @@ def measure_curve(block: Block) -> None:
             break
         window_s = min(LONGEST_POINT_S, max(POINT_S, ANSWERS * (point.latency_p50_s or 0.0)))
     if not any(point.rps for point in points):
-        raise HostError("no request was answered", where=trial.load_hosts[0].name)
+        with blame_ended_service(trial):
+            raise LoadToolError(
+                f"no request of {trial.cell.load.tool} was answered",
+                where=trial.load_hosts[0].name,
+                why="one of benchkit's own was: perhaps the server closes connections without a header that says so",
+                hint="use a tool that opens new ones: `tool: hey` in the load, or --tool hey",
+            )
     knee = knee_of(points)
     trial.load_curve, trial.cell, trial.runs = tuple(points), cells[knee], [runs_at[knee]]
     window = (0.0, trial.cell.load.duration_s or POINT_S)

@@ -90,7 +90,7 @@ def test_export_writes_a_document_for_speedscope(cli: Cli, tmp_path: Path) -> No
     written = tmp_path / "out.json"
     done = cli("profile", "export", NGINX, "-o", written, "--json")
     assert done.document() == {"written": [str(written)]}
-    assert json.loads(written.read_text())["profiles"][1]["unit"] == "nanoseconds"
+    assert json.loads(written.read_text())["profiles"][0]["unit"] == "nanoseconds"
     assert cli("profile", "export", NET_HTTP, "-o", tmp_path / "no" / "x.json").code == 2
 
 
