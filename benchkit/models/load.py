@@ -136,7 +136,7 @@ class Load(Frozen):
     path: RequestPath = Field(default="/", description="its path; the leading slash is optional")
     headers: Headers = Field(
         default_factory=dict,
-        description="by name, of all requests. A secret value is {env: NAME}, read when a run starts and never stored",
+        description="by name, of all requests. A secret value is {env: NAME} or {file: PATH}, read when a run starts and never stored",
         examples=[{"Accept": "text/html", "Authorization": {"env": "TOKEN"}}],
     )
     body: str | None = Field(default=None, description="body of the request", examples=["hello"])

@@ -20,6 +20,7 @@ from pydantic import (
     PositiveInt,
     PrivateAttr,
     StringConstraints,
+    model_serializer,
     model_validator,
 )
 
@@ -57,15 +58,28 @@ def is_secret(name: str) -> bool:
 class SecretValue(Frozen):
     """A header value that is read when a run starts, on the controller, and that is never stored or shown."""
 
-    env: Annotated[str, StringConstraints(pattern=VARIABLE)] = Field(
-        description="environment variable of the controller", examples=["TOKEN"]
+    env: Annotated[str, StringConstraints(pattern=VARIABLE)] | None = Field(
+        default=None, description="environment variable of the controller", examples=["TOKEN"]
+    )
+    file: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None, description="file of the controller, relative to the scenario's", examples=["token.txt"]
     )
     _value: str | None = PrivateAttr(default=None)
     _problem: str = PrivateAttr(default="it was not read")
 
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret value is either {env: NAME} or {file: PATH}")
+        return self
+
+    @model_serializer
+    def _source(self) -> dict[str, str]:
+        return {name: source for name, source in (("env", self.env), ("file", self.file)) if source is not None}
+
     def __str__(self) -> str:
         """Return the source, `{env: TOKEN}`, which stands for the value wherever that is shown."""
-        return f"{{env: {self.env}}}"
+        return f"{{env: {self.env}}}" if self.file is None else f"{{file: {self.file}}}"
 
     @property
     def is_read(self) -> bool:
@@ -104,7 +118,7 @@ def _require_sources(headers: object) -> object:
     """Refuse the text of a known secret header, before anything quotes it in a message."""
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         if isinstance(name, str) and is_secret(name) and not isinstance(value, Mapping | SecretValue):
-            raise ValueError(f"{name} may hold a secret, which is not stored: write {{env: NAME}}")
+            raise ValueError(f"{name} may hold a secret, which is not stored: write {{env: NAME}} or {{file: PATH}}")
     return headers
 
 

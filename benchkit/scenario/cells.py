@@ -186,16 +186,26 @@ def _with_values(headers: Headers, source: SourceMap) -> dict[str, HeaderValue]:
     def with_value(name: str, value: HeaderValue) -> HeaderValue:
         if not isinstance(value, SecretValue) or value.is_read:
             return value
-        text = os.environ.get(value.env)
         try:
-            if text is not None:
-                return value.with_value(text)
-            problem = "this environment variable is not set"
+            return value.with_value(_read_secret(value, source, name))
+        except OSError as error:
+            problem = f"cannot read {error.filename}: {error.strerror}"
         except ValueError as error:
             problem = str(error)
         return value.with_problem(source.fault((name,), f"{value}: {problem}"))
 
     return {name: with_value(name, value) for name, value in headers.items()}
+
+
+def _read_secret(secret: SecretValue, source: SourceMap, name: str) -> str:
+    """Return a secret from its variable or file, without a file's last line feed. Raises OSError and ValueError."""
+    if secret.file is not None:
+        content = read_regular(source.file(secret.file, name))
+        return content.decode("latin-1").removesuffix("\n").removesuffix("\r")
+    value = os.environ.get(secret.env or "")
+    if value is None:
+        raise ValueError("this environment variable is not set")
+    return value
 
 
 def missing_secrets(experiment: Experiment) -> list[InputError]:

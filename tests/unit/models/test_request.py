@@ -43,7 +43,7 @@ def test_a_secret_header_takes_no_text(value: object) -> None:
     with pytest.raises(ValidationError) as failure:
         _load(headers={"Authorization": value})
     (detail,) = failure.value.errors()
-    message = "Authorization may hold a secret, which is not stored: write {env: NAME}"
+    message = "Authorization may hold a secret, which is not stored: write {env: NAME} or {file: PATH}"
     assert detail["msg"] == f"Value error, {message}"
 
 

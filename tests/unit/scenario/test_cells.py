@@ -51,12 +51,13 @@ def _sent(experiment: Experiment) -> list[dict[str, object]]:
     return [dict(cell.load.revealed.request_mix[0].headers) for cell in experiment.cells]
 
 
-def test_values_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_come_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", VALUE)
-    headers = {"Authorization": {"env": "TOKEN"}, "Accept": "text/html"}
+    (tmp_path / "cookie.txt").write_text("sid=5b1c5b1c\n")
+    headers = {"Authorization": {"env": "TOKEN"}, "X-Own": {"file": "cookie.txt"}}
     experiment = read_scenario(tmp_path, load=load(headers=headers))
     assert missing_secrets(experiment) == []
-    assert _sent(experiment) == [{"Authorization": VALUE, "Accept": "text/html"}]
+    assert _sent(experiment) == [{"Authorization": VALUE, "X-Own": "sid=5b1c5b1c"}]
 
 
 def test_levels_name_variables_and_are_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +76,7 @@ def test_levels_name_variables_and_are_no_values(tmp_path: Path, monkeypatch: py
         ({"env": "TOKEN"}, None, "{env: TOKEN}: this environment variable is not set"),
         ({"env": "TOKEN"}, "", "{env: TOKEN}: the value is empty"),
         ({"env": "TOKEN"}, "two\nlines-of-it", "{env: TOKEN}: the value has"),
+        ({"file": "none.txt"}, None, "none.txt: No such file or directory"),
     ],
 )
 def test_a_missing_value_stops_a_run_and_nothing_else(
